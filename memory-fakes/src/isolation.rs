@@ -201,7 +201,7 @@ pub async fn never_meet(provider: &dyn Provider, operations: usize, seed: u64) {
                 }
                 strangers[who].told.clear();
                 strangers[who].ids.clear();
-                assert_eq!(everything(layer, &run, &scope).await, [], "what is left when all is forgotten");
+                assert_eq!(everything(layer, &run, &scope).await, [], "facts after everything was forgotten");
             }
             _ => {}
         }

@@ -23,11 +23,11 @@ struct Cli {
 enum Command {
     /// Run the conformance suite on a store [default: on a fresh SQLite file for each case]
     Conformance(conformance::ConformanceArgs),
-    /// Run the mutants alone: the proof that the suite detects broken providers
+    /// Run only the mutants: the proof that the suite detects broken providers
     Mutants(mutants::MutantsArgs),
     /// Compare speed with raw SQLite or PostgreSQL, in the same run
     Bench(bench::BenchArgs),
-    /// Measure the quality of retrieval
+    /// Measure retrieval quality
     Eval(eval::EvalArgs),
     /// Run each SQL statement of a file in a fresh scope, and report how it ended
     Corpus(corpus::CorpusArgs),

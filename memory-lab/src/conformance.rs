@@ -19,7 +19,7 @@ pub(crate) struct ConformanceArgs {
     /// Only cases whose id contains this
     #[arg(long, value_name = "TEXT")]
     filter: Option<String>,
-    /// Give the store no embedder: it must then refuse searches by vectors
+    /// Give the store no embedder: it must then refuse vector searches
     #[arg(long)]
     no_embedder: bool,
     /// Run the mutants too: the proof that the suite detects broken providers
@@ -50,7 +50,7 @@ pub(crate) async fn run(context: &Context, args: ConformanceArgs, out: &mut Out)
         (report, stop.is_asked())
     };
     let (report, interrupted) = tokio::task::spawn_blocking(suite).await.map_err(|error| {
-        Error::internal("the suite stopped by a bug; please report it").with_source(error)
+        Error::internal("the suite panicked, which is a bug; please report it").with_source(error)
     })?;
     if report.cases.total == 0 && !interrupted {
         return Err(no_case());
@@ -75,7 +75,7 @@ fn no_case() -> Failure {
         .collect();
     let families: Vec<&str> = families.into_iter().collect();
     Failure::invalid(format!(
-        "no case has an id that contains the text of --filter; ids begin with {}",
+        "no case id contains the text of --filter; ids begin with {}",
         families.join(", ")
     ))
 }
@@ -106,7 +106,7 @@ fn print(report: &Report, out: &mut Out) -> Result<(), Failure> {
     let cases = &report.cases;
     out.line(format!("provider  {}", report.provider))?;
     out.line(format!(
-        "cases     {}: {} passed, {} refused as they should be, {} skipped, {} failed",
+        "cases     {}: {} passed, {} refused as expected, {} skipped, {} failed",
         cases.total, cases.passed, cases.refusals, cases.skipped, cases.failed
     ))?;
     for failed in &report.failed {

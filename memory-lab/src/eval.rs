@@ -1,4 +1,4 @@
-//! `eval`: quality of retrieval, measured through the product.
+//! `eval`: retrieval quality, measured through the product.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use memory_eval::{EvalOptions, Measures, Paired, Progress, Report, evaluate, loc
 use memory_server::terminal::{Context, Exit, Failure, Out, note};
 use serde::Serialize;
 
-/// Measure the quality of retrieval on annotated data.
+/// Measure retrieval quality on annotated data.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct EvalArgs {
     #[command(subcommand)]
@@ -26,12 +26,12 @@ enum Eval {
 struct LocomoArgs {
     /// The dialogues, in the form of `locomo10.json`
     file: PathBuf,
-    /// How to search for turns. Vectors come from the model that --embedder names, and are compared with words
-    /// alone, question by question
+    /// How to search for turns. Vectors come from the model that --embedder names; results with vectors are compared with
+    /// words alone, question by question
     #[arg(long, value_enum, default_value = "lexical")]
     mode: Mode,
-    /// The backend to measure [default: a fresh SQLite file, removed afterwards]. The turns are held in run
-    /// scopes of their own while it runs
+    /// The backend to measure [default: a fresh SQLite file, removed afterwards]. While it runs, the turns are stored
+    /// in run scopes of their own
     #[arg(long, value_name = "URL")]
     on: Option<String>,
 }
@@ -61,7 +61,7 @@ impl From<Mode> for SearchMode {
 struct Answer {
     #[serde(flatten)]
     report: Report,
-    /// Present unless the mode is by words alone.
+    /// Present unless the search is by words alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     against_lexical: Option<AgainstLexical>,
 }
@@ -131,7 +131,7 @@ async fn write_report(
 fn fresh(folder: &tempfile::TempDir) -> memory_core::Result<String> {
     let path = folder.path().join("eval.db");
     let path = path.to_str().ok_or_else(|| {
-        Error::invalid("the system's temporary folder has a name that is not UTF-8; name a backend with --on")
+        Error::invalid("the name of the system's temporary folder is not UTF-8; name a backend with --on")
     })?;
     let escaped = path.replace('%', "%25").replace('?', "%3F").replace('#', "%23");
     Ok(format!("sqlite:{escaped}"))
@@ -159,7 +159,7 @@ fn write_table(answer: &Answer, out: &mut dyn Write) -> std::io::Result<()> {
     if let Some(AgainstLexical { recall_at_10, paired }) = against_lexical {
         writeln!(
             out,
-            "by words alone it is {recall_at_10:.4}: {:+.4} ({:+.4} to {:+.4} in 95 % of resamples); {} questions better, {} worse",
+            "with words alone it is {recall_at_10:.4}: {:+.4} ({:+.4} to {:+.4} in 95 % of resamples); {} questions better, {} worse",
             paired.difference, paired.interval.low, paired.interval.high, paired.better, paired.worse,
         )?;
     }
@@ -173,7 +173,7 @@ fn write_table(answer: &Answer, out: &mut dyn Write) -> std::io::Result<()> {
     )?;
     writeln!(
         out,
-        "{} of {} pieces of evidence name no turn and count as not found",
+        "{} of {} evidence references name no turn and count as not found",
         report.evidence_unmatched, report.evidence,
     )?;
     out.flush()
@@ -246,7 +246,7 @@ mod tests {
             .unwrap();
         let table = String::from_utf8(out).unwrap();
         assert!(table.contains("single-hop") && table.contains("multi-hop"), "{table}");
-        assert!(table.contains("1 of 3 pieces of evidence"), "{table}");
+        assert!(table.contains("1 of 3 evidence references"), "{table}");
     }
 
     #[tokio::test]
@@ -268,7 +268,10 @@ mod tests {
         let mut out = Vec::new();
         write_report(&args(&file, Mode::Hybrid), &registry, false, &mut out, &|_| {}).await.unwrap();
         let table = String::from_utf8(out).unwrap();
-        assert!(table.contains("by words alone it is 0.7500") && table.contains("bag-of-words-1"), "{table}");
+        assert!(
+            table.contains("with words alone it is 0.7500") && table.contains("bag-of-words-1"),
+            "{table}"
+        );
     }
 
     #[tokio::test]

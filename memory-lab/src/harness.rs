@@ -20,13 +20,13 @@ pub(crate) struct StoreHarness {
 enum Place {
     /// A file for each case, in a temporary folder.
     Folder(tempfile::TempDir),
-    /// The store of the command line; cases keep to tenants of this run.
+    /// The store of the command line; cases use only tenants of this run.
     Named(BareStore),
 }
 
-/// The parameter that says how long a transaction of the SQL facet may lie idle.
+/// The parameter for how long a transaction of the SQL facet may be idle.
 const TX_IDLE: &str = "sql.tx_idle_ms";
-/// The parameters that say how much memory SQLite's indexes may take.
+/// The parameters for the memory of SQLite's search indexes.
 const CACHES: [&str; 2] = ["search_index_bytes", "vector_index_bytes"];
 
 impl StoreHarness {
@@ -53,7 +53,7 @@ impl StoreHarness {
         BackendUrl::parse(&text)
     }
 
-    /// Whether a second handle reaches the same store.
+    /// Whether a second handle opens the same store.
     fn is_shared(&self) -> bool {
         match &self.place {
             Place::Folder(_) => true,
@@ -126,22 +126,22 @@ impl Harness for StoreHarness {
     }
 }
 
-/// The store that the command line names, or a fresh SQLite file for each case; and what it serves. It gets the suite's
-/// embedder if `embeds` and it takes one.
+/// The store that the command line names, or a fresh SQLite file for each case; and what it serves. If `embeds`, it gets the
+/// suite's embedder, provided that it accepts one.
 ///
 /// # Errors
-/// Where the store cannot be opened, which is one refusal and not a failure of every case.
+/// If the store cannot be opened: one error instead of a failure of every case.
 pub(crate) async fn harness(
     context: &Context,
     embeds: bool,
 ) -> std::result::Result<(StoreHarness, Capabilities), Failure> {
-    // A store that outlives the run must not show one run what another left.
+    // In a store that outlives the run, one run must not see what another left.
     let namespace = format!("conformance-{:032x}", OpenContext::default().ids.fresh());
     let (name, place) = match context.named_store()? {
         Some(store) => (store.url.to_string(), Place::Named(store)),
         None => {
             let folder = tempfile::tempdir()
-                .map_err(|error| Failure::File("a temporary folder cannot be made".to_owned(), error))?;
+                .map_err(|error| Failure::File("a temporary folder cannot be created".to_owned(), error))?;
             ("sqlite".to_owned(), Place::Folder(folder))
         }
     };

@@ -1,8 +1,8 @@
 //! The command `memory-lab`: conformance, benchmarks, evaluation and attacks on the sandbox, apart from the product.
 //!
-//! What it does is in `docs/cli.md`.
+//! `docs/cli.md` describes it.
 
-// A command's future holds one of each layer down to the backend's connection, and the compiler counts them all.
+// A command's future nests the futures of every layer down to the backend's connection.
 #![recursion_limit = "256"]
 
 mod bench;

@@ -24,7 +24,7 @@ pub(crate) struct MutantsArgs {
     timeout: u64,
 }
 
-/// The answer; its members are those of the report of `conformance --mutants`.
+/// The answer. Its members are those of the report of `conformance --mutants`.
 #[derive(Serialize)]
 struct Answer<'a> {
     mutants: Counts<'a>,
@@ -56,10 +56,10 @@ pub(crate) async fn run(context: &Context, args: MutantsArgs, out: &mut Out) -> 
     };
     let (of_the_reference, mut of_sql) = (chosen(mutants::of_the_reference()), chosen(mutants::of_sql()));
     if of_the_reference.is_empty() && of_sql.is_empty() {
-        return Err(Failure::invalid("no mutant has an id that contains the text of --filter"));
+        return Err(Failure::invalid("no mutant's id contains the text of --filter"));
     }
     let (store, served) = harness(context, true).await?;
-    // A store that serves less cannot be broken there.
+    // A facet that the store does not serve cannot be mutated.
     of_sql.retain(|mutant| mutant.needs.iter().all(|need| need.is_met(&served)));
     let store: Arc<dyn Harness> = Arc::new(store);
     let options = Options::default().with_timeout(Duration::from_secs(args.timeout));
@@ -84,7 +84,7 @@ pub(crate) async fn run(context: &Context, args: MutantsArgs, out: &mut Out) -> 
         (outcomes, cancelled)
     };
     let (outcomes, cancelled) = tokio::task::spawn_blocking(proof).await.map_err(|error| {
-        Error::internal("the suite stopped by a bug; please report it").with_source(error)
+        Error::internal("the suite panicked, which is a bug; please report it").with_source(error)
     })?;
     let answer = answer(&outcomes, cancelled);
     if out.is_json() {
@@ -99,7 +99,7 @@ pub(crate) async fn run(context: &Context, args: MutantsArgs, out: &mut Out) -> 
     })
 }
 
-/// Updates the progress; a survivor is printed.
+/// Updates the progress, and prints a survivor.
 pub(crate) fn note_mutant(outcome: &MutantOutcome, done: u64, progress: &mut Progress) {
     let id = outcome.mutant.id;
     if outcome.caught.is_none() {

@@ -1,4 +1,4 @@
-//! `add`: what is sent, and what an answer says of it.
+//! `add`: the request, and how its reply is read.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::event;
 use crate::owner::SERVICE;
 use crate::rows::check_metadata;
 
-/// Adds messages. What cannot be known is `Unknown`, and nothing is sent a second time that may have been stored.
+/// Adds messages. If the outcome is not known, it is `Unknown`; what may have been stored is not sent again.
 pub(crate) async fn add(
     client: &Client,
     key: &Secret,
@@ -27,12 +27,12 @@ pub(crate) async fn add(
     timeout: Duration,
 ) -> Result<AddStatus> {
     check_metadata(&options.metadata)?;
-    let said: Vec<Value> = messages.iter().filter_map(sent).collect();
-    if said.is_empty() {
-        // mem0 hears neither tools nor silence.
+    let sent: Vec<Value> = messages.iter().filter_map(to_mem0).collect();
+    if sent.is_empty() {
+        // mem0 accepts neither tool messages nor empty ones.
         return Ok(AddStatus::Done(Vec::new()));
     }
-    let mut body = json!({ "messages": said, "user_id": owner.id() });
+    let mut body = json!({ "messages": sent, "user_id": owner.id() });
     if let Some(members) = body.as_object_mut() {
         if !options.metadata.is_empty() {
             let metadata = serde_json::to_value(&options.metadata)
@@ -47,28 +47,28 @@ pub(crate) async fn add(
         Flavour::SelfHosted => &["memories"],
         Flavour::Platform => &["v3", "memories", "add", ""],
     };
-    let ask = Request::new(Method::Post, path, timeout).body(body).kind(CallKind::NotIdempotent);
-    // Word for word, the server embeds and stores one message after the other.
-    let in_parts = !options.infer && said.len() > 1;
-    let judge = if in_parts { error::repeats_of_parts } else { error::repeats };
-    let refused = |reply: &Reply| {
-        if in_parts && error::code(reply).is_some() { reply.error() } else { client.error_of(reply) }
+    let request = Request::new(Method::Post, path, timeout).body(body).kind(CallKind::NotIdempotent);
+    // Verbatim messages are embedded and stored one after the other.
+    let one_by_one = !options.infer && sent.len() > 1;
+    let retries = if one_by_one { error::retries_one_by_one } else { error::retries };
+    let error_of = |reply: &Reply| {
+        if one_by_one && error::code(reply).is_some() { reply.error() } else { client.error_of(reply) }
     };
-    let answered = client.exchange_judged(ask, Some(key), judge).await;
-    let reply = match answered.and_then(|reply| refused(&reply).map_or(Ok(reply), Err)) {
+    let answered = client.exchange_with(request, Some(key), retries).await;
+    let reply = match answered.and_then(|reply| error_of(&reply).map_or(Ok(reply), Err)) {
         Ok(reply) => reply,
         Err(error) if error.kind() == ErrorKind::OutcomeUnknown => return Ok(AddStatus::Unknown),
         Err(error) => return Err(error),
     };
     Ok(status(client.flavour, key, owner, &reply).unwrap_or_else(|error| {
-        // It took the words; only what it said of them cannot be trusted.
-        tracing::warn!(%error, "mem0 took an add and answered what cannot be trusted");
+        // The messages were accepted; only the reply cannot be trusted.
+        tracing::warn!(%error, "mem0 accepted an add, but its reply cannot be trusted");
         AddStatus::Unknown
     }))
 }
 
-/// A message as mem0 hears it.
-fn sent(message: &Message) -> Option<Value> {
+/// A message in mem0's form; `None` if mem0 does not accept it.
+fn to_mem0(message: &Message) -> Option<Value> {
     let role = match message.role {
         Role::User => "user",
         Role::Assistant => "assistant",
@@ -92,7 +92,7 @@ pub(crate) struct AddedRow {
     user_id: Option<String>,
 }
 
-/// The facts that rows say were stored.
+/// Ids of the facts that these rows report as stored.
 ///
 /// # Errors
 /// `corrupt` for rows that cannot be trusted.
@@ -110,14 +110,15 @@ pub(crate) fn stored(rows: Vec<AddedRow>, owner: &Owner) -> Result<Vec<FactId>> 
     }
     let distinct: BTreeSet<&FactId> = ids.iter().collect();
     if distinct.len() != ids.len() {
-        return Err(Error::new(ErrorKind::Corrupt, "mem0 says that it stored the same memory twice"));
+        return Err(Error::new(ErrorKind::Corrupt, "mem0 reports the same memory as stored twice"));
     }
     Ok(ids)
 }
 
 fn status(flavour: Flavour, key: &Secret, owner: &Owner, reply: &Reply) -> Result<AddStatus> {
     let added: Added = reply.trusted_json()?;
-    let unclear = || Error::new(ErrorKind::Corrupt, "mem0 does not say what became of an add");
+    let unclear =
+        || Error::new(ErrorKind::Corrupt, "mem0's reply to an add does not say whether it was stored");
     match (flavour, added.results, added.status.as_deref()) {
         (Flavour::SelfHosted, Some(rows), _) | (Flavour::Platform, Some(rows), Some("SUCCEEDED")) => {
             stored(rows, owner).map(AddStatus::Done)

@@ -1,4 +1,4 @@
-//! Calls to mem0, with the right header, path and key for its flavour.
+//! Calls to mem0, with the header and key that its flavour takes.
 
 use memory_core::{Result, Secret};
 use memory_http::service::{Connection, Request};
@@ -23,7 +23,7 @@ impl Client {
     /// The header that carries a key.
     ///
     /// # Errors
-    /// `invalid_argument` for a key that a header cannot carry.
+    /// `invalid_argument` for a key with characters that a header cannot carry.
     fn credential(&self, key: &Secret) -> Result<Credential> {
         let origin = self.connection.origin().clone();
         match self.flavour {
@@ -32,32 +32,32 @@ impl Client {
         }
     }
 
-    /// Makes a call, whatever status it ends with.
+    /// Makes a call and returns its reply, whatever the status.
     ///
     /// # Errors
     /// As [`HttpClient::exchange`].
     pub(crate) async fn exchange(&self, request: Request<'_>, key: Option<&Secret>) -> Result<Reply> {
-        self.exchange_judged(request, key, error::repeats).await
+        self.exchange_with(request, key, error::retries).await
     }
 
-    /// Makes a call whose repetition `judge` decides about.
+    /// As [`Client::exchange`]; `retries` decides which replies are retried.
     ///
     /// # Errors
     /// As [`HttpClient::exchange`].
-    pub(crate) async fn exchange_judged(
+    pub(crate) async fn exchange_with(
         &self,
         request: Request<'_>,
         key: Option<&Secret>,
-        judge: fn(&Reply) -> Option<bool>,
+        retries: fn(&Reply) -> Option<bool>,
     ) -> Result<Reply> {
         let credential = key.map(|key| self.credential(key)).transpose()?;
-        self.connection.exchange(request, credential, Some(judge)).await
+        self.connection.exchange(request, credential, Some(retries)).await
     }
 
     /// Makes a call that must succeed.
     ///
     /// # Errors
-    /// As [`Client::exchange`], and the typed error of the status.
+    /// As [`Client::exchange`], and the typed error of a status other than 2xx.
     pub(crate) async fn request(&self, request: Request<'_>, key: &Secret) -> Result<Reply> {
         let reply = self.exchange(request, Some(key)).await?;
         self.error_of(&reply).map_or(Ok(reply), Err)

@@ -1,4 +1,4 @@
-//! The options of a mem0: [`Mem0Options`].
+//! Options: [`Mem0Options`].
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,24 +12,24 @@ use memory_http::service::{
 use memory_http::{Endpoint, KeyOptions, KeyRef, Tenancy};
 use serde::Deserialize;
 
-/// Where mem0's own Platform is.
+/// Base URL of mem0's hosted Platform.
 pub const PLATFORM_BASE_URL: &str = "https://api.mem0.ai";
 
-/// Longest id, in bytes: what is longer its databases may cut.
+/// Longest id, in bytes. mem0's databases may truncate longer ones.
 const MAX_ID_BYTES: usize = 255;
 
-/// Which mem0 it is: they share a name, and neither paths nor headers nor replies.
+/// Which mem0: the two have different paths, headers and replies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Flavour {
-    /// The REST server of the open-source package: `X-API-Key`, answers when it is done.
+    /// The REST server of the open-source package: `X-API-Key`; answers when the work is done.
     SelfHosted,
-    /// The hosted Platform, v3: `Authorization: Token`, answers with an event.
+    /// The hosted Platform, v3: `Authorization: Token`; answers with an event.
     Platform,
 }
 
-/// A mem0 and the keys to it.
+/// How to reach a mem0, and its keys.
 ///
 /// ```
 /// let mut options = memory_mem0::Mem0Options::platform();
@@ -40,32 +40,32 @@ pub enum Flavour {
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Mem0Options {
-    /// Which mem0 it is.
+    /// Which mem0.
     pub flavour: Flavour,
-    /// Where it is. Default for the Platform: [`PLATFORM_BASE_URL`]; a self-hosted server has none.
+    /// Its address. Default for the Platform: [`PLATFORM_BASE_URL`]. Required for a self-hosted server.
     pub base_url: Option<String>,
-    /// How tenants share it. Default: one key for all, told apart by ids.
+    /// How tenants share it. Default: one key for all tenants, separated by ids.
     #[serde(default = "default_tenancy")]
     pub tenancy: Tenancy,
     /// The environment variable with the key of all tenants.
     pub api_key_env: Option<String>,
-    /// The file with the key of all tenants. At most one of the two.
+    /// The file with the key of all tenants. Set at most one of these two.
     pub api_key_file: Option<PathBuf>,
     /// With `tenancy = "key_per_tenant"`: where each tenant's key is.
     #[serde(default)]
     pub tenant_keys: BTreeMap<String, KeyRef>,
-    /// With `tenancy = "key_per_tenant"`: the environment variables with the keys of all other tenants, as
+    /// With `tenancy = "key_per_tenant"`: the environment variables with the keys of all other tenants, such as
     /// `MEM0_KEY_{tenant}`; see [`memory_http::TenantPattern`].
     pub tenant_key_env: Option<String>,
-    /// The files with them, as `/run/secrets/{tenant}.key`. At most one of the two.
+    /// The files with these keys, such as `/run/secrets/{tenant}.key`. Set at most one of these two.
     pub tenant_key_file: Option<PathBuf>,
-    /// With `tenancy = "shared_key_with_prefix"`: what every id of a tenant begins with, as `acme-{tenant}.`.
+    /// With `tenancy = "shared_key_with_prefix"`: what every id of a tenant begins with, such as `acme-{tenant}.`.
     pub prefix: Option<String>,
     /// The name under which a run may bring a key of its own.
     pub run_credential: Option<String>,
     /// A PEM file with root certificates to trust besides the system's.
     pub ca_file: Option<PathBuf>,
-    /// Deadline of one call but `add`, with its repetitions, in milliseconds: 1 to 600,000. Default: 30,000.
+    /// Deadline of one call except `add`, retries included, in milliseconds: 1 to 600,000. Default: 30,000.
     #[serde(default = "default_timeout_ms")]
     pub timeout_ms: u64,
     /// Deadline of one `add`, which on a self-hosted server waits for the language model. Default: 120,000.
@@ -116,7 +116,7 @@ impl Mem0Options {
         }
     }
 
-    /// A server of one's own at `base_url`, without a key yet.
+    /// A self-hosted server at `base_url`, without a key yet.
     #[must_use]
     pub fn self_hosted(base_url: impl Into<String>) -> Self {
         Self::new(Flavour::SelfHosted, Some(base_url.into()))
@@ -128,7 +128,7 @@ impl Mem0Options {
         Self::new(Flavour::Platform, None)
     }
 
-    /// Checks what can be checked without reaching anything.
+    /// Checks the options without connecting.
     ///
     /// # Errors
     /// `invalid_argument`, naming the field.
@@ -145,13 +145,13 @@ impl Mem0Options {
         )
     }
 
-    /// Where it is.
+    /// Its address.
     pub(crate) fn endpoint(&self) -> Result<Endpoint> {
         match (&self.base_url, self.flavour) {
             (Some(base), _) => Endpoint::parse(base),
             (None, Flavour::Platform) => Endpoint::parse(PLATFORM_BASE_URL),
             (None, Flavour::SelfHosted) => Err(Error::invalid(
-                "a self-hosted mem0 has no `base_url`; say where it is, as http://localhost:8888",
+                "a self-hosted mem0 needs `base_url`; set it, for example to http://localhost:8888",
             )),
         }
     }
@@ -181,7 +181,7 @@ impl Mem0Options {
     }
 }
 
-/// Shows flavour, tenancy and origin, and nothing of keys.
+/// Shows flavour, tenancy and origin, but no keys.
 impl fmt::Debug for Mem0Options {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Mem0Options")

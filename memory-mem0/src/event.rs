@@ -1,5 +1,5 @@
-//! Events of the Platform. It tells of any event to whoever knows its id, so the id that is handed out is bound to
-//! the scope: whoever has it can prove that it was made for this scope with this key.
+//! Events of the Platform. It reports any event to whoever knows its id. The id that callers get is therefore bound to
+//! the scope: it carries a proof that it was issued for this scope and key.
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use memory_core::layer::EventId;
@@ -8,18 +8,18 @@ use sha2::Sha256;
 
 /// Digits of the proof.
 const TAG_DIGITS: usize = 32;
-/// Longest id of the Platform's.
+/// Longest event id of the Platform.
 const MAX_REMOTE_DIGITS: usize = 128;
 
-/// The id that is handed out for an event of the Platform's.
+/// The id that callers get for an event of the Platform.
 ///
 /// # Errors
-/// `corrupt` for an id that is none.
+/// `corrupt` if the Platform's id is malformed.
 pub(crate) fn bind(key: &Secret, scope: &Scope, remote: &str) -> Result<EventId> {
     if !is_plain(remote) {
         return Err(Error::new(
             ErrorKind::Corrupt,
-            "mem0 gave an event an id that is none; check the server",
+            "mem0 answered with a malformed event id; check the server",
         ));
     }
     EventId::new(format!("{}.{remote}", tag(key, scope, remote)?))
@@ -28,7 +28,7 @@ pub(crate) fn bind(key: &Secret, scope: &Scope, remote: &str) -> Result<EventId>
 /// The Platform's id of an event of this scope.
 ///
 /// # Errors
-/// `not_found` for one of another scope, or none at all.
+/// `not_found` for an event of another scope, or a malformed id.
 pub(crate) fn unbind<'a>(key: &Secret, scope: &Scope, event: &'a EventId) -> Result<&'a str> {
     event
         .as_str()
@@ -38,19 +38,19 @@ pub(crate) fn unbind<'a>(key: &Secret, scope: &Scope, event: &'a EventId) -> Res
         .ok_or_else(unknown)
 }
 
-/// What is said of an event that is not this scope's, whatever it is.
+/// The error for an event that is not this scope's. It does not say whether the event exists.
 pub(crate) fn unknown() -> Error {
-    Error::new(ErrorKind::NotFound, "this scope has no such event; ask with the id that `add` gave")
+    Error::new(ErrorKind::NotFound, "this scope has no such event; use the id that `add` returned")
 }
 
 fn is_plain(id: &str) -> bool {
     (1..=MAX_REMOTE_DIGITS).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
 }
 
-/// HMAC-SHA256 by the key over the scope and the id.
+/// HMAC-SHA256 of the scope and the id, under the key.
 fn tag(key: &Secret, scope: &Scope, remote: &str) -> Result<String> {
     let mut mac = Hmac::<Sha256>::new_from_slice(key.expose().as_bytes())
-        .map_err(|_| Error::internal("HMAC refuses a key, though it takes any"))?;
+        .map_err(|_| Error::internal("HMAC rejected a key, though it accepts any length"))?;
     mac.update(b"memory.mem0.event.v1");
     mac.update(scope.digest().as_bytes());
     mac.update(remote.as_bytes());
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_that_were_handed_out_stay_good() {
+    fn issued_ids_stay_valid() {
         let scope = Scope::agent("acme", "planner").unwrap();
         let tag = |key: &str| tag(&Secret::new(key), &scope, "2c4d1f44-4f7b").unwrap();
         assert_eq!(tag("k"), "aa96cab134307c6ab15d95492413b76e");
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_is_good_for_its_scope_and_key_alone() {
+    fn an_event_id_is_valid_only_for_its_scope_and_key() {
         let (key, other) = (Secret::new("k"), Secret::new("l"));
         let (scope, stranger) = (Scope::agent("t", "a").unwrap(), Scope::user("t", "a").unwrap());
         let event = bind(&key, &scope, "2c4d1f44-4f7b").unwrap();

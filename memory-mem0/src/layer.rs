@@ -1,4 +1,4 @@
-//! The facet: which run asks, with which key, about which owner.
+//! The facet: finds the key and the remote owner for each call.
 
 use async_trait::async_trait;
 use memory_core::layer::{
@@ -80,7 +80,7 @@ impl MemoryLayer for Mem0Provider {
         if let Some(error) = self.client.error_of(&reply) {
             return Err(error);
         }
-        told(reply.trusted_json()?, remote, &owner)
+        event_status(reply.trusted_json()?, remote, &owner)
     }
 
     async fn forget(&self, run: &RunContext, scope: &Scope, what: Forget) -> Result<ForgetOutcome> {
@@ -103,15 +103,20 @@ struct Event {
     results: Option<Vec<AddedRow>>,
 }
 
-fn told(event: Event, asked: &str, owner: &Owner) -> Result<EventStatus> {
+fn event_status(event: Event, asked: &str, owner: &Owner) -> Result<EventStatus> {
     if event.id.is_some_and(|id| id != asked) {
-        return Err(Error::new(ErrorKind::Corrupt, "mem0 answered for another event than was asked about"));
+        return Err(Error::new(
+            ErrorKind::Corrupt,
+            "mem0 answered with another event than the requested one",
+        ));
     }
     match event.status.as_str() {
         "PENDING" | "RUNNING" => Ok(EventStatus::Pending),
         "SUCCEEDED" => stored(event.results.unwrap_or_default(), owner).map(EventStatus::Done),
-        // Its reason may quote what was said.
-        "FAILED" => Ok(EventStatus::Failed("mem0 could not work it out; its dashboard says why".to_owned())),
-        _ => Err(Error::new(ErrorKind::Corrupt, "mem0 gives an event a status that is none")),
+        // The reason may quote the messages.
+        "FAILED" => {
+            Ok(EventStatus::Failed("mem0 could not process the messages; its dashboard says why".to_owned()))
+        }
+        _ => Err(Error::new(ErrorKind::Corrupt, "mem0 answered with an unknown status of an event")),
     }
 }

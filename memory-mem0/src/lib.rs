@@ -1,8 +1,8 @@
 //! [`memory_core::MemoryLayer`] over [mem0](https://mem0.ai), its self-hosted server and its Platform.
 //!
-//! mem0 tells users apart by ids that a request names, and reads `*`, blank ids and logic words in filters as
-//! "everybody". Here a scope becomes one id of letters, digits and dots, which is all that ever goes into a
-//! filter; every reply is held against it, and what is addressed by its id alone is fetched and compared first.
+//! mem0 separates users by ids in each request, and in filters it reads `*`, blank ids and logic words as "every user".
+//! This crate turns a scope into one id of letters, digits and dots, and puts nothing else into a filter. It checks the
+//! owner in every reply. Before it deletes a memory by its id, it fetches the memory and checks its owner.
 //!
 //! ```no_run
 //! # use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! `recall` and `facts`: their requests, and where a page ends.
+//! `recall` and `facts`: requests and paging.
 
 use memory_core::layer::{Fact, FactsPage, FactsQuery, RecallQuery};
 use memory_core::{Error, ErrorKind, Result, Secret};
@@ -10,13 +10,13 @@ use crate::client::Client;
 use crate::config::{Flavour, Mem0Options};
 use crate::rows::{Rows, facts as facts_of};
 
-/// Most memories that a self-hosted server lists, and most that a search asks for.
+/// Most memories that a self-hosted server lists.
 pub(crate) const MOST: usize = 1_000;
-/// Largest page of the Platform's.
+/// The Platform's largest page.
 const PLATFORM_PAGE: usize = 200;
 const CURSORS: Cursors = Cursors("mem0.facts");
 
-/// Finds facts. The server applies the threshold to the cosine behind its scores; it is not applied here again.
+/// Finds facts. The server applies the threshold to the cosine behind its scores, so it is not applied again here.
 pub(crate) async fn recall(
     client: &Client,
     key: &Secret,
@@ -54,7 +54,7 @@ pub(crate) async fn facts(
     }
 }
 
-/// Everything that a self-hosted server lists of an owner, ordered by time and id.
+/// All memories that a self-hosted server lists for an owner, ordered by time and id.
 pub(crate) async fn self_hosted_list(
     client: &Client,
     key: &Secret,
@@ -63,18 +63,18 @@ pub(crate) async fn self_hosted_list(
 ) -> Result<Vec<Fact>> {
     let most = MOST.to_string();
     let parameters = [("user_id", owner.id()), ("top_k", most.as_str())];
-    let ask = Request::new(Method::Get, &["memories"], options.timeout()).parameters(&parameters);
-    let rows: Rows = client.request(ask, key).await?.trusted_json()?;
+    let request = Request::new(Method::Get, &["memories"], options.timeout()).parameters(&parameters);
+    let rows: Rows = client.request(request, key).await?.trusted_json()?;
     let mut facts = facts_of(rows.results, owner, false)?;
-    facts.sort_by(|a, b| place(a).cmp(&place(b)));
+    facts.sort_by(|a, b| sort_key(a).cmp(&sort_key(b)));
     Ok(facts)
 }
 
-fn place(fact: &Fact) -> (i64, &str) {
+fn sort_key(fact: &Fact) -> (i64, &str) {
     (fact.created_at.map_or(0, |at| at.as_millis()), fact.id.as_str())
 }
 
-/// The server has no pages, so they are cut here, behind the fact that the cursor names.
+/// The server has no pages, so they are cut here, after the fact that the cursor names.
 async fn self_hosted_page(
     client: &Client,
     key: &Secret,
@@ -92,22 +92,22 @@ async fn self_hosted_page(
     };
     let listed = self_hosted_list(client, key, owner, options).await?;
     let full = listed.len() >= MOST;
-    let behind = |fact: &Fact| after.as_ref().is_none_or(|(at, id)| place(fact) > (*at, id.as_str()));
-    let rest: Vec<Fact> = listed.into_iter().filter(behind).collect();
+    let is_after = |fact: &Fact| after.as_ref().is_none_or(|(at, id)| sort_key(fact) > (*at, id.as_str()));
+    let rest: Vec<Fact> = listed.into_iter().filter(is_after).collect();
     let more = rest.len() > query.limit;
     if full && !more {
         return Err(Error::new(
             ErrorKind::ResultTooLarge,
             format!(
-                "a self-hosted mem0 lists {MOST} memories of a scope and no more, and this one may have more; \
-                 forget some, or recall what you look for"
+                "a self-hosted mem0 lists at most {MOST} memories of a scope, and this one may have more; \
+                 forget some, or search with recall"
             ),
         ));
     }
     let page: Vec<Fact> = rest.into_iter().take(query.limit).collect();
     let next = match page.last() {
         Some(last) if more => {
-            let (at, id) = place(last);
+            let (at, id) = sort_key(last);
             Some(CURSORS.write(owner.scope(), &format!("{at}/{id}"))?)
         }
         _ => None,
@@ -115,7 +115,7 @@ async fn self_hosted_page(
     Ok(FactsPage::new(page, next))
 }
 
-/// The cursor is the number of facts seen. The Platform's URL of the next page is never followed.
+/// The cursor is the number of facts seen so far. The URL of the next page that the Platform returns is never followed.
 async fn platform_page(
     client: &Client,
     key: &Secret,
@@ -130,7 +130,7 @@ async fn platform_page(
         None => 0,
     };
     let mut size = query.limit.min(PLATFORM_PAGE);
-    // A page begins at a multiple of its size.
+    // A page starts at a multiple of its size.
     while size > 1 && seen.checked_rem(size) != Some(0) {
         size -= 1;
     }
@@ -144,7 +144,7 @@ async fn platform_page(
     Ok(FactsPage::new(facts, next))
 }
 
-/// One of the Platform's pages, and whether there are more.
+/// One page from the Platform, and whether there are more.
 pub(crate) async fn platform_list(
     client: &Client,
     key: &Secret,
@@ -155,13 +155,13 @@ pub(crate) async fn platform_list(
 ) -> Result<(Vec<Fact>, bool)> {
     let (page, size_text) = (page.to_string(), size.to_string());
     let parameters = [("page", page.as_str()), ("page_size", size_text.as_str())];
-    let ask = Request::new(Method::Post, &["v3", "memories", ""], options.timeout())
+    let request = Request::new(Method::Post, &["v3", "memories", ""], options.timeout())
         .parameters(&parameters)
         .body(json!({ "filters": { "user_id": owner.id() } }));
-    let rows: Rows = client.request(ask, key).await?.trusted_json()?;
+    let rows: Rows = client.request(request, key).await?.trusted_json()?;
     let more = rows.next.as_ref().is_some_and(|next| !matches!(next, Value::Null | Value::Bool(false)));
     if rows.results.len() > size {
-        return Err(Error::new(ErrorKind::Corrupt, "mem0 answered with a larger page than was asked for"));
+        return Err(Error::new(ErrorKind::Corrupt, "mem0 answered with a larger page than requested"));
     }
     Ok((facts_of(rows.results, owner, false)?, more))
 }

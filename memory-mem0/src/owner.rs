@@ -4,13 +4,13 @@ use memory_core::Scope;
 use memory_http::scope_id;
 use memory_http::service::Service;
 
-/// mem0, as messages name it.
+/// The names that messages use.
 pub(crate) const SERVICE: Service = Service { name: "mem0", owner: "user" };
 
 /// The id that stands for a scope at mem0: `m1.`, the kind, a dot, and the 64 digits of the scope's digest.
 ///
-/// Of letters, digits and dots alone, never blank, never `*`: no filter, path or parameter reads anything into it.
-/// Different scopes have different ids, whatever tenants and ids look like.
+/// It has only letters, digits and dots and is never blank, so it has no special meaning in a filter, path or parameter.
+/// Different scopes have different ids, whatever their tenants and ids contain.
 ///
 /// ```
 /// let scope = memory_core::Scope::agent("acme", "planner")?;

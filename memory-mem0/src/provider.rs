@@ -19,13 +19,13 @@ use crate::owner::SERVICE;
 /// A mem0, self-hosted or the Platform, as a conversational layer.
 ///
 /// # Behavior
-/// - A scope is one `user_id` of mem0's, [`remote_id`](crate::remote_id); no other id, filter or wildcard is ever
-///   sent, and a reply with a memory of another user is `corrupt` as a whole.
-/// - `add` is sent a second time only where it cannot have arrived or cannot have stored anything. What is not
-///   known is `Unknown`.
-/// - Scores are ranks: mem0 averages cosine, BM25 and entities, over a different number of them in each answer.
-///   It applies the threshold to the cosine; it is not applied here again.
-/// - Serves no keys and values, no vectors, no SQL.
+/// - A scope is one `user_id` at mem0, [`remote_id`](crate::remote_id). No other id, filter or wildcard is ever
+///   sent. A reply that contains another user's memory is rejected as `corrupt`.
+/// - `add` is retried only if it cannot have arrived or cannot have stored anything. If the outcome is not known, it
+///   is `Unknown`.
+/// - Scores are ranks: mem0 averages cosine, BM25 and entity scores, and how many of them varies between answers.
+///   mem0 applies the threshold to the cosine, so it is not applied again here.
+/// - Key/value, vectors and SQL are not served.
 pub struct Mem0Provider {
     pub(crate) client: Client,
     pub(crate) keys: Keyring,
@@ -33,11 +33,11 @@ pub struct Mem0Provider {
 }
 
 impl Mem0Provider {
-    /// Reads the keys and makes an HTTP client of its own under `policy`; connects to nothing.
+    /// Reads the keys and creates an HTTP client under `policy`. Does not connect.
     ///
     /// # Errors
-    /// `invalid_argument` for options out of range; `egress_denied` where the policy does not allow the base URL;
-    /// `unauthenticated` where a key is not there.
+    /// `invalid_argument` for options out of range; `egress_denied` if the policy does not allow the base URL;
+    /// `unauthenticated` if a key is missing.
     pub fn open(
         options: Mem0Options,
         policy: EgressPolicy,
@@ -69,7 +69,7 @@ impl Mem0Provider {
                 let reply = self.client.exchange(alive, None).await?;
                 self.client.error_of(&reply).map_or(Ok(()), Err)?;
                 let Some(key) = key else { return Ok("reachable; runs bring their keys") };
-                // Listing the memories of a user that does not exist shows that the key is accepted, and reads nothing.
+                // Listing the memories of a user that does not exist tests the key without reading anything.
                 let parameters = [("user_id", "m1.health"), ("top_k", "1")];
                 self.client
                     .request(Request::new(Method::Get, &["memories"], timeout).parameters(&parameters), key)
@@ -89,7 +89,7 @@ impl Mem0Provider {
                 return Ok("reachable; runs bring their keys");
             }
         }
-        Ok("reachable, and takes the key")
+        Ok("reachable, and accepts the key")
     }
 }
 

@@ -1,4 +1,4 @@
-//! Rows of replies: read, checked against their owner, and turned into facts.
+//! Rows of replies: reads them, checks their owner, and turns them into facts.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::owner::SERVICE;
 
-/// Names that mem0 reserves: it drops them, reads a date from them, or takes them for logic.
+/// Names that mem0 reserves: it drops them, reads a date from them, or reads them as operators.
 const RESERVED: [&str; 27] = [
     "user_id",
     "agent_id",
@@ -53,16 +53,16 @@ pub(crate) struct Row {
     attributed_to: Option<String>,
 }
 
-/// A list of them.
+/// A list of memories.
 #[derive(Deserialize)]
 pub(crate) struct Rows {
     pub(crate) results: Vec<Row>,
-    /// Whether there is more. The URL of the next page is never followed.
+    /// The URL of the next page, which is never followed. It only says that there is more.
     #[serde(default)]
     pub(crate) next: Option<Value>,
 }
 
-/// Facts of the rows of one reply: all the owner's, none twice.
+/// Facts from the rows of one reply. All must be the owner's, and none may occur twice.
 ///
 /// # Errors
 /// `corrupt` for a reply that cannot be trusted.
@@ -78,13 +78,13 @@ pub(crate) fn facts(rows: Vec<Row>, owner: &Owner, scored: bool) -> Result<Vec<F
 /// The fact of a row whose owner has been checked.
 fn fact(row: Row, scored: bool) -> Result<Fact> {
     let id = SERVICE.fact_id(&row.id)?;
-    let memory = row.memory.ok_or_else(|| SERVICE.corrupt("a memory without words"))?;
+    let memory = row.memory.ok_or_else(|| SERVICE.corrupt("a memory without text"))?;
     let mut fact = Fact::new(id, memory);
     if let Some(score) = row.score.filter(|_| scored) {
         if !score.is_finite() {
-            return Err(SERVICE.corrupt("a score that is no number"));
+            return Err(SERVICE.corrupt("a score that is not a number"));
         }
-        // A mean of cosine, BM25 and entities, over a different number of them in every answer.
+        // A mean of cosine, BM25 and entity scores; how many of them varies between answers.
         (fact.score, fact.score_kind) = (Some(score), ScoreKind::Rank);
     }
     fact.metadata = flat_metadata(row.metadata.unwrap_or_default());
@@ -93,7 +93,7 @@ fn fact(row: Row, scored: bool) -> Result<Fact> {
     Ok(fact)
 }
 
-/// Refuses metadata under names that mem0 would misread.
+/// Refuses metadata that mem0 would misread.
 ///
 /// # Errors
 /// `invalid_argument`, naming the member.
@@ -102,7 +102,7 @@ pub(crate) fn check_metadata(metadata: &Metadata) -> Result<()> {
         if RESERVED.iter().any(|reserved| name.eq_ignore_ascii_case(reserved)) || name.starts_with(['$', '_'])
         {
             return Err(Error::invalid(format!(
-                "mem0 keeps the metadata name `{name}` for itself; choose another name"
+                "mem0 reserves the metadata name `{name}`; choose another name"
             ))
             .with_detail("name", name));
         }

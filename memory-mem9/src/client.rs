@@ -7,9 +7,9 @@ use memory_http::{Credential, Endpoint, HttpClient, Reply};
 use crate::config::Mem9Options;
 use crate::error;
 
-/// Where the memories are.
+/// Path of the memories.
 pub(crate) const MEMORIES: [&str; 3] = ["v1alpha2", "mem9s", "memories"];
-/// What the key of a chain of spaces begins with.
+/// Prefix of a key for a chain of spaces.
 const CHAIN: &str = "chain_";
 
 /// The connection to one mem9.
@@ -21,10 +21,10 @@ impl Client {
         Connection::new(http, Endpoint::parse(&options.base_url)?, options.max_reply_bytes).map(Self)
     }
 
-    /// Makes a call, whatever status it ends with.
+    /// Makes a call and returns its reply, whatever the status.
     ///
     /// # Errors
-    /// As [`HttpClient::exchange`]; `invalid_argument` for the key of a chain of spaces.
+    /// As [`HttpClient::exchange`]; `invalid_argument` for a key of a chain of spaces.
     pub(crate) async fn exchange(&self, request: Request<'_>, key: Option<&Secret>) -> Result<Reply> {
         let credential = |key: &Secret| {
             check_key(key)?;
@@ -36,14 +36,14 @@ impl Client {
     /// Makes a call that must succeed.
     ///
     /// # Errors
-    /// As [`Client::exchange`], and the typed error of the status.
+    /// As [`Client::exchange`], and the typed error of a status other than 2xx.
     pub(crate) async fn request(&self, request: Request<'_>, key: &Secret) -> Result<Reply> {
         let reply = self.exchange(request, Some(key)).await?;
         error::error_of(&reply).map_or(Ok(reply), Err)
     }
 }
 
-/// Refuses a key that reads several spaces, since memories of other tenants in them would show.
+/// Refuses a key for a chain of spaces: it would show memories of other tenants.
 ///
 /// # Errors
 /// `invalid_argument`.
@@ -51,7 +51,7 @@ pub(crate) fn check_key(key: &Secret) -> Result<()> {
     if key.expose().starts_with(CHAIN) {
         return Err(Error::new(
             ErrorKind::InvalidArgument,
-            "the key is of a chain of spaces, which would mix what is to be kept apart; use the key of one space",
+            "the key is for a chain of spaces, which would mix tenants' memories; use the key of a single space",
         ));
     }
     Ok(())

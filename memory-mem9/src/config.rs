@@ -1,4 +1,4 @@
-//! The options of a mem9: [`Mem9Options`].
+//! Options: [`Mem9Options`].
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,26 +12,26 @@ use memory_http::service::{
 use memory_http::{Endpoint, KeyOptions, KeyRef, Tenancy};
 use serde::Deserialize;
 
-/// Where mem9's own service is.
+/// Base URL of mem9's hosted service.
 pub const MEM9_BASE_URL: &str = "https://api.mem9.ai";
 
-/// Longest id, in bytes: mem9 silently drops what has a longer one.
+/// Longest id, in bytes. mem9 silently drops messages with a longer one.
 const MAX_ID_BYTES: usize = 100;
 
-/// How mem9 ranks what it recalls.
+/// How mem9 ranks the facts it finds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Ranking {
-    /// By its confidence, a similarity: it leaves out what is below 65 of 100, and needs an embedder on the server.
+    /// By confidence, a similarity. Leaves out facts below 65 of 100, and needs an embedder on the server.
     #[default]
     Confidence,
-    /// By its plain hybrid search: finds more, also without an embedder, and its scores are ranks without meaning.
-    /// Thresholds are refused.
+    /// By plain hybrid search. Finds more and works without an embedder, but its scores are only ranks. Thresholds are
+    /// refused.
     Plain,
 }
 
-/// A mem9 and the keys to it.
+/// How to reach a mem9, and its keys.
 ///
 /// ```
 /// let mut options = memory_mem9::Mem9Options::new(memory_mem9::MEM9_BASE_URL);
@@ -44,43 +44,43 @@ pub enum Ranking {
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Mem9Options {
-    /// Whether an API that its makers still change may be used.
+    /// Accepts that the API is a preview and may change. Must be true.
     #[serde(default)]
     pub preview: bool,
-    /// Where it is. Default: [`MEM9_BASE_URL`].
+    /// Its address. Default: [`MEM9_BASE_URL`].
     #[serde(default = "default_base_url")]
     pub base_url: String,
-    /// How tenants share it. Default: a key, and with it a space, for each.
+    /// How tenants share it. Default: one key, and so one space, per tenant.
     #[serde(default = "default_tenancy")]
     pub tenancy: Tenancy,
     /// With `tenancy = "shared_key"`: the environment variable with the key of all tenants.
     pub api_key_env: Option<String>,
-    /// The file with the key of all tenants. At most one of the two.
+    /// The file with the key of all tenants. Set at most one of these two.
     pub api_key_file: Option<PathBuf>,
     /// Where each tenant's key is.
     #[serde(default)]
     pub tenant_keys: BTreeMap<String, KeyRef>,
-    /// With `tenancy = "key_per_tenant"`: the environment variables with the keys of all other tenants, as
+    /// With `tenancy = "key_per_tenant"`: the environment variables with the keys of all other tenants, such as
     /// `MEM9_KEY_{tenant}`; see [`memory_http::TenantPattern`].
     pub tenant_key_env: Option<String>,
-    /// The files with them, as `/run/secrets/{tenant}.key`. At most one of the two.
+    /// The files with these keys, such as `/run/secrets/{tenant}.key`. Set at most one of these two.
     pub tenant_key_file: Option<PathBuf>,
-    /// With `tenancy = "shared_key_with_prefix"`: what every id of a tenant begins with, as `acme-{tenant}.`.
+    /// With `tenancy = "shared_key_with_prefix"`: what every id of a tenant begins with, such as `acme-{tenant}.`.
     pub prefix: Option<String>,
     /// The name under which a run may bring a key of its own.
     pub run_credential: Option<String>,
-    /// Whether `add` waits until mem9 has worked. Default: yes; else what becomes of it is never told.
+    /// Whether `add` waits until mem9 has processed the messages. Default: true. Otherwise its outcome is never reported.
     #[serde(default = "default_sync")]
     pub sync: bool,
-    /// How it ranks what it recalls.
+    /// How it ranks the facts it finds.
     #[serde(default)]
     pub ranking: Ranking,
     /// A PEM file with root certificates to trust besides the system's.
     pub ca_file: Option<PathBuf>,
-    /// Deadline of one call but `add`, with its repetitions, in milliseconds: 1 to 600,000. Default: 30,000.
+    /// Deadline of one call except `add`, retries included, in milliseconds: 1 to 600,000. Default: 30,000.
     #[serde(default = "default_timeout_ms")]
     pub timeout_ms: u64,
-    /// Deadline of one `add`, for which mem9 takes up to nine minutes. Default: 120,000.
+    /// Deadline of one `add`, which can take mem9 up to nine minutes. Default: 120,000.
     #[serde(default = "default_add_timeout_ms")]
     pub add_timeout_ms: u64,
     /// Deadline of `forget` and of the end of a run, which take several calls. Default: 120,000.
@@ -116,7 +116,7 @@ fn default_max_reply_bytes() -> usize {
 }
 
 impl Mem9Options {
-    /// A mem9 at `base_url`, without a key and not yet allowed.
+    /// A mem9 at `base_url`, without a key and with `preview` still false.
     #[must_use]
     pub fn new(base_url: impl Into<String>) -> Self {
         Self {
@@ -140,15 +140,15 @@ impl Mem9Options {
         }
     }
 
-    /// Checks what can be checked without reaching anything.
+    /// Checks the options without connecting.
     ///
     /// # Errors
     /// `invalid_argument`, naming the field.
     pub fn check(&self) -> Result<()> {
         if !self.preview {
             return Err(Error::invalid(
-                "mem9's API is v1alpha2: its makers still change it, it may lose what it accepts, and its replies say \
-                 little of what became of it; set `preview = true` to use it all the same",
+                "mem9's API v1alpha2 is a preview: it may change, it may lose messages that it accepted, and its replies \
+                 say little about the outcome; set `preview = true` to use it anyway",
             ));
         }
         Endpoint::parse(&self.base_url)?;
@@ -188,7 +188,7 @@ impl Mem9Options {
     }
 }
 
-/// Shows tenancy and origin, and nothing of keys.
+/// Shows tenancy and origin, but no keys.
 impl fmt::Debug for Mem9Options {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Mem9Options")

@@ -1,5 +1,5 @@
-//! What a status other than 2xx means at mem9. The message of a reply may quote what was sent, so it is read and never
-//! repeated.
+//! What a status other than 2xx means at mem9. A reply's message may quote what was sent, so it is read but never
+//! passed on.
 
 use memory_core::{Error, ErrorKind, Retry};
 use memory_http::Reply;
@@ -10,44 +10,46 @@ struct Refusal {
     error: Option<String>,
 }
 
-fn said(reply: &Reply) -> String {
+fn message(reply: &Reply) -> String {
     serde_json::from_slice::<Refusal>(reply.body()).ok().and_then(|refusal| refusal.error).unwrap_or_default()
 }
 
-/// The typed error of a reply that refuses; `None` for one that does not.
+/// The typed error of a reply; `None` for a success.
 pub(crate) fn error_of(reply: &Reply) -> Option<Error> {
     let plain = reply.error()?;
-    let said = said(reply);
+    let message = message(reply);
     let error = match reply.status() {
-        // The routes of memories say 400 where others say 401.
-        400 | 401 if said.contains("API key") || said.contains("X-API-Key") => Error::new(
+        // The routes for memories answer 400 where others answer 401.
+        400 | 401 if message.contains("API key") || message.contains("X-API-Key") => Error::new(
             ErrorKind::Unauthenticated,
-            "mem9 does not take the key: it is unknown or suspended; check where it is read from",
+            "mem9 rejects the key: it is unknown or suspended; check the environment variable or file that it is read from",
         ),
-        400 if said.contains("Space Chain") => Error::new(
+        400 if message.contains("Space Chain") => Error::new(
             ErrorKind::InvalidArgument,
-            "the key is of a chain of spaces, which would mix what is to be kept apart; use the key of one space",
+            "the key is for a chain of spaces, which would mix tenants' memories; use the key of a single space",
         ),
         402 => Error::new(
             ErrorKind::QuotaExceeded,
-            "the space has no quota left at mem9; wait for the next period, or buy more",
+            "the space's quota at mem9 is used up; wait for the next period, or buy more",
         ),
-        404 => {
-            Error::new(ErrorKind::NotFound, "there is no mem9 of v1alpha2 at this address; check `base_url`")
-        }
+        404 => Error::new(
+            ErrorKind::NotFound,
+            "there is no mem9 with API v1alpha2 at this address; check `base_url`",
+        ),
         409 => Error::new(
             ErrorKind::Unavailable,
-            "the space's schema does not fit the server's way of embedding; it has to be mended there",
+            "the space's schema does not match the server's embedder; its operator has to repair it",
         )
         .with_retry(Retry::Never),
-        // Said before anything is done. Any other 503 may come after a part of an add is stored.
-        503 if said.contains("cannot connect to tenant database") => Error::new(
+        // mem9 says this before it does anything. Any other 503 may come after part of an add is stored.
+        503 if message.contains("cannot connect to tenant database") => Error::new(
             ErrorKind::Unavailable,
-            "mem9 cannot reach the database of this space, and nothing was done; try again later",
+            "mem9 cannot reach the database of this space; nothing was done, so try again later",
         ),
-        429 if said.contains("quota") => {
-            Error::new(ErrorKind::QuotaExceeded, "the cluster of this space has no quota left at mem9")
-        }
+        429 if message.contains("quota") => Error::new(
+            ErrorKind::QuotaExceeded,
+            "the quota of this space's cluster at mem9 is used up; ask its operator",
+        ),
         _ => return Some(plain),
     };
     Some(error.with_detail("status", reply.status()))

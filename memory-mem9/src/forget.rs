@@ -1,4 +1,4 @@
-//! `forget`: each memory is fetched and compared first, since an id alone reaches every memory of a space.
+//! `forget`: each memory is fetched and its owner checked first, because an id alone reaches every memory of a space.
 
 use memory_core::layer::{FactId, ForgetOutcome};
 use memory_core::{Error, ErrorKind, Result, Secret};
@@ -14,10 +14,10 @@ use crate::listing::{MOST, list};
 use crate::owner::SERVICE;
 use crate::rows::Row;
 
-/// What mem9 keeps of forgotten words.
-pub(crate) const REMAINS: &str = "mem9 marks forgotten facts as deleted and keeps their rows, and on TiDB the raw \
-    messages; it makes at most 50 facts of one add, so a message may hold more than its facts told. Its operator can \
-    delete both";
+/// What mem9 keeps after a forget.
+pub(crate) const REMAINS: &str = "mem9 marks forgotten facts as deleted but keeps their rows, and on TiDB also the raw \
+    messages. It extracts at most 50 facts from one add, so the messages may contain more than the facts did. Its \
+    operator can delete both";
 
 /// The path of one memory.
 fn path_of(id: &str) -> [&str; 4] {
@@ -33,7 +33,7 @@ async fn forget_one(
     id: &FactId,
     options: &Mem9Options,
 ) -> Result<bool> {
-    // Nothing but a UUID becomes part of a path.
+    // Only a UUID may become part of a path.
     if !is_uuid(id.as_str()) {
         return Ok(false);
     }
@@ -47,16 +47,19 @@ async fn forget_one(
     }
     let row: Row = reply.trusted_json()?;
     if !row.id.eq_ignore_ascii_case(id.as_str()) {
-        return Err(Error::new(ErrorKind::Corrupt, "mem9 answered with another memory than was asked for"));
+        return Err(Error::new(
+            ErrorKind::Corrupt,
+            "mem9 answered with another memory than the requested one",
+        ));
     }
     if row.agent_id.as_deref() != Some(owner.id())
         || row.state.as_deref().is_some_and(|state| state != "active")
     {
         return Ok(false);
     }
-    let ask = Request::new(Method::Delete, &path, options.timeout()).kind(CallKind::Idempotent);
-    let deleted = match client.exchange(ask, Some(key)).await {
-        // Already gone, deleted by another.
+    let request = Request::new(Method::Delete, &path, options.timeout()).kind(CallKind::Idempotent);
+    let deleted = match client.exchange(request, Some(key)).await {
+        // Already gone: deleted by another call.
         Ok(reply) if reply.status() == 404 => Ok(true),
         Ok(reply) => error::error_of(&reply).map_or(Ok(true), Err),
         Err(error) => Err(error),
@@ -64,7 +67,7 @@ async fn forget_one(
     deleted.map_err(|error| may_have_forgotten(SERVICE, error))
 }
 
-/// Forgets these; ids that are not the owner's are reported and left alone.
+/// Forgets these memories. Ids that are not the owner's are reported as not found and left alone.
 pub(crate) async fn forget_ids(
     client: &Client,
     key: &Secret,
@@ -74,14 +77,14 @@ pub(crate) async fn forget_ids(
 ) -> Result<ForgetOutcome> {
     let mut forgetting = Forgetting::new(SERVICE);
     for id in ids {
-        let was_there = forget_one(client, key, owner, id, options).await;
-        forgetting.note(id, was_there)?;
+        let existed = forget_one(client, key, owner, id, options).await;
+        forgetting.note(id, existed)?;
     }
     Ok(forgetting.outcome())
 }
 
 /// Forgets everything of the owner. mem9 has no call for that, so its memories are listed and deleted page by page,
-/// including those that newer ones have replaced.
+/// including those that newer facts have replaced.
 pub(crate) async fn forget_all(
     client: &Client,
     key: &Secret,
@@ -124,11 +127,11 @@ async fn delete_all(
             owner.check(row.agent_id.as_deref())?;
             ids.push(SERVICE.fact_id(&row.id)?.as_str().to_owned());
         }
-        // Deleting a deleted memory changes nothing.
-        let ask = Request::new(Method::Post, &path, options.forget_timeout())
+        // Deleting a deleted memory has no effect.
+        let request = Request::new(Method::Post, &path, options.forget_timeout())
             .body(json!({ "ids": ids }))
             .kind(CallKind::Idempotent);
-        let reply = client.request(ask, key).await.map_err(|error| may_have_forgotten(SERVICE, error))?;
+        let reply = client.request(request, key).await.map_err(|error| may_have_forgotten(SERVICE, error))?;
         let Deleted { deleted } =
             reply.trusted_json().map_err(|error| some_may_remain(SERVICE, None).with_source(error))?;
         if deleted == 0 {

@@ -1,4 +1,4 @@
-//! The facet: which run asks, with which key, about which owner.
+//! The facet: finds the key and the remote owner for each call.
 
 use async_trait::async_trait;
 use memory_core::layer::{
@@ -41,8 +41,8 @@ impl Mem9Provider {
     }
 }
 
-/// A message as mem9 takes it. mem9 makes facts of what the user says; the other messages are context.
-fn sent(message: &Message) -> Option<Value> {
+/// A message in mem9's form; `None` if it is empty. mem9 extracts facts from the user's messages; the others are context.
+fn to_mem9(message: &Message) -> Option<Value> {
     let role = match message.role {
         Role::User => "user",
         Role::Assistant => "assistant",
@@ -57,13 +57,13 @@ struct Added {
     status: String,
 }
 
-/// What a reply says of an `add`. No reply names a fact, and `accepted` does not even promise one.
+/// The outcome of an `add`. A reply names no facts, and `accepted` does not even promise that any were stored.
 fn status(reply: &Reply) -> Result<AddStatus> {
     let added: Added = reply.trusted_json()?;
     match (reply.status(), added.status.as_str()) {
         (202, "accepted") => Ok(AddStatus::Pending(None)),
         (200, "ok") => Ok(AddStatus::Done(Vec::new())),
-        _ => Err(Error::new(ErrorKind::Corrupt, "mem9 does not say what became of an add")),
+        _ => Err(Error::new(ErrorKind::Corrupt, "mem9's reply to an add does not say whether it was stored")),
     }
 }
 
@@ -82,22 +82,22 @@ impl MemoryLayer for Mem9Provider {
                 return Err(Error::unsupported(Op::Add.as_str(), self.name()).with_detail("option", option));
             }
         }
-        let said: Vec<Value> = messages.iter().filter_map(sent).collect();
-        if said.is_empty() {
+        let sent: Vec<Value> = messages.iter().filter_map(to_mem9).collect();
+        if sent.is_empty() {
             return Ok(AddOutcome::new(AddStatus::Done(Vec::new())));
         }
         let key = self.keys.of_writer(run, scope)?;
         let session = Scope::new(run.tenant.clone(), memory_core::ScopeKind::Run, run.root_run.clone());
         let body = json!({
-            "messages": said,
+            "messages": sent,
             "agent_id": owner.id(),
             "session_id": self.keys.remote_id(&session)?,
             "sync": self.options.sync,
         });
-        let ask = Request::new(Method::Post, &MEMORIES, self.options.add_timeout())
+        let request = Request::new(Method::Post, &MEMORIES, self.options.add_timeout())
             .body(body)
             .kind(CallKind::NotIdempotent);
-        let reply = match self.client.request(ask, &key).await {
+        let reply = match self.client.request(request, &key).await {
             Ok(reply) => reply,
             Err(error) if error.kind() == ErrorKind::OutcomeUnknown => {
                 return Ok(AddOutcome::new(AddStatus::Unknown));
@@ -105,8 +105,8 @@ impl MemoryLayer for Mem9Provider {
             Err(error) => return Err(error),
         };
         Ok(AddOutcome::new(status(&reply).unwrap_or_else(|error| {
-            // mem9 took the messages; only its reply cannot be trusted.
-            tracing::warn!(%error, "mem9 took an add and answered what cannot be trusted");
+            // The messages were accepted; only the reply cannot be trusted.
+            tracing::warn!(%error, "mem9 accepted an add, but its reply cannot be trusted");
             AddStatus::Unknown
         })))
     }

@@ -1,9 +1,9 @@
-//! [`memory_core::MemoryLayer`] over [mem9](https://mem9.ai), API v1alpha2, which is a preview: it is served where
-//! the configuration says `preview = true`.
+//! [`memory_core::MemoryLayer`] over [mem9](https://mem9.ai), API v1alpha2. The API is a preview, so the
+//! configuration must say `preview = true`.
 //!
-//! At mem9 a key *is* a space, and within a space `agent_id` alone keeps memories apart: `session_id` is not looked
-//! at where a question is asked, nor where what is new replaces what is old. So each tenant has a key of its own,
-//! unless the operator says otherwise, and a scope is an `agent_id`.
+//! At mem9 a key *is* a space, and within a space only `agent_id` separates memories: mem9 ignores `session_id` when it
+//! searches and when new facts replace old ones. So each tenant has a key of its own, unless the operator says
+//! otherwise, and a scope is an `agent_id`.
 //!
 //! ```no_run
 //! # use std::sync::Arc;

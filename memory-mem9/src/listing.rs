@@ -1,4 +1,4 @@
-//! `recall` and `facts`: their requests, and where a page ends.
+//! `recall` and `facts`: requests and paging.
 
 use memory_core::layer::{Fact, FactsPage, FactsQuery, RecallQuery};
 use memory_core::{Error, ErrorKind, Op, Result, Secret};
@@ -9,13 +9,13 @@ use crate::client::{Client, MEMORIES};
 use crate::config::{Mem9Options, Ranking};
 use crate::rows::{INSIGHT, Rows, facts as facts_of};
 
-/// Most rows that mem9 returns; asked for more, it returns 10.
+/// Most rows that mem9 returns. If asked for more, it returns 10.
 pub(crate) const MOST: usize = 200;
-/// Longest query, in bytes: it travels in the URL, which proxies truncate.
-const MAX_QUESTION_BYTES: usize = 2_000;
+/// Longest query, in bytes. It is part of the URL, which proxies truncate.
+const MAX_QUERY_BYTES: usize = 2_000;
 const CURSORS: Cursors = Cursors("mem9.facts");
 
-/// Finds facts. mem9 knows no threshold, so it is applied here, to the confidence.
+/// Finds facts. mem9 has no threshold, so it is applied here, to the confidence.
 pub(crate) async fn recall(
     client: &Client,
     key: &Secret,
@@ -23,13 +23,13 @@ pub(crate) async fn recall(
     query: &RecallQuery,
     options: &Mem9Options,
 ) -> Result<Vec<Fact>> {
-    if query.text.len() > MAX_QUESTION_BYTES {
-        return Err(Error::too_large("question to mem9", query.text.len(), MAX_QUESTION_BYTES, "bytes"));
+    if query.text.len() > MAX_QUERY_BYTES {
+        return Err(Error::too_large("query to mem9", query.text.len(), MAX_QUERY_BYTES, "bytes"));
     }
     if query.threshold.is_some() && options.ranking == Ranking::Plain {
         return Err(Error::unsupported(Op::Recall.as_str(), "mem9").with_detail("option", "threshold"));
     }
-    // Both at once take mem9's plain search; what is pinned belongs to no agent and so to nobody here.
+    // Naming both types selects mem9's plain search. Pinned memories belong to no agent, so none are returned.
     let kinds = match options.ranking {
         Ranking::Confidence => INSIGHT,
         Ranking::Plain => "insight,pinned",
@@ -41,8 +41,8 @@ pub(crate) async fn recall(
         ("memory_type", kinds),
         ("limit", limit.as_str()),
     ];
-    let ask = Request::new(Method::Get, &MEMORIES, options.timeout()).parameters(&parameters);
-    let rows: Rows = client.request(ask, key).await?.trusted_json()?;
+    let request = Request::new(Method::Get, &MEMORIES, options.timeout()).parameters(&parameters);
+    let rows: Rows = client.request(request, key).await?.trusted_json()?;
     let mut facts = facts_of(rows.memories, owner, Some(options.ranking))?;
     if let Some(threshold) = query.threshold {
         facts.retain(|fact| fact.score.is_some_and(|score| score >= threshold));
@@ -52,7 +52,7 @@ pub(crate) async fn recall(
     Ok(facts)
 }
 
-/// One page of facts. The cursor is the number of rows seen.
+/// One page of facts. The cursor is the number of rows seen so far.
 pub(crate) async fn facts(
     client: &Client,
     key: &Secret,
@@ -68,7 +68,7 @@ pub(crate) async fn facts(
     let rows = list(client, key, owner, "active", seen, size, options).await?;
     let (count, total) = (rows.memories.len(), rows.total);
     if count > size {
-        return Err(Error::new(ErrorKind::Corrupt, "mem9 answered with a larger page than was asked for"));
+        return Err(Error::new(ErrorKind::Corrupt, "mem9 answered with a larger page than requested"));
     }
     let behind = seen.saturating_add(count);
     let more = match total.and_then(|total| usize::try_from(total).ok()) {
@@ -99,6 +99,6 @@ pub(crate) async fn list(
         ("limit", limit.as_str()),
         ("offset", offset.as_str()),
     ];
-    let ask = Request::new(Method::Get, &MEMORIES, options.timeout()).parameters(&parameters);
-    client.request(ask, key).await?.trusted_json()
+    let request = Request::new(Method::Get, &MEMORIES, options.timeout()).parameters(&parameters);
+    client.request(request, key).await?.trusted_json()
 }

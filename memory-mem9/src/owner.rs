@@ -4,12 +4,12 @@ use memory_core::Scope;
 use memory_http::scope_id;
 use memory_http::service::Service;
 
-/// mem9, as messages name it.
+/// The names that messages use.
 pub(crate) const SERVICE: Service = Service { name: "mem9", owner: "agent" };
 
 /// The `agent_id` that stands for a scope at mem9: `m1.`, the kind, a dot, and the 64 digits of the scope's digest.
 ///
-/// Consists of letters, digits and dots, and stays within 100 characters: mem9 silently drops what has a longer id.
+/// It has only letters, digits and dots, and at most 100 characters: mem9 silently drops messages with a longer id.
 ///
 /// ```
 /// let scope = memory_core::Scope::agent("acme", "planner")?;

@@ -22,12 +22,12 @@ use crate::owner::SERVICE;
 /// A mem9 as a conversational layer.
 ///
 /// # Behavior
-/// - A scope is one `agent_id` of mem9's, [`agent_id`](crate::agent_id), in the space of its tenant's key. A reply
-///   with a memory of another agent is `corrupt` as a whole. Sessions isolate nothing there and nothing here.
-/// - `add` is sent a second time only where it cannot have arrived. It names no facts; where the server does not
-///   wait (`sync = false`) it may be lost without a word.
-/// - Words cannot be stored as they are, nor metadata with them: mem9 drops both from what belongs to an agent.
-/// - Serves no keys and values, no vectors, no SQL.
+/// - A scope is one `agent_id` at mem9, [`agent_id`](crate::agent_id), in the space of its tenant's key. A reply
+///   that contains another agent's memory is rejected as `corrupt`. Sessions do not isolate memories.
+/// - `add` is retried only if it cannot have arrived. It returns no facts. If the server does not wait
+///   (`sync = false`), an add may be lost without an error.
+/// - Verbatim messages and metadata are refused, because mem9 drops both from an agent's memories.
+/// - Key/value, vectors and SQL are not served.
 pub struct Mem9Provider {
     pub(crate) client: Client,
     pub(crate) keys: Keyring,
@@ -35,11 +35,11 @@ pub struct Mem9Provider {
 }
 
 impl Mem9Provider {
-    /// Reads the keys and makes an HTTP client of its own under `policy`; connects to nothing.
+    /// Reads the keys and creates an HTTP client under `policy`. Does not connect.
     ///
     /// # Errors
-    /// `invalid_argument` for options out of range, without `preview`, and for keys of chains of spaces;
-    /// `egress_denied` where the policy does not allow the base URL; `unauthenticated` where a key is not there.
+    /// `invalid_argument` for options out of range, without `preview`, and for a key of a chain of spaces;
+    /// `egress_denied` if the policy does not allow the base URL; `unauthenticated` if a key is missing.
     pub fn open(
         options: Mem9Options,
         policy: EgressPolicy,
@@ -78,7 +78,11 @@ impl Mem9Provider {
             .await?;
         let refused = |what: &'static str| Err(Error::new(ErrorKind::Unauthenticated, what));
         match reply.status() {
-            401 | 404 => return refused("mem9 does not know the key; check where it is read from"),
+            401 | 404 => {
+                return refused(
+                    "mem9 does not know the key; check the environment variable or file that it is read from",
+                );
+            }
             _ => error::error_of(&reply).map_or(Ok(()), Err)?,
         }
         let space: Space = reply.trusted_json()?;

@@ -1,4 +1,4 @@
-//! Rows of replies: read, checked against their owner, and turned into facts.
+//! Rows of replies: reads them, checks their owner, and turns them into facts.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::config::Ranking;
 use crate::owner::SERVICE;
 
-/// The type of a fact that mem9 has derived from messages.
+/// The memory type of a fact that mem9 extracted from messages.
 pub(crate) const INSIGHT: &str = "insight";
 
 /// One memory.
@@ -29,7 +29,7 @@ pub(crate) struct Row {
     source: Option<String>,
 }
 
-/// A list of them.
+/// A list of memories.
 #[derive(Deserialize)]
 pub(crate) struct Rows {
     pub(crate) memories: Vec<Row>,
@@ -37,8 +37,8 @@ pub(crate) struct Rows {
     pub(crate) total: Option<u64>,
 }
 
-/// Facts of the rows of one reply: all the owner's, none twice. Raw messages of a conversation, which some servers mix
-/// in, are left out.
+/// Facts from the rows of one reply. All must be the owner's, and none may occur twice. Raw messages, which some servers
+/// include, are left out.
 ///
 /// # Errors
 /// `corrupt` for a reply that cannot be trusted.
@@ -56,19 +56,19 @@ pub(crate) fn facts(rows: Vec<Row>, owner: &Owner, ranking: Option<Ranking>) -> 
 
 fn fact(row: Row, ranking: Option<Ranking>) -> Result<Fact> {
     let id = SERVICE.fact_id(&row.id)?;
-    let memory = row.content.ok_or_else(|| SERVICE.corrupt("a memory without words"))?;
+    let memory = row.content.ok_or_else(|| SERVICE.corrupt("a memory without text"))?;
     let mut fact = Fact::new(id, memory);
     let score = match ranking {
         None => None,
         Some(Ranking::Confidence) => {
             row.confidence.map(|confidence| (confidence / 100.0, ScoreKind::Similarity))
         }
-        // Ranks of a text search, cosines and reciprocal ranks, mixed.
+        // A mixture of text ranks, cosines and reciprocal ranks.
         Some(Ranking::Plain) => row.score.map(|score| (score, ScoreKind::Rank)),
     };
     if let Some((score, kind)) = score {
         if !score.is_finite() || (kind == ScoreKind::Similarity && !(0.0..=1.0).contains(&score)) {
-            return Err(SERVICE.corrupt("a score that is none"));
+            return Err(SERVICE.corrupt("a score that is not a number"));
         }
         (fact.score, fact.score_kind) = (Some(score), kind);
     }

@@ -1,5 +1,5 @@
-//! Every interleaving of a few threads that take turns (`src/commit/turns.rs`), by a model checker: no job is forgotten, and no
-//! thread is left waiting. A job that nobody runs is a deadlock, which the checker reports.
+//! Model check of `src/commit/combining.rs`: over every interleaving of a few threads, no job is forgotten and no thread waits
+//! forever. A job that nobody runs is a deadlock, which the checker reports.
 #![cfg(test)]
 
 use std::collections::VecDeque;
@@ -8,16 +8,16 @@ use std::process::{Command, Stdio};
 use loom::sync::{Arc, Notify};
 use loom::thread;
 
-#[path = "../src/commit/turns.rs"]
-mod turns;
+#[path = "../src/commit/combining.rs"]
+mod combining;
 
-use turns::{By, Turns};
+use combining::{Combiner, Runner};
 
-/// The line whose wake-up is left out.
-const LEFT_OUT: &str = "LEFT_OUT";
+/// Environment variable: the line number of the wake-up to skip.
+const SKIPPED_WAKE: &str = "SKIPPED_WAKE";
 
-/// The primitives of the checker, with two differences. A wake-up can be left out. And giving a lock back is a step at which
-/// other threads may come in between, as those do who try the lock and find it still taken; the checker's own has none there.
+/// The checker's primitives, with two changes. One wake-up can be skipped. And releasing a lock is a step before which other
+/// threads may run, so that a `try_lock` can find the lock still taken; the checker's own lock has no such step.
 mod sync {
     use std::ops::{Deref, DerefMut};
     use std::panic::Location;
@@ -93,9 +93,9 @@ mod sync {
 
         #[track_caller]
         pub(super) fn notify_one(&self) {
-            static LEFT_OUT: LazyLock<Option<u32>> =
-                LazyLock::new(|| std::env::var(crate::LEFT_OUT).ok()?.parse().ok());
-            if *LEFT_OUT != Some(Location::caller().line()) {
+            static SKIPPED_WAKE: LazyLock<Option<u32>> =
+                LazyLock::new(|| std::env::var(crate::SKIPPED_WAKE).ok()?.parse().ok());
+            if *SKIPPED_WAKE != Some(Location::caller().line()) {
                 self.0.notify_one();
             }
         }
@@ -103,7 +103,7 @@ mod sync {
 }
 
 struct Job {
-    /// Whether it may run on a caller's thread.
+    /// Whether a caller's thread may run it.
     short: bool,
     done: Arc<Notify>,
 }
@@ -111,23 +111,23 @@ struct Job {
 #[derive(Default)]
 struct Jobs {
     jobs: VecDeque<Job>,
-    heeds_hold: bool,
+    should_throttle: bool,
 }
 
-impl turns::Queue for Jobs {
-    type Jobs = Job;
+impl combining::Queue for Jobs {
+    type Batch = Job;
 
     fn is_empty(&self) -> bool {
         self.jobs.is_empty()
     }
 
-    fn heeds_hold(&self) -> bool {
-        self.heeds_hold
+    fn should_throttle(&self) -> bool {
+        self.should_throttle
     }
 
-    fn take(&mut self, by: By) -> Option<Job> {
-        let fit = by == By::Thread || self.jobs.front()?.short;
-        if fit { self.jobs.pop_front() } else { None }
+    fn take(&mut self, runner: Runner) -> Option<Job> {
+        let may_run = runner == Runner::Worker || self.jobs.front()?.short;
+        if may_run { self.jobs.pop_front() } else { None }
     }
 
     fn put_back(&mut self, job: Job) {
@@ -135,13 +135,13 @@ impl turns::Queue for Jobs {
     }
 }
 
-type Shared = Arc<Turns<(), Jobs>>;
+type Shared = Arc<Combiner<(), Jobs>>;
 
-/// A caller, as a write is one: queues a job, and waits for it.
-fn call(turns: &Shared, short: bool, mut run: impl FnMut(Job) -> Option<Job>) {
+/// A caller such as a write: queues a job and waits for it.
+fn call(combiner: &Shared, short: bool, mut run: impl FnMut(Job) -> Option<Job>) {
     let done = Arc::new(Notify::new());
     let job = Job { short, done: Arc::clone(&done) };
-    let queued = turns.queue(|queue, closed| {
+    let queued = combiner.queue(|queue, closed| {
         if !closed {
             queue.jobs.push_back(job);
         }
@@ -151,9 +151,9 @@ fn call(turns: &Shared, short: bool, mut run: impl FnMut(Job) -> Option<Job>) {
         return;
     }
     if short {
-        turns.lead(1, |(), job| run(job));
+        combiner.run_queued(1, |(), job| run(job));
     } else {
-        turns.wake();
+        combiner.wake_worker();
     }
     done.wait();
 }
@@ -163,78 +163,82 @@ fn run(job: Job) -> Option<Job> {
     None
 }
 
-/// Checks a model in which the closure plays with the turns while their thread works, and which must end.
-fn check(heeds_hold: bool, play: fn(&Shared)) {
+/// Checks a scenario beside the worker's thread. Every interleaving must end.
+fn check(should_throttle: bool, scenario: fn(&Shared)) {
     let mut checker = loom::model::Builder::new();
     checker.preemption_bound = Some(2);
     checker.check(move || {
-        let turns: Shared = Arc::new(Turns::new((), Jobs { heeds_hold, ..Jobs::default() }));
-        let works = Arc::clone(&turns);
-        let thread = thread::spawn(move || works.work(|(), job| drop(run(job))));
-        play(&turns);
-        turns.close();
-        thread.join().unwrap();
+        let combiner: Shared = Arc::new(Combiner::new((), Jobs { should_throttle, ..Jobs::default() }));
+        let shared = Arc::clone(&combiner);
+        let worker = thread::spawn(move || shared.run_worker(|(), job| drop(run(job))));
+        scenario(&combiner);
+        combiner.close();
+        worker.join().unwrap();
     });
 }
 
-/// Runs this beside what follows.
-fn beside(turns: &Shared, work: fn(&Shared)) -> thread::JoinHandle<()> {
-    let turns = Arc::clone(turns);
-    thread::spawn(move || work(&turns))
+/// Runs work on another thread.
+fn spawn(combiner: &Shared, work: fn(&Shared)) -> thread::JoinHandle<()> {
+    let combiner = Arc::clone(combiner);
+    thread::spawn(move || work(&combiner))
 }
 
-const MODELS: [(&str, bool, fn(&Shared)); 6] = [
-    ("two callers", false, |turns| {
-        let other = beside(turns, |turns| call(turns, true, run));
-        call(turns, true, run);
+const SCENARIOS: [(&str, bool, fn(&Shared)); 6] = [
+    ("two callers", false, |combiner| {
+        let other = spawn(combiner, |combiner| call(combiner, true, run));
+        call(combiner, true, run);
         other.join().unwrap();
     }),
-    ("a long job beside a short one", false, |turns| {
-        let other = beside(turns, |turns| call(turns, false, run));
-        call(turns, true, run);
+    ("a long job and a short one", false, |combiner| {
+        let other = spawn(combiner, |combiner| call(combiner, false, run));
+        call(combiner, true, run);
         other.join().unwrap();
     }),
-    ("a caller beside somebody who goes ahead of the queue", false, |turns| {
-        let other = beside(turns, |turns| turns.pause(|()| ()));
-        call(turns, true, run);
+    ("a caller, and a thread that goes ahead of the queue", false, |combiner| {
+        let other = spawn(combiner, |combiner| combiner.run_first(|()| ()));
+        call(combiner, true, run);
         other.join().unwrap();
     }),
-    ("a caller beside a reader", false, |turns| {
-        let other = beside(turns, |turns| drop(turns.try_turn()));
-        call(turns, true, run);
+    ("a caller and a reader", false, |combiner| {
+        let other = spawn(combiner, |combiner| drop(combiner.try_lock()));
+        call(combiner, true, run);
         other.join().unwrap();
     }),
-    ("a caller beside a checkpoint that it has to wait for", true, |turns| {
-        let other = beside(turns, |turns| turns.hold(|| ()));
-        call(turns, true, run);
+    ("a caller, and a checkpoint that it must wait for", true, |combiner| {
+        let other = spawn(combiner, |combiner| combiner.throttle_during(|| ()));
+        call(combiner, true, run);
         other.join().unwrap();
     }),
-    ("a caller that finds the file locked, beside one who closes", false, |turns| {
-        let other = beside(turns, |turns| call(turns, true, Some));
-        turns.close();
+    ("a caller that finds the file locked, while another thread closes", false, |combiner| {
+        let other = spawn(combiner, |combiner| call(combiner, true, Some));
+        combiner.close();
         other.join().unwrap();
     }),
 ];
 
 #[test]
 fn no_job_is_forgotten() {
-    for (model, heeds_hold, play) in MODELS {
-        println!("{model}");
-        check(heeds_hold, play);
+    for (name, should_throttle, scenario) in SCENARIOS {
+        println!("{name}");
+        check(should_throttle, scenario);
     }
 }
 
-/// In processes of their own: after a deadlock the checker aborts.
+/// Each in a process of its own, because the checker aborts after a deadlock.
 #[test]
-fn no_wake_up_can_be_left_out() {
-    let lines = include_str!("../src/commit/turns.rs").lines().zip(1..);
+fn every_wake_up_is_needed() {
+    let lines = include_str!("../src/commit/combining.rs").lines().zip(1..);
     for (line, number) in lines.filter(|(line, _)| line.contains("notify_one()")) {
         let status = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "no_job_is_forgotten"])
-            .env(LEFT_OUT, number.to_string())
+            .env(SKIPPED_WAKE, number.to_string())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .status();
-        assert!(!status.unwrap().success(), "nobody misses line {number}, `{}`", line.trim());
+        assert!(
+            !status.unwrap().success(),
+            "every scenario ends without the wake-up in line {number}, `{}`",
+            line.trim()
+        );
     }
 }

@@ -57,5 +57,5 @@ pub mod lab {
 
     /// Included in every program built with this feature, so that a release can be searched for it.
     #[used]
-    static MARK: [u8; 46] = *b"sandbox layers can be taken away in this build";
+    static MARK: [u8; 48] = *b"sandbox layers can be switched off in this build";
 }

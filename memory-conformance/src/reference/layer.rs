@@ -112,7 +112,7 @@ fn similarity(question: &BTreeSet<String>, fact: &BTreeSet<String>) -> f64 {
 }
 
 fn unknown_event() -> Error {
-    Error::new(ErrorKind::NotFound, "this scope has no such event; ask with the id that `add` gave")
+    Error::new(ErrorKind::NotFound, "this scope has no such event; use the id that `add` returned")
 }
 
 #[async_trait]

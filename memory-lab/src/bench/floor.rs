@@ -1,6 +1,6 @@
-//! The floor: what a good programmer writes by hand on the same engine. One connection, prepared
-//! cached statements, one table with the columns an entry has, keyed without rowid, and the same
-//! promises where they cost something: the TTL predicate in every statement, a version that grows.
+//! The floor: what a good programmer writes by hand on the same engine. One connection, cached prepared
+//! statements, and one table WITHOUT ROWID with the columns of an entry. It keeps the promises that cost something: the TTL
+//! predicate in every statement, and a growing version.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -48,8 +48,8 @@ const SCOPE: i64 = 1;
 /// Bulk inserts go to a scope that is emptied between slices, so that the store stays the same size.
 const BULK_SCOPE: i64 = 2;
 
-/// One entry, read whole, as its user would have it.
-#[expect(dead_code, reason = "the work is to read it")]
+/// One entry with all its columns.
+#[expect(dead_code, reason = "reading it is the work")]
 struct Entry {
     value: String,
     metadata: Option<String>,
@@ -101,7 +101,7 @@ impl Floor {
 
     fn load(&mut self) -> rusqlite::Result<()> {
         self.connection.execute_batch(
-            // As the product opens its file, but for checkpoints: those stay where SQLite has them, in the
+            // As the product opens its file, except for checkpoints: these run where SQLite runs them by default, in the
             // commit that fills the log.
             "PRAGMA busy_timeout = 5000; PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL;
              PRAGMA synchronous = NORMAL; PRAGMA temp_store = MEMORY; PRAGMA cell_size_check = ON;
@@ -132,13 +132,13 @@ impl Floor {
             .map_err(failed)
     }
 
-    /// Does `work` once; returns how many operations that counts as.
+    /// Runs `work` once; returns how many operations that counts as.
     pub(super) fn run(&mut self, work: Work) -> Result<u64> {
         let entries = self.once(work).map_err(failed)?;
         let expected = work.entries();
         if entries != expected {
             return Err(Error::internal(format!(
-                "the floor's {work:?} met {entries} entries, not {expected}"
+                "the floor's {work:?} found {entries} entries, not {expected}"
             )));
         }
         Ok(super::ours::operations(work))
@@ -170,10 +170,10 @@ impl Floor {
             }
             Work::List => {
                 let prefix = random.pick(&workload.prefixes);
-                // '0' follows '/': the least text above every key with the prefix.
+                // '0' follows '/', so this is the least text above every key with the prefix.
                 let end = format!("{}0", prefix.trim_end_matches('/'));
                 let mut list = connection.prepare_cached(LIST)?;
-                // One row more tells whether there is another page.
+                // One more row shows whether there is another page.
                 let limit = i64::try_from(GROUP + 1).unwrap_or(i64::MAX);
                 let rows = list.query_map(params![SCOPE, prefix, end, now, limit], |row| {
                     Ok((Entry::read(row)?, row.get::<_, String>(9)?))

@@ -24,11 +24,11 @@ struct Plan {
     tasks: u64,
     durable: bool,
     unit: Unit,
-    /// Ratio to the floor that the project holds itself to.
+    /// The project's target for the ratio to the floor.
     target: f64,
 }
 
-/// Reads before writes, so that they meet the file as it was loaded.
+/// Reads come before writes, so that they see the file as it was loaded.
 const PLANS: [Plan; 8] = [
     plan("get_1_task", Work::Get, 1, Unit::MicrosPerOperation, 1.5),
     plan("get_64_tasks", Work::Get, 64, Unit::OperationsPerSecond, 0.75),
@@ -44,8 +44,8 @@ const fn plan(name: &'static str, work: Work, tasks: u64, unit: Unit, target: f6
     Plan { name, work, tasks, durable: false, unit, target }
 }
 
-/// The product is closed and opened again between phases: that changes its durability, and settles what
-/// reads left behind (their access counts are written later, in batches), so that no row pays for another.
+/// The product is closed and reopened between phases. This changes its durability and flushes access counts, which reads
+/// leave to be written later, so that no row pays for another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Load,
@@ -63,7 +63,7 @@ impl Phase {
 struct Bench {
     runtime: Runtime,
     ours: Option<Ours>,
-    /// What `ours` was opened for.
+    /// The phase that `ours` was opened for.
     phase: Phase,
     floor: Floor,
     workload: Arc<Workload>,
@@ -130,7 +130,7 @@ impl Bench {
         interleave(rounds, ours, floor)
     }
 
-    /// The product as a phase needs it.
+    /// The product, opened for a phase.
     fn ours(&mut self, phase: Phase) -> Result<Ours> {
         if self.phase != phase {
             self.ours = None;
@@ -147,7 +147,7 @@ impl Bench {
     }
 }
 
-/// Runs the row's tasks on the runtime's workers until the slice ends; operations of all together.
+/// Runs the row's tasks on the runtime's workers until the slice ends; returns the operations of all of them.
 async fn spread(ours: &Ours, plan: &Plan, seed: u64, slice: Duration, stop: &Arc<AtomicBool>) -> Result<u64> {
     let work = plan.work;
     let tasks: Vec<_> = (0..plan.tasks)
@@ -158,9 +158,9 @@ async fn spread(ours: &Ours, plan: &Plan, seed: u64, slice: Duration, stop: &Arc
         .collect();
     let mut done = 0;
     for task in tasks {
-        done += task.await.map_err(|error| {
-            Error::internal("a task of the benchmark stopped by a bug").with_source(error)
-        })??;
+        done += task
+            .await
+            .map_err(|error| Error::internal("a task of the benchmark panicked").with_source(error))??;
     }
     Ok(done)
 }

@@ -1,4 +1,4 @@
-//! What the figures are measured on, and the room for it.
+//! The machine that is measured, and the folder and runtime of a benchmark.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,15 +14,14 @@ pub(super) fn io(doing: &str, error: std::io::Error) -> Error {
     Error::new(ErrorKind::Unavailable, format!("cannot {doing}: {error}")).with_source(error)
 }
 
-/// A folder for the benchmark's files, which goes away with the value.
+/// A folder for the benchmark's files, removed when the value is dropped.
 pub(super) fn folder(parent: PathBuf) -> Result<TempDir> {
-    tempfile::Builder::new()
-        .prefix("memory-bench-")
-        .tempdir_in(parent)
-        .map_err(|error| io("make a folder for the benchmark's files; choose another with --dir", error))
+    tempfile::Builder::new().prefix("memory-bench-").tempdir_in(parent).map_err(|error| {
+        io("create a folder for the benchmark's files; choose another place with --dir", error)
+    })
 }
 
-/// A runtime of two workers, and a flag that Ctrl-C raises.
+/// A runtime with two workers, and a flag that Ctrl-C sets.
 pub(super) fn runtime() -> Result<(Runtime, Arc<AtomicBool>)> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -42,20 +41,20 @@ pub(super) fn runtime() -> Result<(Runtime, Arc<AtomicBool>)> {
 /// An error once the user has stopped the run.
 pub(super) fn goes_on(stop: &AtomicBool) -> Result<()> {
     if stop.load(Ordering::Relaxed) {
-        return Err(Error::new(ErrorKind::Unavailable, "stopped before the end; nothing was kept"));
+        return Err(Error::new(ErrorKind::Unavailable, "stopped before the end; its files were removed"));
     }
     Ok(())
 }
 
-/// The machine, as far as it tells.
+/// What is known about the machine.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Machine {
     pub(super) cores: usize,
-    /// Of the processor.
+    /// Model of the processor.
     pub(super) model: Option<String>,
-    /// Of the file system that holds the files.
+    /// Type of the file system that holds the files.
     pub(super) file_system: Option<String>,
-    /// Where the data is on a server: its version, and what it does to make a write permanent.
+    /// If the data is on a server: its version and its durability settings.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) server: Option<String>,
 }
@@ -75,34 +74,34 @@ impl Machine {
     }
 
     /// This machine, with the data on a server.
-    pub(super) fn beside(server: String) -> Self {
+    pub(super) fn with_server(server: String) -> Self {
         Self { file_system: None, server: Some(server), ..Self::of(Path::new("/")) }
     }
 
-    /// Whether a sync of the file system reaches no disk.
+    /// Whether the file system is in memory, so that a sync does nothing.
     pub(super) fn is_in_memory(&self) -> bool {
         matches!(self.file_system.as_deref(), Some("tmpfs" | "ramfs"))
     }
 }
 
-/// Mean number of runnable processes over the last minute, where the system tells.
+/// Mean number of runnable processes over the last minute, if the system reports it.
 pub(super) fn load() -> Option<f64> {
     std::fs::read_to_string("/proc/loadavg").ok()?.split_whitespace().next()?.parse().ok()
 }
 
-/// Memory of this process that is in use, where the system tells (Linux).
+/// Memory of this process that is in use, if the system reports it (Linux).
 pub(super) fn resident_bytes() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/self/smaps_rollup").ok()?;
     let line = text.lines().find(|line| line.starts_with("Private_Dirty:"))?;
     Some(line.split_whitespace().nth(1)?.parse::<u64>().ok()? << 10)
 }
 
-/// Processor time of the threads that live now, where the system tells (Linux, to the nanosecond).
+/// Processor time of the threads that exist now, if the system reports it (Linux, in nanoseconds).
 pub(super) fn cpu_time() -> Option<Duration> {
     let threads = std::fs::read_dir("/proc/self/task").ok()?;
     let mut nanos = 0_u64;
     for thread in threads {
-        // A thread that ended meanwhile has no file any more; its time is lost to both readings alike.
+        // The file of a thread that has ended is gone; both sides lose its time alike.
         let Ok(text) = std::fs::read_to_string(thread.ok()?.path().join("schedstat")) else { continue };
         nanos += text.split_whitespace().next()?.parse::<u64>().ok()?;
     }

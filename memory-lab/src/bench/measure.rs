@@ -1,4 +1,4 @@
-//! Turn and turn about: floor, product, product, floor, …; medians over the rounds.
+//! Interleaved rounds: floor, product, product, floor, …; figures are medians over the rounds.
 
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -7,7 +7,7 @@ use memory_core::{Error, Result};
 
 use super::machine::{cpu_time, goes_on};
 
-/// What one slice of time did.
+/// The measurement of one time slice.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sample {
     pub(super) operations: u64,
@@ -16,7 +16,7 @@ pub(super) struct Sample {
 }
 
 impl Sample {
-    /// Runs `work`, which says how many operations it did.
+    /// Runs `work`, which returns how many operations it did.
     pub(super) fn of(work: impl FnOnce() -> Result<u64>) -> Result<Self> {
         let cpu = cpu_time();
         let started = Instant::now();
@@ -24,9 +24,7 @@ impl Sample {
         let elapsed = started.elapsed();
         let cpu = cpu_time().zip(cpu).map(|(after, before)| after.saturating_sub(before));
         if operations == 0 {
-            return Err(Error::internal(
-                "a measured slice of time held no operation; give it more --seconds",
-            ));
+            return Err(Error::internal("no operation finished within a time slice; give more --seconds"));
         }
         Ok(Self { operations, elapsed, cpu })
     }
@@ -50,12 +48,12 @@ impl Sample {
     }
 }
 
-#[allow(clippy::cast_precision_loss, reason = "counts of what ran in minutes are far below 2^53")]
+#[allow(clippy::cast_precision_loss, reason = "counts of operations are far below 2^53")]
 fn operations(count: u64) -> f64 {
     count as f64
 }
 
-/// When a slice ends, and whether the user has ended it all.
+/// When a slice ends, and whether the user has stopped the run.
 #[derive(Clone, Copy)]
 pub(super) struct Slice<'a> {
     ends: Instant,
@@ -67,7 +65,7 @@ impl<'a> Slice<'a> {
         Self { ends: Instant::now() + duration, stop }
     }
 
-    /// Whether to do more.
+    /// Whether to continue.
     ///
     /// # Errors
     /// `unavailable` once the user has stopped the run.
@@ -84,8 +82,8 @@ pub(super) struct Rounds {
     pub(super) floor: Vec<Sample>,
 }
 
-/// Runs both sides in turn, `rounds` times after one round that is thrown away. Which goes first
-/// alternates, so that neither always follows the other.
+/// Runs both sides, `rounds` times after one discarded round. The side that goes first alternates, so that neither always
+/// follows the other.
 pub(super) fn interleave(
     rounds: u32,
     mut ours: impl FnMut() -> Result<Sample>,
@@ -107,7 +105,7 @@ pub(super) fn interleave(
     Ok(samples)
 }
 
-/// The middle value; of an even number the mean of the two in the middle; 0 of none.
+/// The median: the mean of the two middle values if their number is even; 0 if there are none.
 pub(super) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;

@@ -18,7 +18,7 @@ use memory_core::{Error, Result};
 
 use self::options::{DriftArgs, KvArgs};
 
-/// Measure this machine: the product compared with raw SQLite, in the same run.
+/// Measure this machine: the product compared with the engine below it, in the same run.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct BenchArgs {
     #[command(subcommand)]
@@ -37,11 +37,11 @@ enum Bench {
     Sql(sql::SqlArgs),
 }
 
-/// Runs a benchmark and writes its report to `out`: a table, or one JSON object a line. Blocks until
-/// it is done; Ctrl-C ends it early and removes its files, and so does a reader of `out` that goes away. May be
-/// called from any thread, also one of a runtime.
+/// Runs a benchmark and writes its report to `out`: a table, or one JSON object per line. Blocks until
+/// it is done. If the user presses Ctrl-C or the reader of `out` goes away, it stops and removes its files. May be called
+/// from any thread, even one of a runtime.
 pub(crate) fn run(args: &BenchArgs, json: bool, out: &mut (dyn Write + Send)) -> Result<()> {
-    // A thread of its own: the benchmark brings its own runtime, which must not start inside another.
+    // On a new thread, because the benchmark's runtime must not start inside another.
     std::thread::scope(|threads| {
         let bench =
             std::thread::Builder::new().name("bench".to_owned()).spawn_scoped(threads, || match &args.what {
@@ -53,13 +53,13 @@ pub(crate) fn run(args: &BenchArgs, json: bool, out: &mut (dyn Write + Send)) ->
         match bench.map(std::thread::ScopedJoinHandle::join) {
             Ok(Ok(Err(error))) if is_broken_pipe(&error) => Ok(()),
             Ok(Ok(result)) => result,
-            Ok(Err(_)) => Err(Error::internal("the benchmark stopped by a bug; please report it")),
+            Ok(Err(_)) => Err(Error::internal("the benchmark panicked, which is a bug; please report it")),
             Err(error) => Err(machine::io("start a thread", error)),
         }
     })
 }
 
-/// Only the output can be a pipe, whose reader may close it.
+/// A broken pipe can only be the output, whose reader may close it.
 fn is_broken_pipe(error: &Error) -> bool {
     std::error::Error::source(error)
         .and_then(|source| source.downcast_ref::<std::io::Error>())

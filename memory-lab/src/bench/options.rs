@@ -1,4 +1,4 @@
-//! Options that benchmarks of key/value operations share.
+//! Options that the benchmarks of key/value operations share.
 
 use std::path::PathBuf;
 
@@ -15,14 +15,14 @@ pub(super) struct KvArgs {
     /// Interleaved rounds; figures are their medians
     #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u32).range(5..=101))]
     pub(super) rounds: u32,
-    /// A small store and short rounds: for a quick look, not for a figure to keep
+    /// A small store and short rounds: for a quick look, not for figures to publish
     #[arg(long)]
     pub(super) quick: bool,
     /// Rows whose name contains this
     #[arg(long, value_name = "TEXT")]
     pub(super) only: Option<String>,
     /// Folder for the temporary files, which are removed afterwards [default: the system's temporary
-    /// folder]. On a file system in memory (tmpfs) durable writes cost nothing and their row means nothing
+    /// folder]. On a file system in memory (tmpfs) durable writes cost nothing, so their row is meaningless
     #[arg(long, value_name = "DIR")]
     pub(super) dir: Option<PathBuf>,
 }
@@ -44,10 +44,10 @@ pub(super) fn seconds(text: &str) -> std::result::Result<f64, String> {
     }
 }
 
-/// The rows whose name contains what `--only` says; all of them where it says nothing.
+/// The rows whose name contains the text of `--only`; all rows without it.
 ///
 /// # Errors
-/// `invalid_argument` where there is no such row, with the names there are.
+/// `invalid_argument` if there is no such row; the message lists the rows.
 pub(super) fn chosen<'p, P>(
     plans: &'p [P],
     name: impl Fn(&P) -> &'static str,
@@ -58,7 +58,7 @@ pub(super) fn chosen<'p, P>(
     if chosen.is_empty() {
         let names: Vec<&str> = plans.iter().map(name).collect();
         return Err(Error::invalid(format!(
-            "no row is named like {wanted:?}; there are {}",
+            "no row's name contains {wanted:?}; the rows are {}",
             names.join(", ")
         )));
     }

@@ -1,5 +1,5 @@
-//! The product, as a user reaches it: opened by URL, through `Checked` and trait objects, keys and
-//! values made from text for every call.
+//! The product, as a user calls it: opened by URL, through `Checked` and trait objects, with keys and values parsed from
+//! text in every call.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use memory_core::{
 use super::measure::Slice;
 use super::workload::{BATCH, GROUP, Random, Work, Workload};
 
-/// Calls between two looks at the clock.
+/// Calls between two reads of the clock.
 const STRIDE: u32 = 8;
 
-/// What a call counts as: a listing is one operation, the others one per entry.
+/// How many operations a call counts as: a listing is one, other calls one per entry.
 pub(super) fn operations(work: Work) -> u64 {
     match work {
         Work::List => 1,
@@ -24,7 +24,7 @@ pub(super) fn operations(work: Work) -> u64 {
     }
 }
 
-/// Does `work` over and over until the slice ends; how often, in [`operations`].
+/// Repeats `work` until the slice ends; returns how often, in [`operations`].
 pub(super) fn repeat(work: Work, slice: Slice<'_>, mut once: impl FnMut() -> Result<u64>) -> Result<u64> {
     let mut done = 0;
     while slice.goes_on()? {
@@ -72,7 +72,7 @@ impl Ours {
         Ok(())
     }
 
-    /// Does `work` until the slice ends, `random` deciding on what.
+    /// Repeats `work` until the slice ends, on keys that `random` chooses.
     pub(super) async fn run(&self, work: Work, mut random: Random, slice: Slice<'_>) -> Result<u64> {
         let mut done = 0;
         let mut inserted = 0;
@@ -81,7 +81,7 @@ impl Ours {
                 let entries = self.once(work, &mut random, &mut inserted).await?;
                 if entries != work.entries() {
                     return Err(Error::internal(format!(
-                        "{work:?} met {entries} entries, not {}; the figures would mean nothing",
+                        "{work:?} found {entries} entries, not {}; the figures would be meaningless",
                         work.entries()
                     )));
                 }
@@ -138,16 +138,16 @@ impl Ours {
     }
 }
 
-/// The URL of a file, with what a URL gives a meaning of its own escaped.
+/// The URL of a file, with special characters escaped.
 pub(super) fn url(path: &std::path::Path, durability: &str) -> Result<String> {
     let path: &str = path
         .to_str()
-        .ok_or_else(|| Error::invalid("the folder's name is not UTF-8; choose another with --dir"))?;
+        .ok_or_else(|| Error::invalid("the folder's name is not UTF-8; choose another folder with --dir"))?;
     let escaped = path.replace('%', "%25").replace('?', "%3F").replace('#', "%23");
     Ok(format!("sqlite:{escaped}?durability={durability}"))
 }
 
-/// Where the product's file is.
+/// Path of the product's file.
 pub(super) fn file(dir: &std::path::Path) -> PathBuf {
     dir.join("product").join("memory.db")
 }

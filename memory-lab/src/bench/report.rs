@@ -1,4 +1,4 @@
-//! One line a row, for a program or a person.
+//! Rows of the report: one line each, as JSON or for a person.
 
 use std::io::Write;
 
@@ -8,16 +8,16 @@ use serde::Serialize;
 use super::machine::{self, Machine};
 use super::measure::{Rounds, Sample, median};
 
-/// What a row's figures are.
+/// The unit of a row's figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(super) enum Unit {
-    /// Microseconds per operation: less is better.
+    /// Microseconds per operation; lower is better.
     #[serde(rename = "us/op")]
     MicrosPerOperation,
-    /// Operations per second: more is better.
+    /// Operations per second; higher is better.
     #[serde(rename = "ops/s")]
     OperationsPerSecond,
-    /// Bytes: less is better, and the target is a number of bytes.
+    /// Bytes; lower is better, and the target is a number of bytes.
     #[serde(rename = "bytes")]
     Bytes,
 }
@@ -51,10 +51,10 @@ pub(super) struct Row {
     ratio: f64,
     unit: Unit,
     better: &'static str,
-    /// What `ratio` should at most (lower) or at least (higher) be; of bytes what `ours` should at most be.
+    /// The limit of `ratio`: an upper one if lower is better, else a lower one. For bytes, the upper limit of `ours`.
     target: f64,
     met: bool,
-    /// Least and greatest ratio of one round.
+    /// Least and greatest ratio of a round.
     ratio_low: f64,
     ratio_high: f64,
     /// Medians of processor time per operation, all threads of the process.
@@ -65,7 +65,7 @@ pub(super) struct Row {
     #[serde(flatten)]
     machine: Machine,
     load: Option<f64>,
-    /// Figures of a debug build mean nothing.
+    /// Figures of a debug build are meaningless.
     build: &'static str,
 }
 
@@ -111,7 +111,7 @@ impl Row {
         }
     }
 
-    /// A row about memory, which is measured once.
+    /// A row for memory, which is measured once.
     pub(super) fn of_bytes(
         name: &'static str,
         ours: f64,
@@ -171,7 +171,7 @@ pub(super) fn broken(error: std::io::Error) -> memory_core::Error {
     machine::io("write the report", error)
 }
 
-/// Three digits that matter, or whole numbers.
+/// Three significant digits, or whole numbers.
 pub(super) fn figure(value: f64) -> String {
     match value {
         value if value >= 100.0 => format!("{value:.0}"),
@@ -180,12 +180,12 @@ pub(super) fn figure(value: f64) -> String {
     }
 }
 
-/// What stands above the table.
+/// The head of the table.
 pub(super) fn write_head(out: &mut dyn Write, machine: &Machine, keys: usize, dir: &str) -> Result<()> {
     write_head_of(out, machine, &format!("{keys} entries of 200 bytes"), dir)
 }
 
-/// The same over something else.
+/// As [`write_head`], for other contents.
 pub(super) fn write_head_of(out: &mut dyn Write, machine: &Machine, what: &str, dir: &str) -> Result<()> {
     let or_unknown = |text: &Option<String>| text.clone().unwrap_or_else(|| "unknown".to_owned());
     let load = machine::load().map_or_else(|| "unknown".to_owned(), |load| format!("{load:.2}"));
@@ -202,14 +202,14 @@ pub(super) fn write_head_of(out: &mut dyn Write, machine: &Machine, what: &str, 
         head.push_str("warning: this folder is kept in memory, so durable writes cost nothing; choose one on a disk with --dir\n");
     }
     if cfg!(debug_assertions) {
-        head.push_str("warning: this is a debug build; its figures mean nothing. Build with --release\n");
+        head.push_str("warning: this is a debug build; its figures are meaningless. Build with --release\n");
     }
     head.push_str(&format!("\nmedians of interleaved rounds; floor: {floor}; CPU in µs per operation\n"));
     head.push_str("row                          ours        floor    ratio  of rounds    target      CPU ours / floor\n");
     out.write_all(head.as_bytes()).and_then(|()| out.flush()).map_err(broken)
 }
 
-/// What stands below it.
+/// The line below the table.
 pub(super) fn write_foot(out: &mut dyn Write, met: usize, rows: usize) -> Result<()> {
     let load = machine::load().map_or_else(|| "unknown".to_owned(), |load| format!("{load:.2}"));
     writeln!(out, "\n{met} of {rows} targets met; load at the end {load}").map_err(broken)

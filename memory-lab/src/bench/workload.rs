@@ -1,8 +1,8 @@
-//! What is stored and asked: the same on both sides.
+//! Keys, values and operations, the same on both sides.
 
 /// Length of every value, in bytes of JSON text.
 pub(super) const VALUE_BYTES: usize = 200;
-/// Keys that share a prefix, and so the length of a listing.
+/// Keys that share a prefix, which is also the length of a listing.
 pub(super) const GROUP: usize = 100;
 /// Entries of a bulk insert.
 pub(super) const BATCH: usize = 1_000;
@@ -27,7 +27,7 @@ pub(super) enum Work {
 }
 
 impl Work {
-    /// Whether it writes nothing but access counts.
+    /// Whether it writes only access counts.
     pub(super) fn is_read(self) -> bool {
         matches!(self, Self::Get | Self::GetMany | Self::List)
     }
@@ -42,7 +42,7 @@ impl Work {
     }
 }
 
-/// Keys and values, as text a user holds.
+/// Keys and values, as text that a user holds.
 pub(super) struct Workload {
     /// `user/000012/note/034`: 100 to a prefix.
     pub(super) keys: Vec<String>,
@@ -68,7 +68,7 @@ impl Workload {
     }
 }
 
-/// Words of one to four syllables; some are everywhere, most are rare, as in any language.
+/// Words of one to four syllables. A few are frequent and most are rare, as in any language.
 fn value(seed: u64) -> String {
     let mut random = Random::new(seed);
     let mut text = format!(r#"{{"id":{},"note":""#, 10_000 + seed);
@@ -81,7 +81,7 @@ fn value(seed: u64) -> String {
     text
 }
 
-/// Appends a word that is the more likely the fewer syllables it has.
+/// Appends a word. Words with fewer syllables are more likely.
 pub(super) fn push_word(text: &mut String, random: &mut Random) {
     const SYLLABLES: [&str; 16] = [
         "ka", "ro", "mi", "ten", "sol", "ba", "fi", "lor", "ne", "du", "pha", "gri", "vo", "zel", "ta", "um",
@@ -117,7 +117,7 @@ impl Random {
         usize::try_from((u128::from(self.next()) * (bound as u128)) >> 64).unwrap_or_default()
     }
 
-    /// Any one of them; the empty text of none.
+    /// One of them at random; the empty text if there are none.
     pub(super) fn pick<'a>(&mut self, texts: &'a [String]) -> &'a str {
         texts.get(self.below(texts.len())).map_or("", String::as_str)
     }

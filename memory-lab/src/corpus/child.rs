@@ -10,11 +10,11 @@ use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
 use tokio::process::{ChildStdout, Command};
 
 use super::judge::Verdict;
-use super::trial::Trial;
-use super::worker::Told;
+use super::options::RunOptions;
+use super::worker::Report;
 
-/// Time allowed beyond a statement's own limit: to start, to fill a scope, to compare.
-const AROUND: Duration = Duration::from_secs(15);
+/// Time allowed beyond a statement's own limit: for starting, filling a scope and comparing.
+const OVERHEAD: Duration = Duration::from_secs(15);
 
 /// A running process.
 pub(super) struct Child {
@@ -24,14 +24,14 @@ pub(super) struct Child {
 
 /// Why a line has no verdict.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Lost {
+pub(super) enum NoVerdict {
     /// The process ended.
     Crashed,
     /// It did not answer in time.
     Hung,
 }
 
-impl Lost {
+impl NoVerdict {
     pub(super) const fn code(self) -> &'static str {
         match self {
             Self::Crashed => "crashed",
@@ -41,71 +41,71 @@ impl Lost {
 }
 
 impl Child {
-    /// Starts the process at this line.
+    /// Starts the process, which begins at this line.
     ///
     /// # Errors
-    /// Where it cannot be started.
+    /// If it cannot be started.
     pub(super) fn start(
         context: &Context,
-        trial: &Trial,
-        place: &Path,
+        options: &RunOptions,
+        folder: &Path,
         from: usize,
     ) -> Result<Self, Failure> {
         let failed =
-            |error| Failure::File("the process that tries statements cannot be started".to_owned(), error);
-        let own = place.join(format!("from-{from}"));
+            |error| Failure::File("the process that runs the statements cannot be started".to_owned(), error);
+        let own = folder.join(format!("from-{from}"));
         std::fs::create_dir(&own).map_err(failed)?;
         let mut command = Command::new(std::env::current_exe().map_err(failed)?);
-        command.args(["corpus", "--json", "--quiet"]).arg(&trial.corpus);
-        command.arg("--timeout").arg(format!("{}ms", trial.timeout.as_millis()));
-        command.arg("--quota").arg(trial.quota.to_string());
+        command.args(["corpus", "--json", "--quiet"]).arg(&options.corpus);
+        command.arg("--timeout").arg(format!("{}ms", options.timeout.as_millis()));
+        command.arg("--quota").arg(options.quota.to_string());
         command.arg("--child-folder").arg(own).arg("--child-from").arg(from.to_string());
-        if let Some(base) = &trial.base {
+        if let Some(base) = &options.base {
             command.arg("--base").arg(base);
         }
         if let Some(store) = context.named_store()? {
-            // Not as an argument, which everybody on the machine can read.
+            // Not as an argument: arguments are visible to every user of the machine.
             let url = format!("{}:{}", store.url.scheme(), store.url.expose_rest());
             command.env("MEMORY_URL", url).env_remove("MEMORY_BACKEND");
             if let Some(base) = store.base_dir {
                 command.current_dir(base);
             }
         }
-        if let Some(layer) = &trial.only_layer {
+        if let Some(layer) = &options.only_layer {
             command.arg("--only-layer").arg(layer);
         }
-        if trial.no_validator {
+        if options.no_validator {
             command.arg("--no-validator");
         }
         let mut process =
             command.stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true).spawn().map_err(failed)?;
-        let output = process.stdout.take().ok_or_else(|| Error::internal("a pipe was asked for"))?;
+        let output = process.stdout.take().ok_or_else(|| Error::internal("the child has no output pipe"))?;
         Ok(Self { process, lines: BufReader::new(output).lines() })
     }
 
-    /// The next line's verdict, or why there is none, after which the process is unusable.
+    /// The next line's verdict, or why there is none; the process is then unusable.
     ///
     /// # Errors
-    /// Where it says that the run cannot go on.
-    pub(super) async fn next(&mut self, patience: Duration) -> Result<Result<Verdict, Lost>, Failure> {
-        let Ok(read) = tokio::time::timeout(patience + AROUND, self.lines.next_line()).await else {
+    /// If the process reports that the run cannot go on.
+    pub(super) async fn next(&mut self, timeout: Duration) -> Result<Result<Verdict, NoVerdict>, Failure> {
+        let Ok(read) = tokio::time::timeout(timeout + OVERHEAD, self.lines.next_line()).await else {
             let _ = self.process.start_kill();
-            return Ok(Err(Lost::Hung));
+            return Ok(Err(NoVerdict::Hung));
         };
-        let Ok(Some(line)) = read else { return Ok(Err(Lost::Crashed)) };
+        let Ok(Some(line)) = read else { return Ok(Err(NoVerdict::Crashed)) };
         match serde_json::from_str(&line) {
-            Ok(Told::Tried { mut verdict, message }) => {
+            Ok(Report::Ran { mut verdict, message }) => {
                 verdict.message = message;
                 Ok(Ok(verdict))
             }
-            Ok(Told::Failed(why)) => Err(Failure::invalid(why)),
-            // Cut off in the middle.
-            Err(_) => Ok(Err(Lost::Crashed)),
+            Ok(Report::Failed(why)) => Err(Failure::invalid(why)),
+            // A truncated message.
+            Err(_) => Ok(Err(NoVerdict::Crashed)),
         }
     }
 
     /// Waits for the process to exit.
     pub(super) async fn end(mut self) {
-        let _ = tokio::time::timeout(AROUND, self.process.wait()).await;
+        let _ = tokio::time::timeout(OVERHEAD, self.process.wait()).await;
     }
 }

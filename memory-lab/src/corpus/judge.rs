@@ -57,7 +57,7 @@ pub(super) fn of(error: &Error) -> (Outcome, String) {
 pub(super) struct Verdict {
     pub(super) id: String,
     pub(super) outcome: Outcome,
-    /// The error's code; `ok` where it ran.
+    /// The error's code; `ok` if it ran.
     pub(super) code: String,
     /// The layer that refused it.
     pub(super) layer: Option<String>,
@@ -75,8 +75,8 @@ pub(super) struct Verdict {
 
 impl Verdict {
     /// The verdict of a statement after which nothing can be checked: `hung` or `crashed`.
-    pub(super) fn lost(line: &Line, code: &str, elapsed_ms: f64) -> Self {
-        let message = format!("the process that tried it {code}");
+    pub(super) fn without_result(line: &Line, code: &str, elapsed_ms: f64) -> Self {
+        let message = format!("the process that ran it {code}");
         Self {
             id: line.id.clone(),
             outcome: Outcome::Error,
@@ -90,7 +90,7 @@ impl Verdict {
         }
     }
 
-    /// The verdict of a line that says nothing that could be tried.
+    /// The verdict of a line that could not be read.
     pub(super) fn unreadable(id: &str, why: &str) -> Self {
         Self {
             id: id.to_owned(),
@@ -116,7 +116,7 @@ impl Verdict {
             peak_bytes: 0,
             changed: false,
             outside: Vec::new(),
-            message: format!("its setup does not load: {}", error.message()),
+            message: format!("its setup fails: {}", error.message()),
         }
     }
 
@@ -124,7 +124,7 @@ impl Verdict {
         self.outcome == Outcome::Error && matches!(self.code.as_str(), "hung" | "crashed")
     }
 
-    /// Whether it ended as expected. Nothing outside may ever change, and the time and memory limits always hold.
+    /// Whether it ended as expected. Nothing outside the scope may ever change, and the limits on time and memory always hold.
     pub(super) fn is_as_expected(&self, line: &Line) -> bool {
         let bounded = self.elapsed_ms < MAX_ELAPSED.as_secs_f64() * 1_000.0 && self.peak_bytes < MAX_PEAK;
         let isolated = self.outside.is_empty();

@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 /// Largest corpus or base, in bytes.
 const MAX_FILE: u64 = 256 << 20;
-/// Longest statement that the parts of one line may come to, in bytes.
+/// Longest statement that `sql_parts` may add up to, in bytes.
 const MAX_STATEMENT: usize = 64 << 20;
 
 /// A statement, with its setup and expected outcome.
@@ -26,10 +26,10 @@ pub(super) struct Line {
     sql_parts: Option<Vec<(String, usize)>>,
     /// A list, or on SQLite an object of names.
     pub(super) args: Option<Json>,
-    /// Run before with the runtime's rights.
+    /// Statements to run first, with the runtime's rights.
     #[serde(default)]
     pub(super) setup: Vec<String>,
-    /// Absent: the statement is legitimate and must run.
+    /// If absent, the statement is legitimate and must run.
     pub(super) expect: Option<Expect>,
     /// `optional`: a strict sandbox may refuse, a lenient one may run it.
     policy: Option<String>,
@@ -81,25 +81,25 @@ impl Line {
             (None, None) => Err("has neither `sql` nor `sql_parts`".to_owned()),
             (Some(_), Some(_)) => Err("has both `sql` and `sql_parts`; keep one".to_owned()),
             _ if bytes > MAX_STATEMENT => {
-                Err(format!("its parts come to {bytes} bytes; at most {MAX_STATEMENT} are taken"))
+                Err(format!("its parts add up to {bytes} bytes; the limit is {MAX_STATEMENT}"))
             }
             _ => Ok(()),
         }
     }
 }
 
-/// A line of the file that is no line of a corpus.
+/// A line of the file that cannot be read as a line of a corpus.
 #[derive(Clone, Debug)]
 pub(super) struct Unreadable {
-    /// Its own, where it has one that is not taken; else `line N`.
+    /// The line's own id if it has one that is not taken, else `line N`.
     pub(super) id: String,
     pub(super) why: String,
 }
 
-/// Reads every line. One that cannot be read does not keep the others from being tried.
+/// Reads every line. One that cannot be read does not prevent the others from running.
 ///
 /// # Errors
-/// Where the file cannot be read, or no line of it can.
+/// If the file cannot be read, or none of its lines can.
 pub(super) fn read(path: &Path) -> Result<Vec<Result<Line, Unreadable>>, Failure> {
     let text = text(path)?;
     let mut ids = std::collections::BTreeSet::new();
@@ -122,9 +122,9 @@ pub(super) fn read(path: &Path) -> Result<Vec<Result<Line, Unreadable>>, Failure
     }
     let first = lines.first().map(|line| line.as_ref().err());
     match first {
-        None => Err(Failure::invalid(format!("{} holds no line", path.display()))),
+        None => Err(Failure::invalid(format!("{} has no lines", path.display()))),
         Some(Some(first)) if lines.iter().all(Result::is_err) => Err(Failure::invalid(format!(
-            "{} holds no line that can be read; {}: {}",
+            "{} has no readable line; {}: {}",
             path.display(),
             first.id,
             first.why
@@ -133,16 +133,16 @@ pub(super) fn read(path: &Path) -> Result<Vec<Result<Line, Unreadable>>, Failure
     }
 }
 
-/// What is wanted of a line that is wrong otherwise.
+/// The id of a line that is otherwise malformed.
 #[derive(Deserialize)]
 struct Named {
     id: String,
 }
 
-/// A file of text.
+/// Reads a text file.
 ///
 /// # Errors
-/// Where it cannot be read, is over 256 MiB or not UTF-8.
+/// If it cannot be read, is over 256 MiB, or is not UTF-8.
 pub(super) fn text(path: &Path) -> Result<String, Failure> {
     let failed = |error| Failure::File(format!("{} cannot be read", path.display()), error);
     let mut bytes = Vec::new();

@@ -1,15 +1,15 @@
 //! `corpus`: runs each statement of a file in a fresh scope, and reports how it ended.
 //!
-//! Statements run in a child process: one that crashes or hangs it costs only its own line.
+//! Statements run in a child process: one that crashes or hangs the process costs only its own line.
 
 mod arguments;
 mod child;
 mod judge;
 mod line;
+mod options;
 mod outside;
 mod report;
 mod store;
-mod trial;
 mod worker;
 
 use std::path::Path;
@@ -19,25 +19,25 @@ use memory_server::terminal::{Context, Exit, Failure, Out, Progress, Stop};
 
 use self::child::Child;
 use self::judge::Verdict;
+use self::options::{GRACE, RunOptions};
 use self::report::{Summary, print, show};
-use self::trial::{PATIENCE, Trial};
 
-pub(crate) use self::trial::CorpusArgs;
+pub(crate) use self::options::CorpusArgs;
 
 /// Runs every line.
 ///
 /// # Errors
-/// Where a file cannot be read or is wrong, the base does not load, or the store cannot be opened.
+/// If a file cannot be read or is malformed, the base script fails, or the store cannot be opened.
 pub(crate) async fn run(context: &Context, args: CorpusArgs, out: &mut Out) -> Result<Exit, Failure> {
-    let trial = args.trial()?;
-    if let Some((place, from)) = &trial.child {
-        return Box::pin(worker::run(context, &trial, place, *from, out)).await;
+    let options = args.options()?;
+    if let Some((folder, from)) = &options.child {
+        return Box::pin(worker::run(context, &options, folder, *from, out)).await;
     }
     let started = Instant::now();
-    // Its folder goes away with it, whatever statements left there.
-    let place = place()?;
-    let trial = copied(&trial, place.path())?;
-    let lines = line::read(&trial.corpus)?;
+    // Dropping it removes the folder and whatever statements left there.
+    let folder = work_folder()?;
+    let options = copy_inputs(&options, folder.path())?;
+    let lines = line::read(&options.corpus)?;
     let stop = Stop::listen();
     let mut progress = Progress::new(context.is_quiet() || !out.is_json());
     progress.set_length(lines.len() as u64);
@@ -59,12 +59,14 @@ pub(crate) async fn run(context: &Context, args: CorpusArgs, out: &mut Out) -> R
         };
         let running = match &mut child {
             Some(running) => running,
-            None => child.insert(Child::start(context, &trial, place.path(), index)?),
+            None => child.insert(Child::start(context, &options, folder.path(), index)?),
         };
-        let begun = Instant::now();
-        let verdict = match running.next(trial.timeout + PATIENCE).await? {
+        let started = Instant::now();
+        let verdict = match running.next(options.timeout + GRACE).await? {
             Ok(verdict) => verdict,
-            Err(lost) => Verdict::lost(line, lost.code(), begun.elapsed().as_secs_f64() * 1_000.0),
+            Err(reason) => {
+                Verdict::without_result(line, reason.code(), started.elapsed().as_secs_f64() * 1_000.0)
+            }
         };
         if verdict.is_lost() {
             child = None;
@@ -90,27 +92,27 @@ pub(crate) async fn run(context: &Context, args: CorpusArgs, out: &mut Out) -> R
 }
 
 /// Copies the files, which may be pipes that can be read only once.
-fn copied(trial: &Trial, place: &Path) -> Result<Trial, Failure> {
+fn copy_inputs(options: &RunOptions, folder: &Path) -> Result<RunOptions, Failure> {
     let copy = |from: &Path, name: &str| {
-        let to = place.join(name);
+        let to = folder.join(name);
         std::fs::write(&to, line::text(from)?)
             .map_err(|error| Failure::File(format!("{} cannot be written", to.display()), error))?;
         Ok::<_, Failure>(to)
     };
-    let corpus = copy(&trial.corpus, "corpus.jsonl")?;
-    let base = trial.base.as_deref().map(|base| copy(base, "base.sql")).transpose()?;
-    Ok(Trial { corpus, base, ..trial.clone() })
+    let corpus = copy(&options.corpus, "corpus.jsonl")?;
+    let base = options.base.as_deref().map(|base| copy(base, "base.sql")).transpose()?;
+    Ok(RunOptions { corpus, base, ..options.clone() })
 }
 
-/// A folder for the store: in memory if the system has such a place and the user names none, because nothing here
-/// is worth a sync.
-fn place() -> Result<tempfile::TempDir, Failure> {
-    let mut folder = tempfile::Builder::new();
-    folder.prefix("memory-corpus-");
+/// A folder for the store. In memory if the system has such a place and the user names no other, because nothing here needs
+/// to be durable.
+fn work_folder() -> Result<tempfile::TempDir, Failure> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix("memory-corpus-");
     if std::env::var_os("TMPDIR").is_none()
-        && let Ok(place) = folder.tempdir_in("/dev/shm")
+        && let Ok(folder) = builder.tempdir_in("/dev/shm")
     {
-        return Ok(place);
+        return Ok(folder);
     }
-    folder.tempdir().map_err(|error| Failure::File("a temporary folder cannot be made".to_owned(), error))
+    builder.tempdir().map_err(|error| Failure::File("a temporary folder cannot be created".to_owned(), error))
 }

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use memory_core::sql::{Rows, SqlValue};
 use memory_core::{Error, ErrorKind, Result};
 
-/// Placed wherever no statement may read.
+/// Placed where no statement may read it.
 pub(super) const SECRET: &str = "a-neighbour-s-secret-c41e7f";
 
 /// Limits on the depth of folders and the number of files examined.
@@ -18,31 +18,31 @@ const READ_BYTES: usize = 1 << 20;
 
 /// A file's metadata and, for watched files, its contents.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Mark {
+pub(super) struct Fingerprint {
     is_file: bool,
     /// The inode, which changes if the file is replaced. 0 on systems without inodes.
     inode: u64,
-    /// For files of a statement's neighbour, not of the runtime: length, time and contents.
+    /// Length, time and contents; `None` for folders and databases, which the runtime itself writes.
     contents: Option<(u64, Option<SystemTime>, Vec<u8>)>,
 }
 
 /// Everything watched, by path.
-pub(super) type Marks = BTreeMap<PathBuf, Mark>;
+pub(super) type Snapshot = BTreeMap<PathBuf, Fingerprint>;
 
 /// The places to watch.
 #[derive(Debug)]
 pub(super) struct Outside {
-    /// The working directory while statements run, so relative paths resolve here.
+    /// The working directory while statements run, so that relative paths resolve here.
     canary: PathBuf,
-    /// Where the databases of scopes are.
+    /// The folder of the scopes' databases.
     root: PathBuf,
 }
 
 impl Outside {
-    /// Puts the bait into a fresh folder and makes it the working directory.
+    /// Creates a folder of bait files and makes it the working directory.
     ///
     /// # Errors
-    /// `unavailable` where the folder cannot be written or entered.
+    /// `unavailable` if the folder cannot be written or entered.
     pub(super) fn prepare(canary: &Path, root: PathBuf) -> Result<Self> {
         let failed = |error: std::io::Error| {
             Error::new(ErrorKind::Unavailable, format!("the folder to watch cannot be prepared: {error}"))
@@ -57,77 +57,77 @@ impl Outside {
             ))
         });
         bait.map_err(|error| {
-            Error::new(ErrorKind::Unavailable, "the database to watch cannot be made").with_source(error)
+            Error::new(ErrorKind::Unavailable, "the database to watch cannot be created").with_source(error)
         })?;
         std::env::set_current_dir(canary).map_err(failed)?;
         Ok(Self { canary: canary.to_path_buf(), root })
     }
 
     /// Records the state of the working directory, the databases of other scopes, and the paths that the statement names.
-    pub(super) fn look(&self, own: &Path, named: &[PathBuf]) -> Marks {
-        let mut marks = Marks::new();
-        walk(&self.canary, 0, true, None, &mut marks);
-        walk(&self.root, 0, false, Some(own), &mut marks);
+    pub(super) fn snapshot(&self, own: &Path, named: &[PathBuf]) -> Snapshot {
+        let mut snapshot = Snapshot::new();
+        walk(&self.canary, 0, true, None, &mut snapshot);
+        walk(&self.root, 0, false, Some(own), &mut snapshot);
         for path in named {
-            if let Some(mark) = mark(path, true) {
-                marks.insert(path.clone(), mark);
+            if let Some(fingerprint) = fingerprint(path, true) {
+                snapshot.insert(path.clone(), fingerprint);
             }
         }
-        marks
+        snapshot
     }
 
-    /// The changes between two records, as text. A file that appeared at a named path is removed, so
+    /// The changes between two snapshots, as text. A file that appeared at a named path is removed, so
     /// that the next statement starts from the same state.
-    pub(super) fn moved(&self, before: &Marks, after: &Marks, named: &[PathBuf]) -> Vec<String> {
-        let mut moved = Vec::new();
-        for (path, mark) in after {
+    pub(super) fn changes(&self, before: &Snapshot, after: &Snapshot, named: &[PathBuf]) -> Vec<String> {
+        let mut changes = Vec::new();
+        for (path, fingerprint) in after {
             match before.get(path) {
                 None => {
-                    moved.push(format!("{} appeared", path.display()));
-                    if mark.is_file && (named.contains(path) || path.starts_with(&self.canary)) {
+                    changes.push(format!("{} appeared", path.display()));
+                    if fingerprint.is_file && (named.contains(path) || path.starts_with(&self.canary)) {
                         let _ = std::fs::remove_file(path);
                     }
                 }
-                Some(was) if was != mark => moved.push(format!("{} changed", path.display())),
+                Some(was) if was != fingerprint => changes.push(format!("{} changed", path.display())),
                 Some(_) => {}
             }
         }
-        moved.extend(
+        changes.extend(
             before
                 .keys()
                 .filter(|path| !after.contains_key(*path))
-                .map(|path| format!("{} went", path.display())),
+                .map(|path| format!("{} disappeared", path.display())),
         );
-        moved
+        changes
     }
 }
 
-fn walk(folder: &Path, depth: usize, contents: bool, own: Option<&Path>, marks: &mut Marks) {
+fn walk(folder: &Path, depth: usize, contents: bool, own: Option<&Path>, snapshot: &mut Snapshot) {
     let Ok(entries) = std::fs::read_dir(folder) else { return };
     for entry in entries.flatten() {
         let path = entry.path();
-        if marks.len() >= MAX_FILES || own == Some(path.as_path()) {
+        if snapshot.len() >= MAX_FILES || own == Some(path.as_path()) {
             continue;
         }
-        // The write-ahead log of an open database comes and goes with its readers and checkpoints.
+        // Readers and checkpoints create and remove the write-ahead log of an open database.
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         if !contents && (name.ends_with("-wal") || name.ends_with("-shm")) {
             continue;
         }
         let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
-        // The folder above one's own comes with the first scope of a tenant.
+        // The folder above the scope's own is created with the tenant's first scope.
         let is_above = own.is_some_and(|own| own.starts_with(&path));
-        if !is_above && let Some(mark) = mark(&path, contents && !is_folder) {
-            marks.insert(path.clone(), mark);
+        if !is_above && let Some(fingerprint) = fingerprint(&path, contents && !is_folder) {
+            snapshot.insert(path.clone(), fingerprint);
         }
         if is_folder && depth < MAX_DEPTH {
-            walk(&path, depth + 1, contents, own, marks);
+            walk(&path, depth + 1, contents, own, snapshot);
         }
     }
 }
 
 /// `None` if there is no such file.
-fn mark(path: &Path, contents: bool) -> Option<Mark> {
+fn fingerprint(path: &Path, contents: bool) -> Option<Fingerprint> {
     let about = std::fs::symlink_metadata(path).ok()?;
     let is_file = about.is_file();
     #[cfg(unix)]
@@ -135,7 +135,7 @@ fn mark(path: &Path, contents: bool) -> Option<Mark> {
     #[cfg(not(unix))]
     let inode = 0;
     let contents = (contents && is_file).then(|| (about.len(), about.modified().ok(), beginning(path)));
-    Some(Mark { is_file, inode, contents })
+    Some(Fingerprint { is_file, inode, contents })
 }
 
 fn beginning(path: &Path) -> Vec<u8> {
@@ -147,7 +147,7 @@ fn beginning(path: &Path) -> Vec<u8> {
     bytes
 }
 
-/// Files that the texts of a statement could name, with SQLite's files beside them. Virtual files
+/// Files that a statement's texts could name, and the files that SQLite would put beside them. Virtual files
 /// (`/proc`) change by themselves and are left out.
 pub(super) fn named_paths(sql: &str, args: &[SqlValue]) -> Vec<PathBuf> {
     const MOST: usize = 64;
@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_files_that_a_statement_names_are_found() {
+    fn files_that_a_statement_names_are_found() {
         let found = |sql: &str| named_paths(sql, &[]);
         for (sql, path) in [
             ("ATTACH '/tmp/evil.db' AS x", "/tmp/evil.db"),
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_appears_changes_or_goes_is_told_and_what_appears_is_removed() {
+    fn every_change_of_a_watched_file_is_reported_and_new_files_are_removed() {
         let folder = tempfile::tempdir().unwrap();
         let (root, canary) = (folder.path().join("root"), folder.path().join("canary"));
         for place in [root.join("t/own"), root.join("t/other"), canary.clone()] {
@@ -219,15 +219,15 @@ mod tests {
         std::fs::write(root.join("t/other/data.db"), "x").unwrap();
         let outside = Outside { canary: canary.clone(), root: root.clone() };
         let (own, named) = (root.join("t/own"), vec![folder.path().join("evil.db")]);
-        let before = outside.look(&own, &named);
+        let before = outside.snapshot(&own, &named);
         std::fs::write(own.join("data.db"), "one's own").unwrap();
-        assert!(outside.moved(&before, &outside.look(&own, &named), &named).is_empty());
+        assert!(outside.changes(&before, &outside.snapshot(&own, &named), &named).is_empty());
         std::fs::write(&named[0], "").unwrap();
         std::fs::write(canary.join("canary.txt"), "otherwise").unwrap();
         std::fs::remove_file(root.join("t/other/data.db")).unwrap();
-        let moved = outside.moved(&before, &outside.look(&own, &named), &named).join(", ");
+        let changes = outside.changes(&before, &outside.snapshot(&own, &named), &named).join(", ");
         for what in ["evil.db appeared", "canary.txt changed", "data.db went"] {
-            assert!(moved.contains(what), "{moved}");
+            assert!(changes.contains(what), "{changes}");
         }
         assert!(!named[0].exists());
     }

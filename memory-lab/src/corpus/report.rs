@@ -25,7 +25,7 @@ pub(super) struct Counts {
 pub(super) struct Summary {
     #[serde(flatten)]
     pub(super) all: Counts,
-    /// Lines that could not be read, and so were not tried.
+    /// Lines that could not be read, so they did not run.
     pub(super) unreadable: u64,
     /// Ids of lines that did not end as expected.
     pub(super) not_as_expected_ids: Vec<String>,
@@ -89,8 +89,8 @@ pub(super) fn show(verdict: &Verdict, as_expected: bool, out: &mut Out) -> Resul
         if verdict.changed { "  changed" } else { "" },
         excerpt(&verdict.message, 80),
     ))?;
-    for moved in &verdict.outside {
-        out.line(format!("    outside: {moved}"))?;
+    for change in &verdict.outside {
+        out.line(format!("    outside: {change}"))?;
     }
     Ok(())
 }
@@ -129,7 +129,7 @@ pub(super) fn print(summary: &Summary, out: &mut Out) -> Result<(), Failure> {
         if layers.is_empty() { "none".to_owned() } else { layers.join(", ") }
     ))?;
     out.line(format!(
-        "longest {:.1} ms, most memory {}, {:.1} s in all",
+        "longest {:.1} ms, peak memory {}, {:.1} s in all",
         summary.max_elapsed_ms,
         bytes(summary.max_peak_bytes),
         summary.seconds

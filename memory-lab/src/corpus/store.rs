@@ -1,5 +1,5 @@
-//! The store under attack: the facet as agents get it, and access that loads a scope with the
-//! runtime's rights, reads everything it holds, and switches layers off.
+//! The store under attack: the facet that agents use, and privileged access that fills a scope, reads all its contents and
+//! switches layers off.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -25,7 +25,7 @@ const OTHER_TENANT: &str = "corpus-neighbour";
 
 /// What to open.
 #[derive(Clone, Debug)]
-pub(super) struct How {
+pub(super) struct StoreOptions {
     pub(super) url: Option<String>,
     pub(super) folder: PathBuf,
     /// The folder that relative paths of the URL start from.
@@ -62,22 +62,22 @@ impl TestStore {
     /// Opens the store and creates the neighbours.
     ///
     /// # Errors
-    /// `invalid_argument` for a layer that is none, or a URL of another backend; as the store fails.
-    pub(super) async fn open(how: &How) -> Result<Self> {
-        let url = match &how.url {
+    /// `invalid_argument` for an unknown layer or another backend; errors of the store.
+    pub(super) async fn open(options: &StoreOptions) -> Result<Self> {
+        let url = match &options.url {
             Some(url) => url.clone(),
             None => {
-                let file = how.folder.join("store").join("memory.db");
+                let file = options.folder.join("store").join("memory.db");
                 format!("{}?durability=normal", sqlite_url(&file)?)
             }
         };
         let url = BackendUrl::parse(&url)?;
         let mut context = OpenContext::default();
-        context.base_dir.clone_from(&how.base_dir);
+        context.base_dir.clone_from(&options.base_dir);
         let neighbours = vec![Scope::user(OTHER_TENANT, "line-1")?, Scope::agent(TENANT, "line-1")?];
         let opened = match url.scheme() {
             "sqlite" => {
-                let (layers, stages) = layers(how)?;
+                let (layers, stages) = layers(options)?;
                 let config = memory::sqlite::config(&url, context.base_dir.as_deref())?;
                 let clock = Arc::clone(&context.clock);
                 let sqlite = match memory::sqlite::file(&url, context.base_dir.as_deref())? {
@@ -87,22 +87,22 @@ impl TestStore {
                 let sqlite = Arc::new(sqlite.with_layers(layers).with_stages(stages));
                 let first =
                     neighbours.first().map(|scope| lab::database_file(&sqlite, scope)).unwrap_or_default();
-                // Root, tenant, scope, file.
+                // The path is root/tenant/scope/file.
                 let root = first.ancestors().nth(3).map(Path::to_path_buf).unwrap_or_default();
                 let facet = Box::new(Checked::new(Arc::clone(&sqlite))?);
                 Self { facet, backend: Backend::Sqlite(sqlite), neighbours, root }
             }
             "postgres" | "postgresql" => {
-                let postgres = Arc::new(Box::pin(postgres(&url, &context, how)).await?);
+                let postgres = Arc::new(Box::pin(postgres(&url, &context, options)).await?);
                 let facet = Box::new(Checked::new(Arc::clone(&postgres))?);
-                // The server's files are its own: what moved in them is seen in the scopes.
-                let root = how.folder.join("no-files");
+                // The server's files are not watched; changes show in the scopes' contents.
+                let root = options.folder.join("no-files");
                 Self { facet, backend: Backend::Postgres(postgres), neighbours, root }
             }
             _ => {
                 return Err(Error::invalid(
-                    "a corpus is tried on SQLite or PostgreSQL, whose layers can be looked at; give --url sqlite:PATH or \
-                     postgres://…, or none",
+                    "a corpus runs only on SQLite or PostgreSQL; give --url sqlite:PATH or postgres://…, or no --url for a \
+                     fresh SQLite file",
                 ));
             }
         };
@@ -125,12 +125,12 @@ impl TestStore {
         }
     }
 
-    /// Where the databases of scopes are.
+    /// The folder of the scopes' databases.
     pub(super) fn root(&self) -> &Path {
         &self.root
     }
 
-    /// Where a scope's own database is.
+    /// The folder of a scope's database.
     pub(super) fn folder_of(&self, scope: &Scope) -> PathBuf {
         match &self.backend {
             Backend::Sqlite(sqlite) => {
@@ -143,7 +143,7 @@ impl TestStore {
     /// Runs a script with the runtime's rights.
     ///
     /// # Errors
-    /// As the engine has it.
+    /// Errors of the engine.
     pub(super) async fn load(&self, scope: &Scope, script: &str) -> Result<()> {
         if script.trim().is_empty() {
             return Ok(());
@@ -156,10 +156,10 @@ impl TestStore {
         }
     }
 
-    /// Everything the scope's database holds.
+    /// All contents of the scope's database.
     ///
     /// # Errors
-    /// As the engine has it.
+    /// Errors of the engine.
     pub(super) async fn content(&self, scope: &Scope) -> Result<String> {
         match &self.backend {
             Backend::Sqlite(sqlite) => lab::dump_text(sqlite, scope).await,
@@ -167,10 +167,10 @@ impl TestStore {
         }
     }
 
-    /// Everything the neighbours hold, in databases and as entries.
+    /// All contents of the neighbours: databases and entries.
     ///
     /// # Errors
-    /// As the engine has it.
+    /// Errors of the engine.
     pub(super) async fn neighbours(&self) -> Result<String> {
         let mut all = String::new();
         for scope in &self.neighbours {
@@ -195,7 +195,7 @@ impl TestStore {
         options: StatementOptions,
     ) -> (Result<Answer>, u64) {
         lab::forget_peak();
-        // Corpora of PostgreSQL call the scope's own schema `s_a`.
+        // Corpora for PostgreSQL call the scope's own schema `s_a`.
         let named = match &self.backend {
             Backend::Sqlite(_) => None,
             Backend::Postgres(_) => {
@@ -207,13 +207,13 @@ impl TestStore {
             Op::Exec => self.facet.exec(run, scope, sql, args, options).await.map(Answer::Done),
             Op::Query => self.facet.query(run, scope, sql, args, options).await.map(Answer::Rows),
         };
-        // What a server takes is the server's.
+        // A server's memory cannot be measured from here.
         let peak = if matches!(self.backend, Backend::Sqlite(_)) { lab::last_peak_bytes() } else { 0 };
         (answer, peak)
     }
 
     /// # Errors
-    /// As the store fails.
+    /// Errors of the store.
     pub(super) async fn drop_scope(&self, scope: &Scope) -> Result<()> {
         self.facet.drop_sql_scope(scope).await.map(drop)
     }
@@ -235,29 +235,33 @@ impl TestStore {
 
 const NO_STAGE: Stages = Stages { gate: false, grammar: false, walk: false };
 
-/// Opens a server as its administrator. Without a separate database for agents the URL's database serves both, with a key
-/// made for this run.
-async fn postgres(url: &BackendUrl, context: &OpenContext, how: &How) -> Result<PostgresProvider> {
-    let stages = match how.only_layer.as_deref() {
-        None if how.no_validator => NO_STAGE,
+/// Connects as the server's administrator. If no separate database for agents is configured, the URL's database serves both,
+/// with a key created for this run.
+async fn postgres(
+    url: &BackendUrl,
+    context: &OpenContext,
+    options: &StoreOptions,
+) -> Result<PostgresProvider> {
+    let stages = match options.only_layer.as_deref() {
+        None if options.no_validator => NO_STAGE,
         None => Stages::ALL,
         Some("gate") => Stages { gate: true, ..NO_STAGE },
         Some("grammar") => Stages { grammar: true, ..NO_STAGE },
         Some("walk") => Stages { walk: true, ..NO_STAGE },
         Some(_) => {
             return Err(Error::invalid(
-                "there is no such layer on PostgreSQL; --only-layer takes gate, grammar, walk, each with what the roles of \
-                 scopes may do; --no-validator leaves that alone",
+                "there is no such layer on PostgreSQL; --only-layer takes gate, grammar or walk. The privileges of the scopes' \
+                 roles always apply; --no-validator leaves only them",
             ));
         }
     };
     let mut config = memory::postgres::config(url, context)?;
     if config.sql.is_none() {
-        let key = how.folder.join("key");
+        let key = options.folder.join("key");
         let failed = |error: std::io::Error| {
             Error::new(ErrorKind::Unavailable, "the key for the corpus cannot be written").with_source(error)
         };
-        std::fs::write(&key, "a key for a corpus, which holds nothing worth keeping").map_err(failed)?;
+        std::fs::write(&key, "a key for a corpus, which protects nothing").map_err(failed)?;
         #[cfg(unix)]
         {
             use std::os::unix::fs::PermissionsExt as _;
@@ -270,9 +274,9 @@ async fn postgres(url: &BackendUrl, context: &OpenContext, how: &How) -> Result<
     Ok(PostgresProvider::open(config).await?.with_stages(stages))
 }
 
-fn layers(how: &How) -> Result<(Layers, Stages)> {
-    let Some(name) = how.only_layer.as_deref() else {
-        return Ok((Layers::ALL, if how.no_validator { NO_STAGE } else { Stages::ALL }));
+fn layers(options: &StoreOptions) -> Result<(Layers, Stages)> {
+    let Some(name) = options.only_layer.as_deref() else {
+        return Ok((Layers::ALL, if options.no_validator { NO_STAGE } else { Stages::ALL }));
     };
     Ok(match name {
         "gate" => (Layers::NONE, Stages { gate: true, ..NO_STAGE }),
@@ -282,7 +286,7 @@ fn layers(how: &How) -> Result<(Layers, Stages)> {
             Some(layers) => (layers, NO_STAGE),
             None => {
                 return Err(Error::invalid(format!(
-                    "there is no such layer; --only-layer takes gate, grammar, walk, {}",
+                    "there is no such layer; --only-layer takes one of gate, grammar, walk, {}",
                     Layers::NAMES.join(", ")
                 )));
             }

@@ -11,16 +11,16 @@ use serde::{Deserialize, Serialize};
 use super::arguments;
 use super::judge::{self, Outcome, Verdict};
 use super::line::{self, Line};
+use super::options::{GRACE, MAX_BYTES, MAX_ROWS, RunOptions};
 use super::outside::{self, Outside};
 use super::store::{self, Answer, TestStore};
-use super::trial::{MAX_BYTES, MAX_ROWS, PATIENCE, Trial};
 
 /// A message to the parent process, one per line.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Told {
-    /// A line was tried.
-    Tried { verdict: Verdict, message: String },
+pub(super) enum Report {
+    /// A line ran.
+    Ran { verdict: Verdict, message: String },
     /// The run cannot go on.
     Failed(String),
 }
@@ -28,30 +28,30 @@ pub(super) enum Told {
 /// Runs the lines from `from` on; stops early if one left the process unusable.
 ///
 /// # Errors
-/// Where its own output cannot be written.
+/// If the output cannot be written.
 pub(super) async fn run(
     context: &Context,
-    trial: &Trial,
-    place: &Path,
+    run: &RunOptions,
+    folder: &Path,
     from: usize,
     out: &mut Out,
 ) -> std::result::Result<Exit, Failure> {
-    let lines = line::read(&trial.corpus)?;
-    let mut worker = match Worker::open(context, trial, place).await {
+    let lines = line::read(&run.corpus)?;
+    let mut worker = match Worker::open(context, run, folder).await {
         Ok(worker) => worker,
         Err(error) => return fail(&error, out),
     };
-    // The parent reports what cannot be read.
+    // The parent reports unreadable lines.
     for line in lines.iter().skip(from).flatten() {
-        let verdict = match worker.try_line(line).await {
+        let verdict = match worker.run_line(line).await {
             Ok(verdict) => verdict,
             Err(error) => return fail(&Failure::from(error), out),
         };
         let message = verdict.message.clone();
-        out.document(&Told::Tried { verdict, message })?;
+        out.document(&Report::Ran { verdict, message })?;
         out.flush()?;
         if worker.is_ruined {
-            // What goes on in other threads is not worth waiting for.
+            // Do not wait for other threads.
             std::process::exit(0);
         }
     }
@@ -60,7 +60,7 @@ pub(super) async fn run(
 }
 
 fn fail(error: &Failure, out: &mut Out) -> std::result::Result<Exit, Failure> {
-    out.document(&Told::Failed(error.to_string()))?;
+    out.document(&Report::Failed(error.to_string()))?;
     Ok(Exit::Ok)
 }
 
@@ -72,7 +72,7 @@ struct Before {
 
 /// A store with neighbours, and a fresh scope in it for each line.
 struct Worker<'a> {
-    trial: &'a Trial,
+    run: &'a RunOptions,
     store: TestStore,
     outside: Outside,
     base: String,
@@ -82,23 +82,27 @@ struct Worker<'a> {
 }
 
 impl<'a> Worker<'a> {
-    async fn open(context: &Context, trial: &'a Trial, place: &Path) -> std::result::Result<Self, Failure> {
-        let base = trial.base.as_deref().map(line::text).transpose()?.unwrap_or_default();
-        let how = store::How {
+    async fn open(
+        context: &Context,
+        run: &'a RunOptions,
+        folder: &Path,
+    ) -> std::result::Result<Self, Failure> {
+        let base = run.base.as_deref().map(line::text).transpose()?.unwrap_or_default();
+        let options = store::StoreOptions {
             url: context.explicit_url().map(str::to_owned),
-            folder: place.to_path_buf(),
+            folder: folder.to_path_buf(),
             base_dir: std::env::current_dir().ok(),
-            no_validator: trial.no_validator,
-            only_layer: trial.only_layer.clone(),
+            no_validator: run.no_validator,
+            only_layer: run.only_layer.clone(),
         };
-        let store = Box::pin(TestStore::open(&how)).await?;
-        let outside = Outside::prepare(&place.join("canary"), store.root().to_path_buf())?;
-        Ok(Self { trial, store, outside, base, count: 0, is_ruined: false })
+        let store = Box::pin(TestStore::open(&options)).await?;
+        let outside = Outside::prepare(&folder.join("canary"), store.root().to_path_buf())?;
+        Ok(Self { run, store, outside, base, count: 0, is_ruined: false })
     }
 
     /// Creates the line's scope.
     async fn begin(&self, scope: &Scope) -> Result<()> {
-        // A run that broke off may have left one of the name.
+        // An interrupted run may have left a scope of this name.
         self.store.drop_scope(scope).await?;
         self.store.load(scope, &self.base).await
     }
@@ -111,7 +115,7 @@ impl<'a> Worker<'a> {
         Ok(Before { content: self.store.content(scope).await?, neighbours: self.store.neighbours().await? })
     }
 
-    async fn try_line(&mut self, line: &Line) -> Result<Verdict> {
+    async fn run_line(&mut self, line: &Line) -> Result<Verdict> {
         let (sql, args) = match arguments::bound(line.sql(), line.args.as_ref(), self.store.dialect()) {
             Ok(bound) => bound,
             Err(error) => return Ok(Verdict::unreadable(&line.id, error.message())),
@@ -134,34 +138,34 @@ impl<'a> Worker<'a> {
         };
         let named = outside::named_paths(&sql, &args);
         let own = self.store.folder_of(&scope);
-        let marks = self.outside.look(&own, &named);
+        let snapshot = self.outside.snapshot(&own, &named);
 
         let mut options = StatementOptions::default();
-        options.timeout = Some(self.trial.timeout);
+        options.timeout = Some(self.run.timeout);
         options.max_rows = MAX_ROWS;
         options.max_bytes = MAX_BYTES;
-        options.quota_bytes = Some(self.trial.quota);
-        let begun = Instant::now();
+        options.quota_bytes = Some(self.run.quota);
+        let started = Instant::now();
         let ran = tokio::time::timeout(
-            self.trial.timeout + PATIENCE,
+            self.run.timeout + GRACE,
             self.store.run(&run, &scope, line.op, &sql, &args, options),
         )
         .await;
-        let elapsed_ms = begun.elapsed().as_secs_f64() * 1_000.0;
+        let elapsed_ms = started.elapsed().as_secs_f64() * 1_000.0;
         let Ok((answer, peak_bytes)) = ran else {
             self.is_ruined = true;
-            return Ok(Verdict::lost(line, "hung", elapsed_ms));
+            return Ok(Verdict::without_result(line, "hung", elapsed_ms));
         };
 
-        let mut outside = self.outside.moved(&marks, &self.outside.look(&own, &named), &named);
-        // What cannot be read any more is not what it was.
+        let mut outside = self.outside.changes(&snapshot, &self.outside.snapshot(&own, &named), &named);
+        // Contents that cannot be read any more have changed.
         if !self.store.neighbours().await.is_ok_and(|now| now == before.neighbours) {
-            outside.push("what another scope holds changed".to_owned());
+            outside.push("another scope's contents changed".to_owned());
         }
         let (outcome, code, layer, message) = match &answer {
             Ok(answer) => {
                 if answer.rows().is_some_and(outside::shows_secret) {
-                    outside.push("what another scope holds was shown".to_owned());
+                    outside.push("another scope's contents were shown".to_owned());
                 }
                 (Outcome::Ok, "ok".to_owned(), None, String::new())
             }
@@ -188,7 +192,7 @@ impl<'a> Worker<'a> {
 }
 
 fn in_base(line: &Line, error: &Error) -> Error {
-    Error::invalid(format!("line `{}`: the base does not load: {}", line.id, error.message()))
+    Error::invalid(format!("line `{}`: the base script fails: {}", line.id, error.message()))
 }
 
 impl Answer {

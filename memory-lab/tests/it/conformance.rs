@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::user::User;
 
 #[test]
-fn the_default_store_passes_and_the_report_has_its_stable_members() {
+fn the_default_store_passes_and_the_report_has_its_documented_members() {
     let user = User::new();
     let report = user.json(&["conformance", "--filter", "kv.set"]);
     assert_eq!(report["provider"], "sqlite");
@@ -17,7 +17,7 @@ fn the_default_store_passes_and_the_report_has_its_stable_members() {
 }
 
 #[test]
-fn the_default_store_has_an_embedder_unless_it_is_to_have_none() {
+fn the_default_store_has_an_embedder_unless_disabled() {
     let user = User::new();
     for (options, proved) in [(&[][..], true), (&["--no-embedder"][..], false)] {
         let report = user.json(&[&["conformance", "--filter", "embed."], options].concat());
@@ -41,7 +41,7 @@ fn mutants_are_run_and_counted() {
 }
 
 #[tokio::test]
-async fn a_store_that_is_named_is_the_one_that_is_proved_and_keeps_what_it_held() {
+async fn a_named_store_is_tested_and_keeps_its_contents() {
     let user = User::new();
     let file = format!("sqlite:{}", user.home().join("m.db").display());
     let (scope, key) = (Scope::user("default", "default").unwrap(), Key::new("k").unwrap());
@@ -58,7 +58,7 @@ async fn a_store_that_is_named_is_the_one_that_is_proved_and_keeps_what_it_held(
 }
 
 #[test]
-fn what_cannot_be_run_is_refused() {
+fn unknown_cases_and_stores_are_refused() {
     let user = User::new();
     let error = user.refused(&["conformance", "--filter", "no-such-case"], 3, "invalid_argument");
     assert!(error["message"].as_str().unwrap().contains("ttl"), "{error}");

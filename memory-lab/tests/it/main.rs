@@ -1,4 +1,4 @@
-//! The command `memory-lab`, as its users run it: tests start the real binary in a folder of its own.
+//! The command `memory-lab`: tests start the real binary in a folder of its own.
 
 #![allow(
     clippy::unwrap_used,
@@ -16,7 +16,7 @@ mod mutants;
 #[path = "../../../memory-server/tests/it/support/service.rs"]
 mod service;
 mod stores;
-// What runs a program in a home of its own is the same for both programs.
+// Running a program in a home folder of its own is the same for both programs.
 #[allow(dead_code, reason = "the tests of `memory` use more of it")]
 #[path = "../../../memory-server/tests/it/support/user.rs"]
 mod user;

@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::user::User;
 
 #[test]
-fn mutants_of_the_reference_are_caught_and_each_says_by_which_case() {
+fn mutants_of_the_reference_provider_are_caught_and_name_their_case() {
     let report = User::new().json(&["mutants", "--filter", "ttl.", "--quiet"]);
     let mutants = &report["mutants"];
     assert!(mutants["total"].as_u64().unwrap() > 0, "{report}");
@@ -21,7 +21,7 @@ fn mutants_of_the_reference_are_caught_and_each_says_by_which_case() {
 }
 
 #[test]
-fn mutants_about_sql_stand_around_a_store() {
+fn sql_mutants_wrap_a_real_store() {
     let report = User::new().json(&["mutants", "--filter", "sql.args", "--quiet"]);
     let mutants = &report["mutants"];
     assert!(mutants["total"].as_u64().unwrap() > 0, "{report}");
@@ -29,6 +29,6 @@ fn mutants_about_sql_stand_around_a_store() {
 }
 
 #[test]
-fn a_filter_that_leaves_nothing_is_refused() {
+fn a_filter_without_matches_is_refused() {
     User::new().refused(&["mutants", "--filter", "no-such-mutant"], 3, "invalid_argument");
 }

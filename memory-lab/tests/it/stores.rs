@@ -1,5 +1,4 @@
-//! The suite on the stores that people have, through the door that they use: the command. Each store is tried twice, since it
-//! outlives a run.
+//! The suite on each kind of store, run by the command. Each store is tested twice, because it outlives a run.
 
 use serde_json::json;
 use tokio_postgres::NoTls;
@@ -7,8 +6,8 @@ use tokio_postgres::NoTls;
 use crate::service::Service;
 use crate::user::User;
 
-/// Every case passes, is refused as it should be, or does not apply; at least `passed` of them pass.
-fn is_green(user: &User, store: &[&str], passed: u64, run: &str) {
+/// Checks that no case fails and that at least `passed` cases pass.
+fn assert_passes(user: &User, store: &[&str], passed: u64, run: &str) {
     let ran = user.run(&[&["conformance", "--timeout", "120", "--quiet", "--json"], store].concat());
     let report = ran.document();
     assert_eq!(report["failed"], json!([]), "{run} on {store:?}");
@@ -16,30 +15,30 @@ fn is_green(user: &User, store: &[&str], passed: u64, run: &str) {
     assert!(report["cases"]["passed"].as_u64().unwrap() >= passed, "{run} on {store:?}: {}", report["cases"]);
 }
 
-fn is_green_twice(user: &User, store: &[&str], passed: u64) {
-    is_green(user, store, passed, "the first run");
-    is_green(user, store, passed, "the second run");
+fn assert_passes_twice(user: &User, store: &[&str], passed: u64) {
+    assert_passes(user, store, passed, "the first run");
+    assert_passes(user, store, passed, "the second run");
 }
 
 #[test]
-fn a_sqlite_file_that_was_used_before_passes_twice() {
+fn a_used_sqlite_file_passes_twice() {
     let user = User::new();
     user.ok(&["mutants", "--filter", "ttl.", "--url", "sqlite:memory.db", "--quiet"]);
-    is_green_twice(&user, &["--url", "sqlite:memory.db"], 500);
+    assert_passes_twice(&user, &["--url", "sqlite:memory.db"], 500);
 }
 
 fn block_on(future: impl Future<Output = ()>) {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future);
 }
 
-/// Databases on the tests' server that end with the value.
+/// Databases on the test server, dropped with the value.
 struct Databases {
     server: String,
     names: [String; 2],
 }
 
 impl Databases {
-    /// Without a server: `None`, after saying so.
+    /// `None` if there is no server; prints that the test is skipped.
     fn fresh() -> Option<Self> {
         let Ok(url) = std::env::var("MEMORY_TEST_POSTGRES_URL") else {
             println!("skipped: no server; `cargo xtask test` starts one, or set MEMORY_TEST_POSTGRES_URL");
@@ -69,7 +68,7 @@ impl Databases {
         format!("{}/{}", self.server, self.names[0])
     }
 
-    /// With agents' SQL in a database of its own.
+    /// A URL with agents' SQL in a database of its own.
     fn url_with_sql(&self, user: &User) -> String {
         let key = user.file("key", "0123456789abcdef0123456789abcdef\n");
         #[cfg(unix)]
@@ -91,19 +90,19 @@ impl Drop for Databases {
     }
 }
 
-/// The server's own clock, which the suite's stands still before, has been at work in it.
+/// The database was used under the server's own clock before the suite uses its own.
 #[test]
-fn postgres_with_sql_that_was_used_before_passes_twice() {
+fn a_used_postgres_database_with_sql_passes_twice() {
     let user = User::new();
     let Some(databases) = Databases::fresh() else { return };
     let url = databases.url_with_sql(&user);
     block_on(async { drop(memory::open(&url).await.unwrap()) });
-    is_green_twice(&user, &["--url", &url], 600);
+    assert_passes_twice(&user, &["--url", &url], 600);
 }
 
-/// Named in `memory.toml`, which lists the host too.
+/// Configured in `memory.toml`, which also allows the host.
 #[test]
-fn mem0_by_its_name_passes_twice() {
+fn mem0_by_name_passes_twice() {
     for (service, parameters) in [
         (Service::mem0(), "api_key=file:key"),
         (Service::mem0_platform(), "flavour=platform&api_key=file:key"),
@@ -111,14 +110,14 @@ fn mem0_by_its_name_passes_twice() {
         let user = User::new();
         user.file("key", memory_fakes::mem0::KEY);
         user.file("memory.toml", service.config("mem0", parameters));
-        is_green_twice(&user, &["--backend", "mem0"], 30);
+        assert_passes_twice(&user, &["--backend", "mem0"], 30);
         assert!(!service.asked().is_empty());
     }
 }
 
-/// Named by a URL whose host the command line lists.
+/// Given by URL; the command line allows the host.
 #[test]
-fn mem9_by_its_url_passes_twice_in_either_ranking() {
+fn mem9_by_url_passes_twice_with_either_ranking() {
     for ranking in ["confidence", "plain"] {
         let (user, service) = (User::new(), Service::mem9());
         user.file("key", memory_fakes::mem9::KEY);
@@ -126,12 +125,12 @@ fn mem9_by_its_url_passes_twice_in_either_ranking() {
         let url = format!(
             "mem9+http://{address}?preview=true&tenancy=shared_key&api_key=file:key&ranking={ranking}"
         );
-        is_green_twice(&user, &["--url", &url, "--allow-host", &address], 30);
+        assert_passes_twice(&user, &["--url", &url, "--allow-host", &address], 30);
     }
 }
 
 #[test]
-fn no_other_store_is_tried_than_the_one_that_is_named() {
+fn only_the_named_store_is_tested() {
     let user = User::new();
     user.file("memory.toml", "[backends.mine]\nurl = \"sqlite:mine.db\"\n");
     for command in ["conformance", "mutants"] {

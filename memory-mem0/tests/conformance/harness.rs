@@ -1,4 +1,4 @@
-//! How the suite opens a mem0.
+//! Opens a mem0 for the suite.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher as _, Hasher as _};
@@ -15,7 +15,7 @@ use crate::support::platform::Platform;
 use crate::support::self_hosted::SelfHosted;
 use crate::support::{options, provider};
 
-/// One server for every case, as a real one would be.
+/// One server for all cases, as with a real one.
 pub(crate) struct Mem0Harness {
     flavour: Flavour,
     server: OnceCell<Server>,
@@ -32,7 +32,7 @@ impl Mem0Harness {
     }
 
     fn of(flavour: Flavour) -> Self {
-        // A real server outlives the run.
+        // A real server keeps data between runs.
         let namespace = format!("conformance-{:x}", RandomState::new().build_hasher().finish());
         Self { flavour, server: OnceCell::new(), namespace }
     }
@@ -44,7 +44,7 @@ impl Mem0Harness {
         }
     }
 
-    /// A real server, where one is named.
+    /// The real server, if one is named.
     fn real(&self) -> Option<Result<Mem0Provider>> {
         let (url, key) = match self.flavour {
             Flavour::Platform => ("MEMORY_TEST_MEM0_PLATFORM_URL", "MEMORY_TEST_MEM0_PLATFORM_KEY"),

@@ -1,5 +1,5 @@
-//! The suite on a self-hosted mem0 and on its Platform: the fakes, or real ones where `MEMORY_TEST_MEM0_URL` and
-//! `MEMORY_TEST_MEM0_KEY`, or `MEMORY_TEST_MEM0_PLATFORM_URL` and `MEMORY_TEST_MEM0_PLATFORM_KEY` say where.
+//! The suite on a self-hosted mem0 and on the Platform. Fakes, unless `MEMORY_TEST_MEM0_URL` and `MEMORY_TEST_MEM0_KEY`, or
+//! `MEMORY_TEST_MEM0_PLATFORM_URL` and `MEMORY_TEST_MEM0_PLATFORM_KEY`, name real servers.
 
 mod harness;
 #[path = "../support/mod.rs"]

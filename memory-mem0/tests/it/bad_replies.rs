@@ -1,4 +1,4 @@
-//! A reply that cannot be used is a typed error, soon, and no add is sent twice.
+//! An unusable reply becomes a typed error in bounded time, and no add is sent twice.
 
 use std::time::{Duration, Instant};
 
@@ -23,7 +23,7 @@ fn row() -> Value {
     json!({ "id": ID, "memory": "User said: I live in Lisbon", "user_id": remote_id(&scope()), "score": 0.4 })
 }
 
-/// A provider of little patience.
+/// A provider with short timeouts.
 fn provider(server: &Server, flavour: Mem0Options) -> Mem0Provider {
     let mut flavour = options(flavour, &server.url(""));
     (flavour.timeout_ms, flavour.add_timeout_ms, flavour.forget_timeout_ms) = (500, 500, 1_500);
@@ -34,7 +34,7 @@ fn flavours() -> [Mem0Options; 2] {
     [Mem0Options::self_hosted("http://localhost"), Mem0Options::platform()]
 }
 
-fn is_typed<T: std::fmt::Debug>(what: &str, result: Result<T>) {
+fn assert_typed<T: std::fmt::Debug>(what: &str, result: Result<T>) {
     let error = result.expect_err(what);
     let kinds = [
         ErrorKind::Corrupt,
@@ -57,34 +57,34 @@ fn is_typed<T: std::fmt::Debug>(what: &str, result: Result<T>) {
 }
 
 #[tokio::test]
-async fn a_question_ends_with_a_typed_error() {
+async fn a_recall_ends_with_a_typed_error() {
     for flavour in flavours() {
         for (what, steps) in support::bad_replies::answers("results", &row()) {
             let server = Server::always(steps).await;
             let memory = provider(&server, flavour.clone());
             let begun = Instant::now();
-            is_typed(what, memory.recall(&run_of("acme"), &scope(), RecallQuery::new("Lisbon")).await);
-            is_typed(what, memory.facts(&run_of("acme"), &scope(), FactsQuery::default()).await);
+            assert_typed(what, memory.recall(&run_of("acme"), &scope(), RecallQuery::new("Lisbon")).await);
+            assert_typed(what, memory.facts(&run_of("acme"), &scope(), FactsQuery::default()).await);
             assert!(begun.elapsed() < Duration::from_secs(10), "{what} took {:?}", begun.elapsed());
-            assert!(server.sent() < 80_000_000, "{what}: {} bytes were taken", server.sent());
+            assert!(server.sent() < 80_000_000, "{what}: {} bytes were read", server.sent());
         }
     }
 }
 
 #[tokio::test]
-async fn a_sound_row_is_understood() {
+async fn a_valid_row_is_read() {
     for flavour in flavours() {
         let server = Server::always(support::http::json(&json!({ "results": [row()] }))).await;
         let found: Vec<Fact> = provider(&server, flavour)
             .recall(&run_of("acme"), &scope(), RecallQuery::new("Lisbon").with_threshold(0.9))
             .await
             .unwrap();
-        assert_eq!(found.len(), 1, "a rank is not held against the threshold");
+        assert_eq!(found.len(), 1, "a rank is not compared with the threshold");
     }
 }
 
 #[tokio::test]
-async fn an_add_is_sent_once_and_never_told_to_be_done() {
+async fn an_add_is_sent_once_and_never_reported_as_done() {
     for flavour in flavours() {
         for (what, steps) in support::bad_replies::answers("results", &row()) {
             let server = Server::always(steps).await;
@@ -92,11 +92,11 @@ async fn an_add_is_sent_once_and_never_told_to_be_done() {
             let said = [Message::new(Role::User, "I live in Lisbon.")];
             match memory.add(&run_of("acme"), &scope(), &said, AddOptions::default()).await {
                 Ok(outcome) => {
-                    // Rows of an add have no owner and no words to be wrong.
+                    // Rows of an add have no owner and no text that could be wrong.
                     let plain = matches!(&outcome.status, AddStatus::Done(ids) if ids.len() == 1);
                     assert!(outcome.status == AddStatus::Unknown || plain, "{what}: {outcome:?}");
                 }
-                Err(error) => is_typed::<()>(what, Err(error)),
+                Err(error) => assert_typed::<()>(what, Err(error)),
             }
             if what != "429" {
                 assert_eq!(server.count(), 1, "{what}: an add that may have arrived was sent again");
@@ -106,7 +106,7 @@ async fn an_add_is_sent_once_and_never_told_to_be_done() {
 }
 
 #[tokio::test]
-async fn forgetting_ends_with_a_typed_error_and_deletes_nothing_by_mistake() {
+async fn a_forget_ends_with_a_typed_error_and_deletes_nothing_by_mistake() {
     for flavour in flavours() {
         for (what, steps) in support::bad_replies::answers("results", &row()) {
             if matches!(what, "418" | "null" | "an endless refusal") {
@@ -115,17 +115,17 @@ async fn forgetting_ends_with_a_typed_error_and_deletes_nothing_by_mistake() {
             let server = Server::always(steps).await;
             let memory = provider(&server, flavour.clone());
             let ids = Forget::Ids(vec![FactId::new(ID).unwrap()]);
-            is_typed(what, memory.forget(&run_of("acme"), &scope(), ids).await);
-            is_typed(what, memory.forget(&run_of("acme"), &scope(), Forget::All).await);
+            assert_typed(what, memory.forget(&run_of("acme"), &scope(), ids).await);
+            assert_typed(what, memory.forget(&run_of("acme"), &scope(), Forget::All).await);
             let deletes =
                 server.requests().iter().filter(|request| request.head.starts_with("DELETE")).count();
-            assert_eq!(deletes, 0, "{what}: something was deleted that was not seen to be the scope's");
+            assert_eq!(deletes, 0, "{what}: a memory was deleted without checking its owner");
         }
     }
 }
 
 #[tokio::test]
-async fn another_users_fact_is_not_deleted_by_its_id() {
+async fn a_fact_of_another_user_is_not_deleted_by_its_id() {
     for flavour in flavours() {
         let mut foreign = row();
         foreign["user_id"] = json!("m1.agent.0000");
@@ -138,7 +138,7 @@ async fn another_users_fact_is_not_deleted_by_its_id() {
 }
 
 #[tokio::test]
-async fn what_no_server_should_see_stays_here() {
+async fn refused_calls_send_nothing() {
     for flavour in flavours() {
         let server = Server::always(vec![Step::Close]).await;
         let memory = provider(&server, flavour);
@@ -156,12 +156,12 @@ async fn what_no_server_should_see_stays_here() {
             let refused = memory.add(&run_of("acme"), &scope(), &said, options).await;
             assert_eq!(refused.unwrap_err().kind(), ErrorKind::InvalidArgument, "{name}");
         }
-        assert_eq!(server.count(), 0, "something went out");
+        assert_eq!(server.count(), 0, "a request was sent");
     }
 }
 
 #[tokio::test]
-async fn the_platform_s_refusals_say_what_they_mean_there() {
+async fn the_platform_s_error_statuses_are_mapped() {
     for (status, kind) in
         [(413, ErrorKind::QuotaExceeded), (403, ErrorKind::Forbidden), (401, ErrorKind::Unauthenticated)]
     {
@@ -171,6 +171,6 @@ async fn the_platform_s_refusals_say_what_they_mean_there() {
         let error = memory.add(&run_of("acme"), &scope(), &said, AddOptions::default()).await.unwrap_err();
         assert_eq!((error.kind(), &error.details()["status"]), (kind, &json!(status)), "{error:?}");
         assert!(!format!("{error} {error:?}").contains("Lisbon"), "{error:?}");
-        assert_eq!(server.count(), 1, "{status}: it is not sent again");
+        assert_eq!(server.count(), 1, "{status}: it was retried");
     }
 }

@@ -1,4 +1,4 @@
-//! Two tenants on one key never see each other's facts, whatever their ids and words look like.
+//! Two tenants on one key never see each other's facts, whatever their ids and messages contain.
 
 use std::sync::{Arc, Mutex};
 
@@ -11,13 +11,13 @@ use crate::support::self_hosted::SelfHosted;
 use crate::support::{ParsedRequest, checked, serve};
 
 #[tokio::test]
-async fn on_a_self_hosted_server() {
+async fn tenants_of_a_self_hosted_server_are_isolated() {
     let server = SelfHosted::default().start().await;
     never_meet(&checked(&server, Mem0Options::self_hosted("")), 10_000, 1).await;
 }
 
 #[tokio::test]
-async fn on_a_self_hosted_server_whose_key_may_not_delete_by_filter() {
+async fn tenants_are_isolated_if_the_key_may_not_delete_by_filter() {
     let mut fake = SelfHosted::default();
     fake.admin_refused = true;
     let server = fake.start().await;
@@ -25,19 +25,19 @@ async fn on_a_self_hosted_server_whose_key_may_not_delete_by_filter() {
 }
 
 #[tokio::test]
-async fn on_the_platform() {
+async fn tenants_of_the_platform_are_isolated() {
     let server = Platform::default().start().await;
     never_meet(&checked(&server, Mem0Options::platform()), 10_000, 3).await;
 }
 
-/// Options with a prefix of the tenant before every id.
+/// Options that put the tenant's prefix before every id.
 fn prefixed(mut options: Mem0Options) -> Mem0Options {
     options.tenancy = Tenancy::SharedKeyWithPrefix;
     options.prefix = Some("p-{tenant}.".to_owned());
     options
 }
 
-/// The ids in a request, each with what stands before it up to a character that no id has.
+/// The ids in a request, each with the text before it, back to a character that no id contains.
 fn ids(asked: &ParsedRequest) -> Vec<String> {
     let parameters = asked.parameters.iter().map(|(_, value)| value.clone());
     let body = asked.body.iter().map(ToString::to_string);
@@ -47,7 +47,7 @@ fn ids(asked: &ParsedRequest) -> Vec<String> {
     parameters.chain(body).chain(asked.path.iter().cloned()).flat_map(words).filter(is_id).collect()
 }
 
-/// The calls in which an id stood, those with one that has not its tenant's prefix, and what was called.
+/// What was seen in the requests: ids, ids without their tenant's prefix, and the calls.
 #[derive(Default)]
 struct Seen {
     ids: usize,
@@ -68,7 +68,7 @@ impl Seen {
 }
 
 #[tokio::test]
-async fn with_prefixes_every_operation_of_a_self_hosted_server_carries_the_tenants() {
+async fn every_call_to_a_self_hosted_server_has_the_tenants_prefix() {
     let seen = Arc::new(Mutex::new(Seen::default()));
     let (mut fake, noted) = (SelfHosted::default(), Arc::clone(&seen));
     let server = serve(Arc::new(Mutex::new(move |asked: &ParsedRequest| {
@@ -86,7 +86,7 @@ async fn with_prefixes_every_operation_of_a_self_hosted_server_carries_the_tenan
 }
 
 #[tokio::test]
-async fn with_prefixes_every_operation_of_the_platform_carries_the_tenants() {
+async fn every_call_to_the_platform_has_the_tenants_prefix() {
     let seen = Arc::new(Mutex::new(Seen::default()));
     let (mut fake, noted) = (Platform::default(), Arc::clone(&seen));
     let server = serve(Arc::new(Mutex::new(move |asked: &ParsedRequest| {

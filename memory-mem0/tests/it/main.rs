@@ -1,4 +1,4 @@
-//! The provider against servers with the answers and the holes of the real ones.
+//! The provider against fake servers that answer as the real ones do, faults included.
 #![allow(
     clippy::expect_used,
     clippy::indexing_slicing,
@@ -6,13 +6,13 @@
     clippy::print_stdout,
     clippy::unwrap_used,
     missing_docs,
-    reason = "tests stop at what they did not expect"
+    reason = "tests panic on anything unexpected"
 )]
 
 mod bad_replies;
 mod isolation;
 mod outcomes;
-#[allow(dead_code, reason = "the example is shown, and reaches a real server")]
+#[allow(dead_code, reason = "the example is only compiled, since it needs a real server")]
 mod page;
 mod recorded;
 #[path = "../support/mod.rs"]

@@ -1,4 +1,4 @@
-//! What is told of an add or a forget whose outcome is not certain, and how often it is sent.
+//! An add or a forget with an uncertain outcome: what is reported, and how often it is sent.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -26,12 +26,12 @@ fn said(texts: &[&str]) -> Vec<Message> {
     texts.iter().map(|text| Message::new(Role::User, *text)).collect()
 }
 
-/// Requests by method, without those of other methods.
+/// The number of requests with this method.
 fn count(server: &Server, method: &str) -> usize {
     server.requests().iter().filter(|request| request.head.starts_with(method)).count()
 }
 
-/// A server that answers as the fake does, but for what `changed` makes of the answers to some requests.
+/// A server that answers as the fake does, except where `changed` replaces the answer.
 async fn answering(
     mut fake: SelfHosted,
     changed: impl Fn(&ParsedRequest) -> Option<(u16, Value)> + Send + 'static,
@@ -48,16 +48,16 @@ async fn facts(memory: &Mem0Provider) -> usize {
 }
 
 #[tokio::test]
-async fn a_verbatim_add_that_stored_a_part_is_unknown_and_not_repeated() {
+async fn a_partly_stored_verbatim_add_is_unknown_and_not_retried() {
     for mark in ["[[s429]]", "[[s500]]", "[[s401]]"] {
         let server = answering(SelfHosted::default(), |_| None).await;
         let memory = provider(&server, hosted());
         let texts = said(&["I live in Lisbon", mark, "I own a boat"]);
         let added = memory.add(&run_of("acme"), &scope(), &texts, AddOptions::default().verbatim()).await;
         assert_eq!((added.unwrap().status, count(&server, "POST")), (AddStatus::Unknown, 1), "{mark}");
-        assert_eq!(facts(&memory).await, 1, "{mark}: the message before the failure is stored, once");
+        assert_eq!(facts(&memory).await, 1, "{mark}: the message before the failure is stored once");
     }
-    // One message is stored or not.
+    // A single message is stored or not.
     let server = answering(SelfHosted::default(), |_| None).await;
     let memory = provider(&server, hosted());
     let added =
@@ -66,7 +66,7 @@ async fn a_verbatim_add_that_stored_a_part_is_unknown_and_not_repeated() {
 }
 
 #[tokio::test]
-async fn a_503_that_came_after_storing_is_not_told_as_not_written() {
+async fn a_503_after_storing_is_an_unknown_outcome() {
     for status in [500, 502, 503, 504, 520] {
         let server = answering(SelfHosted::default(), move |asked| {
             (asked.path == ["memories"] && asked.method == "POST")
@@ -82,7 +82,7 @@ async fn a_503_that_came_after_storing_is_not_told_as_not_written() {
 }
 
 #[tokio::test]
-async fn a_rate_limit_is_asked_again_only_when_the_reply_says_when() {
+async fn a_rate_limited_call_is_retried_only_if_the_reply_says_when() {
     let limited = |headers: &[(&str, &str)]| {
         reply(502, headers, br#"{"detail": "limit", "code": "provider_rate_limited", "request_id": "0"}"#)
     };
@@ -104,19 +104,19 @@ async fn a_rate_limit_is_asked_again_only_when_the_reply_says_when() {
 }
 
 #[tokio::test]
-async fn what_the_server_refuses_of_one_add_does_not_hold_back_the_others() {
+async fn a_rejected_add_does_not_affect_later_adds() {
     let server = answering(SelfHosted::default(), |_| None).await;
     let memory = provider(&server, hosted());
     let run = run_of("acme");
     for _ in 0..6 {
         let added = memory.add(&run, &scope(), &said(&["[[s400]]"]), AddOptions::default()).await;
-        assert!(added.unwrap_err().message().contains("refuses the request"));
+        assert!(added.unwrap_err().message().contains("rejects the request"));
     }
     memory.add(&run, &scope(), &said(&["I live in Lisbon"]), AddOptions::default()).await.unwrap();
     assert_eq!(facts(&memory).await, 1);
 }
 
-/// A server that has one memory of the scope until it is asked to delete, which it answers with these steps.
+/// A server with one memory of the scope. It answers a delete with these steps and then has none.
 async fn deleting(steps: Vec<Step>) -> Server {
     let row = json!({ "id": ID, "memory": "I live in Lisbon", "user_id": remote_id(&scope()) });
     let gone = Mutex::new(false);
@@ -137,7 +137,7 @@ async fn deleting(steps: Vec<Step>) -> Server {
     .await
 }
 
-/// A provider that waits this long for a call, and for a forget.
+/// A provider with these timeouts for a call and for a forget.
 fn waiting(server: &Server, timeout_ms: u64, forget_timeout_ms: u64) -> Mem0Provider {
     let mut hosted = options(hosted(), &server.url(""));
     (hosted.timeout_ms, hosted.forget_timeout_ms) = (timeout_ms, forget_timeout_ms);
@@ -145,7 +145,7 @@ fn waiting(server: &Server, timeout_ms: u64, forget_timeout_ms: u64) -> Mem0Prov
 }
 
 #[tokio::test]
-async fn a_forget_of_everything_waits_as_long_as_a_forget_may() {
+async fn forgetting_everything_has_the_timeout_of_a_forget() {
     let done = reply(200, &[], br#"{"message": "deleted"}"#);
     let Step::Send(bytes) = done[0].clone() else { panic!("one step") };
     let server = deleting(vec![Step::Drip(bytes, Duration::from_millis(15))]).await;
@@ -156,7 +156,7 @@ async fn a_forget_of_everything_waits_as_long_as_a_forget_may() {
 }
 
 #[tokio::test]
-async fn a_forget_whose_reply_does_not_come_is_unknown_and_never_a_mere_timeout() {
+async fn a_forget_without_a_reply_is_unknown_and_never_a_plain_timeout() {
     for (what, steps) in [
         ("silence", vec![Step::Stall]),
         ("a reset", vec![Step::Reset]),
@@ -167,7 +167,7 @@ async fn a_forget_whose_reply_does_not_come_is_unknown_and_never_a_mere_timeout(
             let server = deleting(steps.clone()).await;
             let memory = waiting(&server, 500, 900);
             let refused = memory.forget(&run_of("acme"), &scope(), forget.clone()).await;
-            // A call that is repeated finds by its repetition that the memory is gone.
+            // If the call is retried, the retry finds that the memory is gone.
             let error = refused.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::OutcomeUnknown, "{what} {forget:?}: {error:?}");
             assert!(!error.retry().is_retryable(), "{what}");

@@ -1,4 +1,4 @@
-//! The page shows code that compiles.
+//! The example of the documentation page compiles.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use memory_mem0::{Mem0Options, Mem0Provider};
 async fn example(clock: Arc<dyn Clock>, ids: Arc<dyn IdGen>) -> memory_core::Result<()> {
     let mut options = Mem0Options::self_hosted("http://localhost:8888");
     options.api_key_env = Some("MEM0_API_KEY".into());
-    // Nothing but public addresses by https is reached unless it is listed.
+    // Only public https addresses can be reached unless others are listed.
     let policy = EgressPolicy::new().allow_host("localhost:8888")?;
     let memory = Checked::new(Mem0Provider::open(options, policy, clock, ids)?)?;
 
@@ -30,7 +30,7 @@ async fn example(clock: Arc<dyn Clock>, ids: Arc<dyn IdGen>) -> memory_core::Res
 #[test]
 fn the_page_shows_this_example() {
     let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/mem0.md");
-    // A published crate has no pages.
+    // A published crate does not contain the documentation.
     let Ok(page) = std::fs::read_to_string(page) else { return };
     let shown = page.split("```rust\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
     let flat = |code: &str| code.lines().map(str::trim).collect::<Vec<_>>().join("\n");

@@ -1,4 +1,4 @@
-//! What was recorded of real servers: the fake does the same, and the client sends and understands the same.
+//! Recordings of real servers: the fake answers the same, and the client sends and reads the same.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -15,10 +15,10 @@ use crate::support::http::Server;
 use crate::support::self_hosted::SelfHosted;
 use crate::support::{KEY, ParsedRequest, checked, provider, recorded, run_of, sent, serve};
 
-/// Members that are another in every run, or that the stub of an embedder makes.
+/// Members that differ in every run, or that come from the stub embedder.
 const PASSING: [&str; 9] =
     ["hash", "created_at", "updated_at", "score", "score_details", "request_id", "loc", "msg", "input"];
-/// Pairs of which the body was not recorded, or that stand on one which was not.
+/// Pairs whose body was not recorded, or that depend on such a pair.
 const WITHOUT_BODY: [&str; 7] = [
     "add_100KB",
     "add_5MB",
@@ -29,7 +29,7 @@ const WITHOUT_BODY: [&str; 7] = [
     "add_wrong_content_type",
 ];
 
-/// Whether two answers say the same: members that pass are left out, ids are matched one to one.
+/// Whether two answers agree. Volatile members are ignored, and ids are matched one to one.
 fn same(real: &Value, fake: &Value, ids: &mut BTreeMap<String, String>) -> bool {
     match (real, fake) {
         (Value::Object(real), Value::Object(fake)) => {
@@ -42,7 +42,7 @@ fn same(real: &Value, fake: &Value, ids: &mut BTreeMap<String, String>) -> bool 
                         }
                         _ => false,
                     },
-                    // Words for people, with ids in them; a list of problems has their kind.
+                    // A message for people, which contains ids; a list of problems must be a list.
                     "detail" => value.is_string() == fake["detail"].is_string(),
                     name => same(value, &fake[name], ids),
                 })
@@ -63,7 +63,7 @@ fn answer_of(pair: &Value) -> (u16, Value) {
 }
 
 #[test]
-fn the_fake_answers_as_the_server_did() {
+fn the_fake_answers_as_the_recorded_server() {
     let Some(pairs) = recorded("mem0") else { return };
     let mut fake = SelfHosted::default();
     let (mut ids, mut compared, mut wrong) = (BTreeMap::<String, String>::new(), 0, Vec::new());
@@ -85,7 +85,7 @@ fn the_fake_answers_as_the_server_did() {
             "/api/",
             "/nope",
         ];
-        // Keys made at run time are not known to the fake.
+        // The fake does not know keys that were created during the recording.
         let other_key = matches!(name, "use_api_key" | "use_bearer" | "use_revoked_key");
         let other_route = target.ends_with("/history");
         if other_route
@@ -106,7 +106,7 @@ fn the_fake_answers_as_the_server_did() {
             (Value::Null, _) => None,
             (body, _) => Some(body.clone()),
         };
-        // A lone surrogate is no text here.
+        // serde_json refuses a lone surrogate.
         if name == "lone_surrogate" {
             continue;
         }
@@ -115,7 +115,7 @@ fn the_fake_answers_as_the_server_did() {
         compared += 1;
         let (mut real_body, mut body) = (real_body, body);
         if asked.path == ["search"] {
-            // Which of two facts is nearer, the stub of an embedder decides.
+            // The order of two facts depends on the stub embedder.
             for answer in [&mut real_body, &mut body] {
                 if let Some(rows) = answer.get_mut("results").and_then(Value::as_array_mut) {
                     rows.sort_by_key(|row| row["memory"].to_string());
@@ -134,14 +134,14 @@ fn scope() -> Scope {
     Scope::user("t1", "alice").unwrap()
 }
 
-/// The recorded answer, about this scope.
+/// The recorded answer, with this scope's id.
 fn about_scope(body: &Value) -> Value {
     let id = remote_id(&scope());
     let text = body.to_string().replace("t1~user~alice", &id).replace("t1~alice", &id);
     serde_json::from_str(&text).unwrap()
 }
 
-/// A server that gives the recorded answers, one after the other, and the client that asks it.
+/// A server that gives the recorded answers one after the other, and its client.
 async fn replaying(pairs: &[&Value], flavour: Mem0Options) -> (Server, Mem0Provider) {
     let script = pairs.iter().map(|pair| {
         let (status, body) = answer_of(pair);
@@ -152,9 +152,9 @@ async fn replaying(pairs: &[&Value], flavour: Mem0Options) -> (Server, Mem0Provi
     (server, client)
 }
 
-/// Holds a request against the recorded one: method, path, the names of parameters and of members of the body, and
-/// the header with the key.
-fn is_sent_as(server: &Server, n: usize, request: &Value) {
+/// Compares a request with the recorded one: method, path, names of parameters, names of members of the body, and the
+/// header with the key.
+fn assert_sent_as(server: &Server, n: usize, request: &Value) {
     let ours = ParsedRequest::of(&server.requests()[n]);
     let theirs = ParsedRequest::to(request["method"].as_str().unwrap(), request["path"].as_str().unwrap());
     assert_eq!((&ours.method, ours.path.len()), (&theirs.method, theirs.path.len()), "{request}");
@@ -187,7 +187,7 @@ fn user(text: &str) -> Vec<Message> {
 }
 
 #[tokio::test]
-async fn an_add_is_sent_and_understood() {
+async fn an_add_is_sent_and_read() {
     let Some(pairs) = recorded("mem0") else { return };
     let run = run_of("t1");
     let labelled = AddOptions::default().with_metadata(Metadata::new().with("src", "cap"));
@@ -203,12 +203,12 @@ async fn an_add_is_sent_and_understood() {
         let (server, memory) = replaying(&[&pair], hosted()).await;
         let status = memory.add(&run, &scope(), &user("I live in Lisbon."), options).await.unwrap().status;
         assert!(matches!(&status, AddStatus::Done(ids) if ids.len() == stored), "{name}: {status:?}");
-        is_sent_as(&server, 0, &pair["request"]);
+        assert_sent_as(&server, 0, &pair["request"]);
     }
 }
 
 #[tokio::test]
-async fn an_add_that_failed_is_told_as_what_it_is_and_repeated_where_that_is_safe() {
+async fn a_failed_add_is_mapped_to_its_error_and_retried_only_if_safe() {
     let Some(pairs) = recorded("mem0") else { return };
     for (name, kind, times) in [
         ("add_upstream_s401", Some(ErrorKind::Unavailable), 1),
@@ -232,13 +232,13 @@ async fn an_add_that_failed_is_told_as_what_it_is_and_repeated_where_that_is_saf
 }
 
 #[tokio::test]
-async fn a_question_is_sent_and_understood() {
+async fn a_recall_is_sent_and_read() {
     let Some(pairs) = recorded("mem0") else { return };
     let pair = by_name(&pairs, "search_filters");
     let (server, memory) = replaying(&[&pair], hosted()).await;
     let query = RecallQuery::new("where do I live").with_top_k(3);
     let found = memory.recall(&run_of("t1"), &scope(), query).await.unwrap();
-    is_sent_as(&server, 0, &pair["request"]);
+    assert_sent_as(&server, 0, &pair["request"]);
     let texts: Vec<&str> = found.iter().map(|fact| fact.memory.as_str()).collect();
     assert_eq!(texts, ["User said: I live in Lisbon", "User said: I love green tea"]);
     assert!(found.iter().all(|fact| fact.score_kind == ScoreKind::Rank && fact.score.is_some()));
@@ -247,7 +247,7 @@ async fn a_question_is_sent_and_understood() {
     assert_eq!(found[0].created_at.unwrap().to_string(), "2026-11-21T20:03:25.825Z");
     assert_eq!(found[0].provenance.as_deref(), Some("user"));
 
-    // A score below the threshold, since the threshold is the cosine's.
+    // The score may be below the threshold, which applies to the cosine.
     let pair = by_name(&pairs, "search_threshold_05_score_below");
     let (_server, memory) = replaying(&[&pair], hosted()).await;
     let found =
@@ -264,12 +264,12 @@ async fn a_question_is_sent_and_understood() {
 }
 
 #[tokio::test]
-async fn a_listing_is_sent_and_understood() {
+async fn a_listing_is_sent_and_read() {
     let Some(pairs) = recorded("mem0") else { return };
     let pair = by_name(&pairs, "get_all_topk");
     let (server, memory) = replaying(&[&pair], hosted()).await;
     let page = memory.facts(&run_of("t1"), &scope(), FactsQuery::default()).await.unwrap();
-    is_sent_as(&server, 0, &pair["request"]);
+    assert_sent_as(&server, 0, &pair["request"]);
     assert_eq!((page.facts.len(), page.next), (2, None));
     for leak in ["get_all_blank_user_is_everything", "get_all_star"] {
         let (_server, memory) = replaying(&[&by_name(&pairs, leak)], hosted()).await;
@@ -279,7 +279,7 @@ async fn a_listing_is_sent_and_understood() {
 }
 
 #[tokio::test]
-async fn forgetting_is_sent_and_understood() {
+async fn a_forget_is_sent_and_read() {
     let Some(pairs) = recorded("mem0") else { return };
     let pair = |name| by_name(&pairs, name);
     let own = FactId::new("ba1b5316-afa4-4bfd-9a2b-c5343f5f75d5").unwrap();
@@ -289,10 +289,10 @@ async fn forgetting_is_sent_and_understood() {
     let (server, memory) = replaying(&[&get, &delete], hosted()).await;
     let outcome = memory.forget(&run_of("t1"), &scope(), ids()).await.unwrap();
     assert_eq!((outcome.forgotten, outcome.not_found.len()), (Some(1), 0));
-    is_sent_as(&server, 0, &get["request"]);
-    is_sent_as(&server, 1, &delete["request"]);
+    assert_sent_as(&server, 0, &get["request"]);
+    assert_sent_as(&server, 1, &delete["request"]);
 
-    // Gone between the two.
+    // Deleted between the two requests.
     let (_server, memory) = replaying(&[&get, &pair("delete_again")], hosted()).await;
     assert_eq!(memory.forget(&run_of("t1"), &scope(), ids()).await.unwrap().forgotten, Some(1));
 
@@ -303,7 +303,7 @@ async fn forgetting_is_sent_and_understood() {
     );
     assert_eq!(server.count(), 1);
 
-    // By its id, the server gives anybody's.
+    // The server returns any user's memory by its id.
     let mut foreign = pair("get_one_other_tenant");
     foreign["response"]["body"]["id"] = json!(own.as_str());
     let (server, memory) = replaying(&[&foreign], hosted()).await;
@@ -317,7 +317,7 @@ async fn forgetting_is_sent_and_understood() {
         (pair("get_all_topk"), pair("delete_all_unknown"), pair("list_after_delete_star"));
     let (server, memory) = replaying(&[&listed, &all, &none], hosted()).await;
     assert_eq!(memory.forget(&run_of("t1"), &scope(), Forget::All).await.unwrap().forgotten, Some(2));
-    is_sent_as(&server, 1, &all["request"]);
+    assert_sent_as(&server, 1, &all["request"]);
     assert_eq!(
         ParsedRequest::of(&server.requests()[1]).parameter("user_id"),
         Some(remote_id(&scope()).as_str())
@@ -325,12 +325,12 @@ async fn forgetting_is_sent_and_understood() {
 }
 
 #[tokio::test]
-async fn health_is_asked_for_where_there_is_an_answer() {
+async fn health_checks_the_server_and_the_key() {
     let Some(pairs) = recorded("mem0") else { return };
     let alive = by_name(&pairs, "setup_status_no_auth");
     let (server, memory) = replaying(&[&alive, &by_name(&pairs, "search_unknown_user")], hosted()).await;
     assert_eq!(memory.health().await.unwrap().status, HealthStatus::Ok);
-    is_sent_as(&server, 0, &alive["request"]);
+    assert_sent_as(&server, 0, &alive["request"]);
     for refused in ["auth_bad_xapikey", "health_absent"] {
         let (_server, memory) = replaying(&[&alive, &by_name(&pairs, refused)], hosted()).await;
         assert_eq!(memory.health().await.unwrap().status, HealthStatus::Down, "{refused}");
@@ -338,7 +338,7 @@ async fn health_is_asked_for_where_there_is_an_answer() {
 }
 
 #[tokio::test]
-async fn the_platform_is_asked_as_its_own_sdk_asks() {
+async fn requests_to_the_platform_equal_those_of_its_sdk() {
     let Some(pairs) = recorded("mem0/platform-sdk") else { return };
     let call = |name: &str| {
         pairs.iter().find(|pair| pair["call"] == name).unwrap_or_else(|| panic!("no call {name}")).clone()
@@ -352,22 +352,22 @@ async fn the_platform_is_asked_as_its_own_sdk_asks() {
         let memory = provider(&server, Mem0Options::platform());
         let status = memory.add(&run, &scope(), &user("I live in Lisbon."), options).await.unwrap().status;
         assert!(matches!(status, AddStatus::Pending(Some(_))), "{status:?}");
-        is_sent_as(&server, 0, &request(name));
+        assert_sent_as(&server, 0, &request(name));
     }
     let server = Server::always(sent(200, &json!({ "results": [] }))).await;
     let memory = provider(&server, Mem0Options::platform());
     let query = RecallQuery::new("where").with_top_k(5).with_threshold(0.2);
     assert_eq!(memory.recall(&run, &scope(), query).await.unwrap(), []);
-    is_sent_as(&server, 0, &request("search"));
+    assert_sent_as(&server, 0, &request("search"));
     assert_eq!(
         ParsedRequest::of(&server.requests()[0]).body.unwrap()["filters"],
         json!({ "user_id": remote_id(&scope()) })
     );
     memory.facts(&run, &scope(), FactsQuery::default()).await.unwrap();
-    is_sent_as(&server, 1, &request("get_all"));
+    assert_sent_as(&server, 1, &request("get_all"));
     let ping = pairs.iter().find(|pair| pair["path"] == "/v1/ping/").unwrap();
     memory.health().await.unwrap();
-    is_sent_as(&server, 2, ping);
+    assert_sent_as(&server, 2, ping);
 
     let row = json!({ "id": "ba1b5316-afa4-4bfd-9a2b-c5343f5f75d5", "memory": "m", "user_id": remote_id(&scope()) });
     let listed = json!({ "count": 1, "next": null, "previous": null, "results": [row] });
@@ -377,7 +377,7 @@ async fn the_platform_is_asked_as_its_own_sdk_asks() {
             .await;
     let memory = provider(&server, Mem0Options::platform());
     assert_eq!(memory.forget(&run, &scope(), Forget::All).await.unwrap().forgotten, Some(1));
-    is_sent_as(&server, 1, &request("delete_all"));
+    assert_sent_as(&server, 1, &request("delete_all"));
     for (name, status, kind) in [
         ("error_401", 401, ErrorKind::Unauthenticated),
         ("error_403", 403, ErrorKind::Forbidden),
@@ -392,18 +392,18 @@ async fn the_platform_is_asked_as_its_own_sdk_asks() {
         let memory = provider(&server, Mem0Options::platform());
         let error = memory.recall(&run, &scope(), RecallQuery::new("q")).await.unwrap_err();
         assert_eq!(error.kind(), kind, "{name}");
-        is_sent_as(&server, 0, &with_top_k(request(name)));
+        assert_sent_as(&server, 0, &with_top_k(request(name)));
     }
 }
 
-/// What the SDK leaves to the service's defaults and we say.
+/// Adds `top_k`, which the SDK leaves to the service's default.
 fn with_top_k(mut request: Value) -> Value {
     request["body"]["top_k"] = json!(10);
     request
 }
 
 #[tokio::test]
-async fn an_event_is_told_to_its_own_scope_alone() {
+async fn an_event_is_visible_only_to_its_own_scope() {
     let mut fake = support::platform::Platform::default();
     let server = serve(Arc::new(Mutex::new(move |asked: &ParsedRequest| fake.handle(asked)))).await;
     let memory = checked(&server, Mem0Options::platform());

@@ -1,5 +1,4 @@
-//! A mem0 to test against: servers with the answers and the holes of the real ones, and a provider that talks to
-//! them.
+//! A mem0 to test against: fake servers that answer as the real ones do, faults included, and a provider for them.
 
 #![allow(
     dead_code,
@@ -10,7 +9,7 @@
     clippy::indexing_slicing,
     clippy::panic,
     clippy::print_stderr,
-    reason = "each test file uses a part of it"
+    reason = "each test binary uses a part of it"
 )]
 
 use memory_core::Checked;
@@ -21,7 +20,7 @@ pub use memory_fakes::{ParsedRequest, bad_replies, http, key_file, recorded, run
 
 use self::http::{Server, builder};
 
-/// Options for a server of this address.
+/// Options for a server at this address.
 pub fn options(mut options: Mem0Options, url: &str) -> Mem0Options {
     options.base_url = Some(url.to_owned());
     if options.api_key_file.is_none() && options.api_key_env.is_none() {
@@ -30,7 +29,7 @@ pub fn options(mut options: Mem0Options, url: &str) -> Mem0Options {
     options
 }
 
-/// A provider that talks to this server.
+/// A provider for this server.
 pub fn provider(server: &Server, flavour: Mem0Options) -> Mem0Provider {
     let client = builder(server.policy()).build().unwrap();
     Mem0Provider::with_client(options(flavour, &server.url("")), client).unwrap()

@@ -1,4 +1,4 @@
-//! How the suite opens a mem9.
+//! Opens a mem9 for the suite.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher as _, Hasher as _};
@@ -14,7 +14,7 @@ use crate::support::fake::Mem9;
 use crate::support::http::{CountingIds, FixedClock, Server};
 use crate::support::{options, provider};
 
-/// One server, and one space, for every case.
+/// One server and one space for all cases.
 pub(crate) struct Mem9Harness {
     sync: bool,
     ranking: Ranking,
@@ -23,9 +23,9 @@ pub(crate) struct Mem9Harness {
 }
 
 impl Mem9Harness {
-    /// `sync`: whether an add waits.
+    /// `sync`: whether an add waits for its processing.
     pub(crate) fn new(sync: bool) -> Self {
-        // A real server outlives the run.
+        // A real server keeps data between runs.
         let namespace = format!("conformance-{:x}", RandomState::new().build_hasher().finish());
         Self { sync, ranking: Ranking::default(), server: OnceCell::new(), namespace }
     }
@@ -35,7 +35,7 @@ impl Mem9Harness {
         self
     }
 
-    /// A real server, where one is named.
+    /// The real server, if one is named.
     fn real(&self) -> Option<Result<Mem9Provider>> {
         let url = std::env::var("MEMORY_TEST_MEM9_URL").ok()?;
         let mut named = Mem9Options::new(url.as_str());

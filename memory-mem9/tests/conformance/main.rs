@@ -1,5 +1,5 @@
-//! The suite on a mem9 that works before it answers (`sync`), on one that answers before it works (`pending`), and with
-//! its own ranking (`plain`): the fake, or a real one where `MEMORY_TEST_MEM9_URL` and `MEMORY_TEST_MEM9_KEY` say where.
+//! The suite on a mem9 that processes an add before it answers (`sync`) or afterwards (`pending`), and with its plain
+//! ranking (`plain`). A fake, unless `MEMORY_TEST_MEM9_URL` and `MEMORY_TEST_MEM9_KEY` name a real server.
 
 mod harness;
 #[path = "../support/mod.rs"]

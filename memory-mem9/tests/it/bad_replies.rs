@@ -1,4 +1,4 @@
-//! A reply that cannot be used is a typed error, soon, and no add is sent twice.
+//! An unusable reply becomes a typed error in bounded time, and no add is sent twice.
 
 use std::time::{Duration, Instant};
 
@@ -25,14 +25,14 @@ fn row() -> Value {
     })
 }
 
-/// A provider of little patience.
+/// A provider with short timeouts.
 fn provider(server: &Server) -> Mem9Provider {
     let mut options = options(&server.url(""));
     (options.timeout_ms, options.add_timeout_ms, options.forget_timeout_ms) = (500, 500, 1_500);
     Mem9Provider::with_client(options, builder(server.policy()).build().unwrap()).unwrap()
 }
 
-fn is_typed<T: std::fmt::Debug>(what: &str, result: Result<T>) {
+fn assert_typed<T: std::fmt::Debug>(what: &str, result: Result<T>) {
     let error = result.expect_err(what);
     assert!(!matches!(error.kind(), ErrorKind::Internal | ErrorKind::NotFound), "{what}: {error:?}");
     let shown = format!("{error:?} {error}");
@@ -43,29 +43,29 @@ fn is_typed<T: std::fmt::Debug>(what: &str, result: Result<T>) {
 }
 
 #[tokio::test]
-async fn a_question_ends_with_a_typed_error() {
+async fn a_recall_ends_with_a_typed_error() {
     for (what, steps) in support::bad_replies::answers("memories", &row()) {
         let server = Server::always(steps).await;
         let memory = provider(&server);
         let begun = Instant::now();
-        is_typed(what, memory.recall(&run_of("acme"), &scope(), RecallQuery::new("Lisbon")).await);
-        // A listing does not look at what a question is answered with.
+        assert_typed(what, memory.recall(&run_of("acme"), &scope(), RecallQuery::new("Lisbon")).await);
+        // A listing does not read scores.
         if !matches!(what, "a score of words") {
-            is_typed(what, memory.facts(&run_of("acme"), &scope(), FactsQuery::default()).await);
+            assert_typed(what, memory.facts(&run_of("acme"), &scope(), FactsQuery::default()).await);
         }
         assert!(begun.elapsed() < Duration::from_secs(10), "{what} took {:?}", begun.elapsed());
-        assert!(server.sent() < 80_000_000, "{what}: {} bytes were taken", server.sent());
+        assert!(server.sent() < 80_000_000, "{what}: {} bytes were read", server.sent());
     }
 }
 
 #[tokio::test]
-async fn an_add_is_sent_once_and_never_told_to_be_done() {
+async fn an_add_is_sent_once_and_never_reported_as_done() {
     for (what, steps) in support::bad_replies::answers("memories", &row()) {
         let server = Server::always(steps).await;
         let said = [Message::new(Role::User, "I live in Lisbon.")];
         match provider(&server).add(&run_of("acme"), &scope(), &said, AddOptions::default()).await {
             Ok(outcome) => assert_eq!(outcome.status, AddStatus::Unknown, "{what}"),
-            Err(error) => is_typed::<()>(what, Err(error)),
+            Err(error) => assert_typed::<()>(what, Err(error)),
         }
         if what != "429" {
             assert_eq!(server.count(), 1, "{what}: an add that may have arrived was sent again");
@@ -74,20 +74,20 @@ async fn an_add_is_sent_once_and_never_told_to_be_done() {
 }
 
 #[tokio::test]
-async fn forgetting_ends_with_a_typed_error_and_deletes_nothing_by_mistake() {
+async fn a_forget_ends_with_a_typed_error_and_deletes_nothing_by_mistake() {
     for (what, steps) in support::bad_replies::answers("memories", &row()) {
         let server = Server::always(steps).await;
         let memory = provider(&server);
         let ids = Forget::Ids(vec![FactId::new(ID).unwrap()]);
-        is_typed(what, memory.forget(&run_of("acme"), &scope(), ids).await);
-        is_typed(what, memory.forget(&run_of("acme"), &scope(), Forget::All).await);
+        assert_typed(what, memory.forget(&run_of("acme"), &scope(), ids).await);
+        assert_typed(what, memory.forget(&run_of("acme"), &scope(), Forget::All).await);
         let deletes = server.requests().iter().any(|request| request.head.starts_with("DELETE"));
-        assert!(!deletes, "{what}: something was deleted that was not seen to be the scope's");
+        assert!(!deletes, "{what}: a memory was deleted without checking its owner");
     }
 }
 
 #[tokio::test]
-async fn the_threshold_is_held_against_the_confidence() {
+async fn the_threshold_applies_to_the_confidence() {
     let weak = json!({
         "id": "0205253c-4ed2-4ba5-9774-ed2e3f5f37c9", "content": "weak", "memory_type": "insight",
         "agent_id": agent_id(&scope()), "state": "active", "score": 0.9, "confidence": 66,
@@ -118,7 +118,7 @@ async fn plain_ranking_has_no_threshold() {
 }
 
 #[tokio::test]
-async fn a_key_for_each_tenant_is_a_space_for_each() {
+async fn each_tenant_has_its_own_key_and_space() {
     let server = Server::always(support::http::json(&json!({ "memories": [], "total": 0 }))).await;
     let mut named = options(&server.url(""));
     named.tenancy = Tenancy::KeyPerTenant;
@@ -139,7 +139,7 @@ async fn a_key_for_each_tenant_is_a_space_for_each() {
 }
 
 #[tokio::test]
-async fn what_would_mix_spaces_or_is_not_wanted_is_refused() {
+async fn options_that_would_mix_spaces_are_refused() {
     let server = Server::always(vec![Step::Close]).await;
     let opened = |change: fn(&mut Mem9Options)| {
         let mut named = options(&server.url(""));
@@ -155,7 +155,7 @@ async fn what_would_mix_spaces_or_is_not_wanted_is_refused() {
     assert_eq!(
         both.unwrap_err().kind(),
         ErrorKind::InvalidArgument,
-        "one key where each tenant is to have its own"
+        "a shared key although each tenant must have its own"
     );
 
     let memory = provider(&server);
@@ -169,11 +169,11 @@ async fn what_would_mix_spaces_or_is_not_wanted_is_refused() {
     }
     let long = memory.recall(&run_of("acme"), &scope(), RecallQuery::new("x".repeat(3_000))).await;
     assert_eq!(long.unwrap_err().kind(), ErrorKind::TooLarge);
-    assert_eq!(server.count(), 0, "something went out");
+    assert_eq!(server.count(), 0, "a request was sent");
 }
 
 #[tokio::test]
-async fn health_tells_a_space_that_is_not_there_from_a_server_that_is_not() {
+async fn health_reports_the_status_of_the_space() {
     for (status, body, expected) in [
         (200, json!({ "status": "active" }), "Ok"),
         (200, json!({ "status": "inactive" }), "Down"),

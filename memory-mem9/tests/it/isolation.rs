@@ -1,4 +1,4 @@
-//! Two tenants in one space never see each other's facts, whatever their ids and words look like.
+//! Two tenants in one space never see each other's facts, whatever their ids and messages contain.
 
 use std::sync::{Arc, Mutex};
 
@@ -10,13 +10,13 @@ use crate::support::fake::Mem9;
 use crate::support::{ParsedRequest, checked, options, provider, serve};
 
 #[tokio::test]
-async fn in_one_space() {
+async fn tenants_in_one_space_are_isolated() {
     let server = Mem9::default().start().await;
     never_meet(&checked(&server), 10_000, 4).await;
 }
 
 #[tokio::test]
-async fn with_prefixes_every_id_that_is_sent_carries_the_tenants() {
+async fn every_id_sent_has_the_tenants_prefix() {
     let sent = Arc::new(Mutex::new(Vec::new()));
     let (mut fake, noted) = (Mem9::default(), Arc::clone(&sent));
     let server = serve(Arc::new(Mutex::new(move |asked: &ParsedRequest| {

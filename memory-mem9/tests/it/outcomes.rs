@@ -1,4 +1,4 @@
-//! What is told of an add or a forget whose outcome is not certain, and how often it is sent.
+//! An add or a forget with an uncertain outcome: what is reported, and how often it is sent.
 
 use std::sync::{Arc, Mutex};
 
@@ -15,7 +15,7 @@ fn scope() -> Scope {
     Scope::agent("acme", "planner").unwrap()
 }
 
-/// A mem9 that does what it is asked, and answers requests like this with a 503.
+/// A mem9 that carries out requests like this and then answers 503.
 async fn failing_after(method: &'static str, last: &'static str) -> (Server, Mem9Provider) {
     let mut fake = Mem9::default();
     let server = serve(Arc::new(Mutex::new(move |asked: &ParsedRequest| -> (u16, Value) {
@@ -37,7 +37,7 @@ fn said() -> Vec<Message> {
 }
 
 #[tokio::test]
-async fn a_503_that_came_after_storing_is_not_told_as_not_written() {
+async fn a_503_after_storing_is_an_unknown_outcome() {
     let (server, memory) = failing_after("POST", "memories").await;
     let added = memory.add(&run_of("acme"), &scope(), &said(), AddOptions::default()).await.unwrap();
     assert_eq!((added.status, server.count()), (AddStatus::Unknown, 1));
@@ -45,7 +45,7 @@ async fn a_503_that_came_after_storing_is_not_told_as_not_written() {
 }
 
 #[tokio::test]
-async fn a_forget_that_failed_after_it_was_done_is_unknown() {
+async fn a_forget_that_fails_after_it_is_done_is_unknown() {
     let (_server, memory) = failing_after("POST", "batch-delete").await;
     memory.add(&run_of("acme"), &scope(), &said(), AddOptions::default()).await.unwrap();
     let refused = memory.forget(&run_of("acme"), &scope(), Forget::All).await.unwrap_err();

@@ -1,4 +1,4 @@
-//! The page shows code that compiles.
+//! The example of the documentation page compiles.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ async fn example(clock: Arc<dyn Clock>, ids: Arc<dyn IdGen>) -> memory_core::Res
 #[test]
 fn the_page_shows_this_example() {
     let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/mem9.md");
-    // A published crate has no pages.
+    // A published crate does not contain the documentation.
     let Ok(page) = std::fs::read_to_string(page) else { return };
     let shown = page.split("```rust\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
     let flat = |code: &str| code.lines().map(str::trim).collect::<Vec<_>>().join("\n");

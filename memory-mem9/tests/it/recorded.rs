@@ -1,4 +1,4 @@
-//! What was recorded of a real server: the fake does the same, and the client sends and understands the same.
+//! Recordings of a real server: the fake answers the same, and the client sends and reads the same.
 
 use std::collections::BTreeMap;
 
@@ -13,12 +13,12 @@ use crate::support::fake::Mem9;
 use crate::support::http::Server;
 use crate::support::{KEY, ParsedRequest, options, provider, recorded, run_of, sent};
 
-/// Members that are another in every run.
+/// Members that differ in every run.
 const PASSING: [&str; 8] =
     ["created_at", "updated_at", "score", "confidence", "version", "relative_age", "superseded_by", "total"];
 
-/// Pairs of other routes and of servers set up otherwise, of which the body was not recorded, and those in which the
-/// server's ranking decides how much of an answer is sure enough.
+/// Pairs that are not compared: other routes, servers with other settings, bodies that were not recorded, and answers that
+/// depend on the server's ranking.
 fn is_left_out(pair: &Value) -> bool {
     let (name, path) = (pair["name"].as_str().unwrap(), pair["request"]["path"].as_str().unwrap());
     let other_route =
@@ -39,8 +39,8 @@ fn is_left_out(pair: &Value) -> bool {
     other_route || other_server || unrecorded || by_ranking
 }
 
-/// Whether two answers say the same: members that pass are left out, ids are matched one to one, and what answers a
-/// question may come in any order.
+/// Whether two answers agree. Volatile members are ignored, ids are matched one to one, and results of a search may come in
+/// any order.
 fn same(real: &Value, fake: &Value, asked: bool, ids: &mut BTreeMap<String, String>) -> bool {
     match (real, fake) {
         (Value::Object(real), Value::Object(fake)) => {
@@ -76,7 +76,7 @@ fn answer_of(pair: &Value) -> (u16, Value) {
 }
 
 #[test]
-fn the_fake_answers_as_the_server_did() {
+fn the_fake_answers_as_the_recorded_server() {
     let Some(pairs) = recorded("mem9") else { return };
     let mut fake = Mem9::default();
     fake.prompt = true;
@@ -121,7 +121,7 @@ fn by_name(pairs: &[Value], name: &str) -> Value {
     pairs.iter().find(|pair| pair["name"] == name).unwrap_or_else(|| panic!("no pair {name}")).clone()
 }
 
-/// The recorded answer, about this scope.
+/// The recorded answer, with this scope's id.
 fn about_scope(body: &Value) -> Value {
     serde_json::from_str(&body.to_string().replace("t1~user~alice", &agent_id(&scope()))).unwrap()
 }
@@ -142,8 +142,8 @@ fn asked(server: &Server, n: usize) -> ParsedRequest {
     ParsedRequest::of(&server.requests()[n])
 }
 
-/// Holds method, path and key of a request against the recorded one.
-fn is_sent_as(server: &Server, n: usize, pair: &Value) {
+/// Compares method, path and key of a request with the recorded one.
+fn assert_sent_as(server: &Server, n: usize, pair: &Value) {
     let request = &pair["request"];
     let (ours, theirs) = (
         asked(server, n),
@@ -162,7 +162,7 @@ fn user(text: &str) -> Vec<Message> {
 }
 
 #[tokio::test]
-async fn an_add_is_sent_and_told_for_what_it_is() {
+async fn an_add_is_sent_and_its_outcome_is_mapped() {
     let Some(mut pairs) = recorded("mem9") else { return };
     pairs.extend(recorded("mem9/derived").unwrap());
     let unknown = |name| (name, true, Ok(AddStatus::Unknown));
@@ -193,7 +193,7 @@ async fn an_add_is_sent_and_told_for_what_it_is() {
         match (added, expected) {
             (Ok(outcome), Ok(status)) => assert_eq!(outcome.status, status, "{name}"),
             (Err(error), Err(kind)) => assert_eq!(error.kind(), kind, "{name}"),
-            (added, expected) => panic!("{name}: {added:?} where {expected:?} was due"),
+            (added, expected) => panic!("{name}: {added:?} instead of {expected:?}"),
         }
         let (sent, answered_429) = (asked(&server, 0), answer_of(&pair).0 == 429);
         assert!(answered_429 || server.count() == 1, "{name}");
@@ -203,18 +203,18 @@ async fn an_add_is_sent_and_told_for_what_it_is() {
         assert_eq!(body["messages"], json!([{ "role": "user", "content": "I live in Lisbon." }]));
         assert!(body["session_id"].as_str().unwrap().len() <= 100);
         if name.starts_with("add_messages") {
-            is_sent_as(&server, 0, &pair);
+            assert_sent_as(&server, 0, &pair);
         }
     }
 }
 
 #[tokio::test]
-async fn a_question_is_sent_and_understood() {
+async fn a_recall_is_sent_and_read() {
     let Some(pairs) = recorded("mem9") else { return };
     let pair = by_name(&pairs, "recall_q_agent_insight");
     let (server, memory) = replaying(&[&pair], true).await;
     let found = memory.recall(&run_of("t1"), &scope(), RecallQuery::new("green tea")).await.unwrap();
-    is_sent_as(&server, 0, &pair);
+    assert_sent_as(&server, 0, &pair);
     let sent = asked(&server, 0);
     for (name, value) in [("q", "green tea"), ("memory_type", "insight"), ("limit", "10")] {
         assert_eq!(sent.parameter(name), Some(value));
@@ -225,7 +225,7 @@ async fn a_question_is_sent_and_understood() {
     assert!((found[0].score.unwrap() - 0.97).abs() < 1e-9);
     assert_eq!(found[0].created_at.unwrap().to_string(), "2026-11-21T20:26:24.965Z");
 
-    // A session does not keep tenants apart, and an answer like this is not used.
+    // Sessions do not isolate tenants, so such an answer is rejected.
     let (_server, memory) = replaying(&[&by_name(&pairs, "recall_q_session_t1")], true).await;
     let leaked = memory.recall(&run_of("t1"), &scope(), RecallQuery::new("green tea")).await;
     assert_eq!(leaked.unwrap_err().kind(), ErrorKind::Corrupt);
@@ -235,26 +235,26 @@ async fn a_question_is_sent_and_understood() {
 }
 
 #[tokio::test]
-async fn a_listing_is_sent_and_understood() {
+async fn a_listing_is_sent_and_read() {
     let Some(pairs) = recorded("mem9") else { return };
     let pair = by_name(&pairs, "list_offset");
     let (server, memory) = replaying(&[&pair], true).await;
     let mut query = FactsQuery::default();
     query.limit = 2;
     let page = memory.facts(&run_of("t1"), &scope(), query).await.unwrap();
-    is_sent_as(&server, 0, &pair);
+    assert_sent_as(&server, 0, &pair);
     assert_eq!(page.facts.len(), 2);
-    assert!(page.next.is_some(), "twelve in all");
+    assert!(page.next.is_some(), "there are twelve");
     let (_server, memory) = replaying(&[&by_name(&pairs, "list_offset_far")], true).await;
     let page = memory.facts(&run_of("t1"), &scope(), FactsQuery::default()).await.unwrap();
     assert_eq!((page.facts.len(), page.next), (0, None));
     let (_server, memory) = replaying(&[&by_name(&pairs, "list_header_agent_by_header_only")], true).await;
     let leaked = memory.facts(&run_of("t1"), &scope(), FactsQuery::default()).await;
-    assert_eq!(leaked.unwrap_err().kind(), ErrorKind::Corrupt, "a header does not filter");
+    assert_eq!(leaked.unwrap_err().kind(), ErrorKind::Corrupt, "the header does not filter");
 }
 
 #[tokio::test]
-async fn forgetting_is_sent_and_understood() {
+async fn a_forget_is_sent_and_read() {
     let Some(pairs) = recorded("mem9") else { return };
     let pair = |name| by_name(&pairs, name);
     let own = FactId::new("0d39b9d9-1796-4ff6-98a7-5103031b4e13").unwrap();
@@ -262,8 +262,8 @@ async fn forgetting_is_sent_and_understood() {
     let (get, delete) = (pair("get_one"), pair("delete_one"));
     let (server, memory) = replaying(&[&get, &delete], true).await;
     assert_eq!(memory.forget(&run_of("t1"), &scope(), ids()).await.unwrap().forgotten, Some(1));
-    is_sent_as(&server, 0, &get);
-    is_sent_as(&server, 1, &delete);
+    assert_sent_as(&server, 0, &get);
+    assert_sent_as(&server, 1, &delete);
 
     for gone in ["get_deleted", "get_from_other_space"] {
         let (server, memory) = replaying(&[&pair(gone)], true).await;
@@ -286,13 +286,13 @@ async fn forgetting_is_sent_and_understood() {
     let (listed, deleted, none) = (pair("list_agent_after_async"), pair("batch_delete"), pair("list_empty"));
     let (server, memory) = replaying(&[&listed, &deleted, &none, &none], true).await;
     assert_eq!(memory.forget(&run_of("t1"), &scope(), Forget::All).await.unwrap().forgotten, Some(1));
-    is_sent_as(&server, 1, &deleted);
+    assert_sent_as(&server, 1, &deleted);
     assert_eq!(asked(&server, 1).body.unwrap()["ids"].as_array().unwrap().len(), 2);
     assert_eq!(asked(&server, 3).parameter("state"), Some("archived"));
 }
 
 #[tokio::test]
-async fn health_is_asked_for() {
+async fn health_checks_the_server_and_the_space() {
     let Some(pairs) = recorded("mem9") else { return };
     let alive = by_name(&pairs, "healthz");
     for (name, status) in [
@@ -305,7 +305,7 @@ async fn health_is_asked_for() {
         let pair = by_name(&pairs, name);
         let (server, memory) = replaying(&[&alive, &pair], true).await;
         assert_eq!(memory.health().await.unwrap().status, status, "{name}");
-        is_sent_as(&server, 0, &alive);
+        assert_sent_as(&server, 0, &alive);
         if name.starts_with("status_") {
             assert_eq!(asked(&server, 1).path, ["v1alpha2", "status"]);
         }

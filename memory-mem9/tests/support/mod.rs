@@ -1,4 +1,4 @@
-//! A mem9 to test against: a server with the answers and the holes of the real one, and a provider that talks to it.
+//! A mem9 to test against: a fake server that answers as the real one does, faults included, and a provider for it.
 
 #![allow(
     dead_code,
@@ -9,7 +9,7 @@
     clippy::indexing_slicing,
     clippy::panic,
     clippy::print_stderr,
-    reason = "each test file uses a part of it"
+    reason = "each test binary uses a part of it"
 )]
 
 use memory_core::Checked;
@@ -21,7 +21,7 @@ pub use memory_fakes::{ParsedRequest, bad_replies, http, key_file, recorded, run
 
 use self::http::{Server, builder};
 
-/// One key for all, so that `agent_id` alone keeps them apart.
+/// One key for all tenants, so that only `agent_id` separates them.
 pub fn options(url: &str) -> Mem9Options {
     let mut options = Mem9Options::new(url);
     options.preview = true;

@@ -1,15 +1,15 @@
--- What was given before an erasure is known by the tombstone of the scope alone. Before, it raised what every scope began
--- with; `floor` stays as it was raised.
+-- Only the scope's tombstone now records the versions assigned before an erasure. Until now an erasure raised the version
+-- that every scope starts from; `floor` keeps the value it was raised to.
 
--- As `NameDigest::of_tenant` has it.
+-- Equals `NameDigest::of_tenant`.
 CREATE FUNCTION @schema@.tenant_digest(p_tenant text) RETURNS bytea LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT pg_catalog.sha256(
         pg_catalog.convert_to('memory.tenant.v1', 'UTF8')
         || pg_catalog.int8send(octet_length(p_tenant)::bigint) || pg_catalog.convert_to(p_tenant, 'UTF8'))
 $$;
 
--- A scope that was erased begins behind the versions that it gave, whoever makes its row. It runs with its owner's rights,
--- since whoever may write scopes need not be able to read tombstones.
+-- An erased scope starts after the versions that it assigned, whoever creates its row. The function runs with its owner's
+-- rights, because a role that may write scopes need not be able to read tombstones.
 CREATE FUNCTION @schema@.begin_scope() RETURNS trigger LANGUAGE plpgsql
 SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -24,11 +24,11 @@ BEGIN
 END $$;
 REVOKE EXECUTE ON FUNCTION @schema@.begin_scope() FROM PUBLIC;
 CREATE TRIGGER begin_scope BEFORE INSERT ON @schema@.scope FOR EACH ROW EXECUTE FUNCTION @schema@.begin_scope();
--- Also where a client says that it replays a replica's changes.
+-- Also fires when a session replays changes as a replica.
 ALTER TABLE @schema@.scope ENABLE ALWAYS TRIGGER begin_scope;
 
--- As before, but the versions are kept in the scope's tombstone, whose time `bury` then sets, and other scopes begin as they
--- did.
+-- As before, but the scope's tombstone keeps the versions (`bury` then sets its time), and other scopes start as they did
+-- before.
 CREATE OR REPLACE FUNCTION @schema@.erase_scope(
     p_tenant text, p_kind smallint, p_name text, OUT there boolean, OUT entries bigint, OUT version bigint
 ) LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET geqo_seed = 0.271828 AS $$

@@ -1,4 +1,4 @@
--- What was forgotten, by digests: an empty one stands for all of the tenant, or of the scope.
+-- What was forgotten, by digests. An empty digest stands for the whole tenant, or the whole scope.
 CREATE TABLE @schema@.tombstone (
     tenant bytea NOT NULL,
     scope bytea NOT NULL,
@@ -8,7 +8,7 @@ CREATE TABLE @schema@.tombstone (
     PRIMARY KEY (tenant, scope, key)
 );
 
--- As `Scope::digest` has it.
+-- Equals `Scope::digest`.
 CREATE FUNCTION @schema@.scope_digest(p_tenant text, p_kind smallint, p_name text) RETURNS bytea
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT pg_catalog.sha256(
@@ -20,10 +20,10 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
 $$;
 CREATE INDEX scope_digest ON @schema@.scope (@schema@.scope_digest(tenant, kind, name));
 
--- Both run with their owner's rights: a role that a program has may neither lower what scopes begin with nor take a
--- tombstone away.
+-- Both run with their owner's rights: a program's role may neither lower the version that scopes start from nor remove a
+-- tombstone.
 
--- Takes a scope away, its row with its name too. No scope begins with a version that was given here.
+-- Removes a scope, including its row and name. No scope starts from a version that was assigned here.
 CREATE FUNCTION @schema@.erase_scope(
     p_tenant text, p_kind smallint, p_name text, OUT there boolean, OUT entries bigint, OUT version bigint
 ) LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET geqo_seed = 0.271828 AS $$
@@ -44,7 +44,7 @@ BEGIN
     DELETE FROM @schema@.scope_use u WHERE u.mark = @schema@.scope_mark(p_tenant, p_kind, p_name);
 END $$;
 
--- Adds a tombstone; of two the later moment and the higher version stay.
+-- Adds a tombstone. If there is one already, the later time and the higher version are kept.
 CREATE FUNCTION @schema@.bury(
     p_tenant bytea, p_scope bytea, p_key bytea, INOUT p_at bigint, INOUT p_version bigint
 ) LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET geqo_seed = 0.271828 AS $$

@@ -1,9 +1,9 @@
 
--- The triggers by which changes of other programs are noticed. Making them again is repairing them: every scope is counted,
--- and every token moves, since what happened without them is not known.
+-- The triggers that detect changes by other programs. To repair them is to create them again: then every scope is recounted
+-- and every token changes, because what happened without the triggers is unknown.
 --
--- Each runs with its owner's rights, so that whoever may change a row is noticed, and with the mark set, so that what it
--- changes itself is not. Rows that a statement left as they were, but for access counts, are no change.
+-- Each runs with its owner's rights, so that it fires for every role that may change a row. Each sets the marker, so that its
+-- own changes are not detected. A row in which only the access count differs is unchanged.
 
 CREATE OR REPLACE FUNCTION @schema@.guard_inserted() RETURNS trigger LANGUAGE plpgsql
 SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET geqo_seed = 0.271828 AS $$
@@ -115,7 +115,7 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- No version is given twice, whatever becomes of a scope's row, and its counters are those of its rows.
+-- No version is assigned twice, even if a scope's row is deleted or changed, and the counters stay those of its rows.
 CREATE OR REPLACE FUNCTION @schema@.guard_scope() RETURNS trigger LANGUAGE plpgsql
 SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET geqo_seed = 0.271828 AS $$
 BEGIN
@@ -175,7 +175,7 @@ FOR EACH ROW WHEN (current_setting('geqo_seed') <> '0.271828') EXECUTE FUNCTION 
 CREATE OR REPLACE TRIGGER guard_scopes_truncated BEFORE TRUNCATE ON @schema@.scope
 FOR EACH STATEMENT EXECUTE FUNCTION @schema@.guard_scopes_truncated();
 
--- Also where a client says that it replays a replica's changes.
+-- Also fire when a session replays changes as a replica.
 ALTER TABLE @schema@.entry ENABLE ALWAYS TRIGGER guard_inserted;
 ALTER TABLE @schema@.entry ENABLE ALWAYS TRIGGER guard_updated;
 ALTER TABLE @schema@.entry ENABLE ALWAYS TRIGGER guard_deleted;

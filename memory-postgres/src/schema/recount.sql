@@ -1,4 +1,4 @@
--- What comes before making the triggers anew: every scope is counted, and its token moves.
+-- Runs before the triggers are created again: recounts every scope and changes its token.
 SET LOCAL geqo_seed = 0.271828;
 INSERT INTO @schema@.guard (id, triggers) VALUES (gen_random_uuid(), '') ON CONFLICT DO NOTHING;
 LOCK TABLE @schema@.scope, @schema@.entry, @schema@.vector IN SHARE ROW EXCLUSIVE MODE;

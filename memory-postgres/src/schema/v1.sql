@@ -3,7 +3,7 @@
 
 CREATE SEQUENCE @schema@.space_number AS bigint;
 
--- One row for each scope: who it is, where its rows are, and what they add up to (expired ones included).
+-- One row per scope: its identity, the space of its rows, and their totals, expired rows included.
 CREATE TABLE @schema@.scope (
     tenant text COLLATE "C" NOT NULL,
     kind smallint NOT NULL,
@@ -46,7 +46,7 @@ CREATE TABLE @schema@.entry (
 CREATE INDEX entry_expiry ON @schema@.entry (tenant, space, expires_at) WHERE expires_at IS NOT NULL;
 CREATE INDEX entry_sweep ON @schema@.entry (expires_at) WHERE expires_at IS NOT NULL;
 CREATE INDEX entry_marks ON @schema@.entry USING gin (marks) WITH (gin_pending_list_limit = 512);
--- A scope has one tenant: without this the planner takes the two for independent.
+-- A space belongs to one tenant. Without this the planner assumes that the two columns are independent.
 CREATE STATISTICS @schema@.entry_space (dependencies, ndistinct) ON tenant, space FROM @schema@.entry;
 
 CREATE TABLE @schema@.model (
@@ -57,7 +57,7 @@ CREATE TABLE @schema@.model (
     UNIQUE (provider, name, dimensions)
 );
 
--- `embedding` becomes pgvector's type where that is installed. `exact` holds the numbers where that type does not.
+-- `embedding` has pgvector's type if that is installed. `exact` has the numbers if that type cannot represent them exactly.
 CREATE TABLE @schema@.vector (
     tenant text COLLATE "C" NOT NULL,
     space bigint NOT NULL,
@@ -73,7 +73,7 @@ CREATE TABLE @schema@.vector (
 ALTER TABLE @schema@.vector ALTER COLUMN embedding SET STORAGE EXTERNAL;
 ALTER TABLE @schema@.vector ALTER COLUMN exact SET STORAGE EXTERNAL;
 
--- Spaces of dropped scopes, whose rows are to be reclaimed.
+-- Spaces of dropped scopes, whose rows wait to be reclaimed.
 CREATE TABLE @schema@.garbage (
     tenant text COLLATE "C" NOT NULL,
     space bigint NOT NULL,
@@ -84,7 +84,7 @@ CREATE TABLE @schema@.garbage (
 CREATE FUNCTION @schema@.now_ms() RETURNS bigint LANGUAGE sql VOLATILE PARALLEL SAFE
 RETURN floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint;
 
--- The row of a scope, locked until the transaction ends; made where there is none.
+-- The row of a scope, locked until the transaction ends; created if missing.
 CREATE FUNCTION @schema@.lock_scope(p_tenant text, p_kind smallint, p_name text)
 RETURNS @schema@.scope LANGUAGE plpgsql AS $$
 DECLARE
@@ -107,7 +107,7 @@ CREATE FUNCTION @schema@.keep_scope(s @schema@.scope) RETURNS void LANGUAGE sql 
     WHERE tenant = s.tenant AND kind = s.kind AND name = s.name;
 $$;
 
--- What of a scope's counters has expired but is still there.
+-- The part of a scope's counters that counts expired rows.
 CREATE FUNCTION @schema@.expired(
     s @schema@.scope, p_now bigint, OUT entries bigint, OUT bytes bigint, OUT tokens bigint
 ) LANGUAGE plpgsql STABLE AS $$
@@ -120,7 +120,7 @@ BEGIN
     FROM @schema@.entry e WHERE e.tenant = s.tenant AND e.space = s.space AND e.expires_at <= p_now;
 END $$;
 
--- `other`: another length than `p_dimensions` of which the scope holds live vectors of the same model.
+-- `other`: the length of live vectors of the same model in the scope, if it is not `p_dimensions`.
 CREATE FUNCTION @schema@.check_model(
     INOUT s @schema@.scope, p_now bigint, p_provider text, p_model text, p_dimensions integer, OUT other integer
 ) LANGUAGE plpgsql AS $$
@@ -181,9 +181,9 @@ BEGIN
     RETURN s;
 END $$;
 
--- What became of a write. `outcome`: 0 written, 1 stored already, 2 the precondition does not hold (`version` is the
+-- The result of a write. `outcome`: 0 written, 1 stored already, 2 the precondition does not hold (`version` is the
 -- live one), 3 over the quota (the counts say by how much), 4 the scope's vectors are of another length (`version`),
--- 5 the lifetime reaches past the end of time, 6 no 64-bit integer is stored, 7 the sum does not fit, 8 too many models.
+-- 5 the lifetime is out of range, 6 the stored value is not a 64-bit integer, 7 the sum does not fit, 8 too many models.
 CREATE TYPE @schema@.written AS (
     outcome smallint,
     version bigint,
@@ -195,7 +195,7 @@ CREATE TYPE @schema@.written AS (
     bytes_after bigint
 );
 
--- `w` where writing an entry of `p_size` bytes over the live `o` (or anew) would exceed the quota, else null.
+-- `w` if writing an entry of `p_size` bytes, over the live `o` or as a new one, would exceed the quota; else null.
 CREATE FUNCTION @schema@.over_quota(
     s @schema@.scope, p_now bigint, p_live boolean, p_old_size integer, p_size integer,
     p_max_entries bigint, p_max_bytes bigint
@@ -225,7 +225,7 @@ BEGIN
     RETURN w;
 END $$;
 
--- Writes `n` over `o`, which is live or not, with the history that follows.
+-- Writes `n` over `o`, live or not, and carries over what a live entry keeps.
 CREATE FUNCTION @schema@.write_entry(
     INOUT s @schema@.scope, o @schema@.entry, n @schema@.entry, p_live boolean, p_now bigint, p_ttl bigint,
     p_max_entries bigint, p_max_bytes bigint, OUT w @schema@.written
@@ -346,7 +346,7 @@ BEGIN
     RETURN w;
 END $$;
 
--- `outcome` 0: deleted; 1: nothing live was there; 2: the precondition does not hold.
+-- `outcome` 0: deleted; 1: there was no live entry; 2: the precondition does not hold.
 CREATE FUNCTION @schema@.kv_delete(
     p_tenant text, p_kind smallint, p_name text, p_now bigint, p_key text,
     p_expect smallint, p_version bigint, p_sha256 bytea, OUT outcome smallint, OUT version bigint
@@ -392,11 +392,11 @@ BEGIN
     outcome := 0;
 END $$;
 
--- The mark of a term in the index of the scope with this digest.
+-- The hash of a term in the index of the scope with this digest.
 CREATE FUNCTION @schema@.word_mark(p_digest bytea, p_term text) RETURNS bigint LANGUAGE sql IMMUTABLE
 RETURN ('x' || encode(substring(sha256(p_digest || '\x77'::bytea || convert_to(p_term, 'UTF8')) FROM 1 FOR 8), 'hex'))::bit(64)::bigint;
 
--- Adds to an integer. `text`: what is to be embedded, where a model is given.
+-- Adds to an integer. `text`: the text to embed, if a model is given.
 CREATE FUNCTION @schema@.kv_increment(
     p_tenant text, p_kind smallint, p_name text, p_now bigint, p_digest bytea, p_key text, p_delta bigint,
     p_lexicon smallint, p_ttl bigint, p_max_entries bigint, p_max_bytes bigint,
@@ -458,7 +458,7 @@ BEGIN
     END IF;
 END $$;
 
--- Replaces the value of the live entry of `p_version` (null: of none) and keeps the rest.
+-- Replaces the value of the live entry with version `p_version` (null: there is none) and keeps the rest.
 CREATE FUNCTION @schema@.kv_replace(
     p_tenant text, p_kind smallint, p_name text, p_now bigint, p_key text, p_version bigint,
     p_value text, p_size integer, p_tokens integer, p_lexicon smallint, p_marks bigint[], p_counts integer[],
@@ -505,8 +505,8 @@ BEGIN
     RETURN w;
 END $$;
 
--- Sets many entries, all or none, in order. `p_simple`: no key comes twice and nothing is expected of any.
--- `at`: which item is refused (from 1; 0: all together). Where `versions` is null, item i is new, has the version
+-- Sets many entries, all or none, in order. `p_simple`: keys are distinct and have no preconditions.
+-- `at`: the refused item (from 1; 0: all together). If `versions` is null, item i is new, has the version
 -- `w.version` + i, and its expiry counts from `now`.
 CREATE FUNCTION @schema@.kv_bulk(
     p_tenant text, p_kind smallint, p_name text, p_now bigint, p_simple boolean, p_lexicon smallint,
@@ -622,7 +622,7 @@ BEGIN
     END;
 END $$;
 
--- The number of a model, which it gets now if it has none.
+-- The number of a model, assigned now if it has none.
 CREATE FUNCTION @schema@.model_number(p_provider text, p_model text, p_dimensions integer)
 RETURNS integer LANGUAGE plpgsql AS $$
 DECLARE
@@ -638,8 +638,8 @@ BEGIN
     RETURN number;
 END $$;
 
--- Stores the vectors of entries that still have the version that was embedded, in place of those they had.
--- Vectors come as literals of real[], `p_exacts` where `embedding` does not hold the very numbers.
+-- Replaces the vectors of entries that still have the embedded version. Vectors are literals of real[]; `p_exacts` is given if
+-- `embedding` cannot represent the numbers exactly.
 CREATE FUNCTION @schema@.kv_vectors(
     p_tenant text, p_kind smallint, p_name text, p_now bigint,
     p_provider text, p_model text, p_dimensions integer,
@@ -685,8 +685,8 @@ BEGIN
     RETURN stored;
 END $$;
 
--- Stores records in order until one is refused, whose place is `at` (from 1). `p_existing`: 0 skips, 1 replaces,
--- 2 fails. A record's vectors are those whose `p_v_at` is its place; they come in that order.
+-- Stores records in order until one is refused; `at` is its position (from 1). `p_existing`: 0 skips, 1 replaces,
+-- 2 fails. The vectors of a record have its position as `p_v_at` and are in that order.
 CREATE FUNCTION @schema@.kv_import(
     p_tenant text, p_kind smallint, p_name text, p_now bigint, p_existing smallint, p_lexicon smallint,
     p_keys text[], p_values text[], p_metadata text[], p_sources text[], p_texts text[],
@@ -798,7 +798,7 @@ BEGIN
     PERFORM @schema@.keep_scope(s);
 END $$;
 
--- Puts a scope's rows out of sight, for `sweep_garbage` to reclaim, and tells how many of them were live.
+-- Hides a scope's rows, which `sweep_garbage` reclaims later, and returns how many of them were live.
 CREATE FUNCTION @schema@.kv_drop(p_tenant text, p_kind smallint, p_name text, p_now bigint, p_durable boolean)
 RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
@@ -832,7 +832,7 @@ BEGIN
     RETURN live;
 END $$;
 
--- Adds access counts to rows of these incarnations. For each: what its row reaches; null where it is gone.
+-- Adds access counts to these incarnations of rows. Returns the new count of each; null if the row is gone.
 CREATE FUNCTION @schema@.count_accesses(p_spaces bigint[], p_keys text[], p_borns bigint[], p_counts bigint[])
 RETURNS bigint[] LANGUAGE plpgsql AS $$
 DECLARE
@@ -897,7 +897,7 @@ BEGIN
     RETURN removed;
 END $$;
 
--- Removes up to `p_limit` rows of dropped scopes. Returns how many; 0: there are none left, or another sweeps.
+-- Removes up to `p_limit` rows of dropped scopes. Returns how many; 0 if none are left or another session is sweeping.
 CREATE FUNCTION @schema@.sweep_garbage(p_limit integer) RETURNS integer LANGUAGE plpgsql AS $$
 DECLARE
     g @schema@.garbage;

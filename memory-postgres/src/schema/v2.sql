@@ -1,14 +1,14 @@
--- Drift: each scope has a token, and what other programs change is noticed (docs/spec/drift.md, DRF-60 to DRF-67).
--- Functions that write entries run with a mark set and move the token themselves; the triggers of guard.sql look only at
--- statements that run without. A function's own setting ends with it, so none can be left behind. The mark is a number that
--- nobody else gives `geqo_seed`, which means nothing to their plans: to give a function a setting with a name of our own
--- takes a superuser.
+-- Drift: each scope has a token, and changes by other programs are detected (docs/spec/drift.md, DRF-60 to DRF-67).
+-- Functions that write entries run with a marker set and change the token themselves; the triggers of guard.sql act only on
+-- statements without the marker. The marker is part of a function's settings, so it ends with the function. It is a value of
+-- `geqo_seed` that nobody else uses and that does not affect these functions' plans: a custom setting on a function would
+-- need a superuser.
 --
--- Programs of version 1 may be at work: no function or type that they name goes away or answers otherwise. A call of theirs
--- that began before and waited for the tables runs to its end without the setting, and the triggers come to the same.
+-- Programs of version 1 may still be running, so no function or type that they use is removed or changes its result. If one
+-- of their calls began earlier and waited for the tables, it runs without the marker, and the triggers have the same effect.
 
--- One row. `floor`: no scope that is gone was ever given a version above it by a program that went past the functions.
--- `triggers`: what `guard_print` told when the triggers were made.
+-- One row. `floor`: at least every version of scopes that other programs deleted without calling the functions.
+-- `triggers`: the result of `guard_print` when the triggers were created.
 CREATE TABLE @schema@.guard (
     one boolean PRIMARY KEY DEFAULT true CHECK (one),
     id uuid NOT NULL,
@@ -17,7 +17,7 @@ CREATE TABLE @schema@.guard (
 );
 INSERT INTO @schema@.guard (id, triggers) VALUES (gen_random_uuid(), '');
 
--- Who may use the scopes may read it.
+-- Roles that may use the scopes may read it.
 DO $$
 DECLARE
     who text;
@@ -38,9 +38,9 @@ ALTER TABLE @schema@.scope
 ALTER TABLE @schema@.scope ALTER COLUMN generation SET DEFAULT 0;
 UPDATE @schema@.scope SET generation = 0 WHERE version = 0;
 
--- What became of a write, as `written` says, and the tokens before and after it. More outcomes: 10 the entry is another
--- than was seen, 11 it is gone, 12 it was not there, 13 the scope's token is another, 14 what tells of the triggers has
--- moved, 15 the rows are not what was counted.
+-- The result of a write, as in `written`, and the tokens before and after it. More outcomes: 10 the entry differs from what
+-- was seen, 11 it is gone, 12 it was absent when seen, 13 the scope's token differs, 14 `guard_sign` has changed, 15 the rows
+-- do not match the counters.
 CREATE TYPE @schema@.receipt AS (
     outcome smallint,
     version bigint,
@@ -114,9 +114,8 @@ BEGIN
     RETURN s;
 END $$;
 
--- What can be told of the triggers without looking at what they say: another number once one of them, or a function of
--- theirs, was made anew or switched, the database is another, or the server was started anew, as it is where another one
--- took over or an old state of it came back.
+-- A cheap fingerprint of the triggers. It changes when a trigger or its function is recreated, enabled or disabled, when the
+-- database is another one, and when the server restarts, as it does after a failover or when an old state is restored.
 CREATE FUNCTION @schema@.guard_sign() RETURNS bigint LANGUAGE plpgsql STABLE AS $$
 BEGIN
     RETURN (
@@ -130,7 +129,7 @@ BEGIN
     );
 END $$;
 
--- What the triggers of ours are.
+-- A full fingerprint of the triggers and their functions.
 CREATE FUNCTION @schema@.guard_print() RETURNS text LANGUAGE sql STABLE SET search_path = pg_catalog AS $$
     SELECT md5(coalesce(string_agg(
         concat_ws(' ', pg_get_triggerdef(t.oid), t.tgenabled, p.prosrc, p.prosecdef, p.proconfig), chr(10)
@@ -141,8 +140,8 @@ CREATE FUNCTION @schema@.guard_print() RETURNS text LANGUAGE sql STABLE SET sear
         AND t.tgname LIKE 'guard\_%';
 $$;
 
--- Compares what was seen of a scope that is locked with what it is: an outcome above 9, or null where it is the same.
--- Until the transaction ends nobody can switch triggers of the entries.
+-- Compares a locked scope with what was seen of it: an outcome above 9, or null if nothing differs. Until the transaction
+-- ends nobody can enable or disable triggers of the entries.
 CREATE FUNCTION @schema@.guard_check(
     s @schema@.scope, p_drift smallint, p_generation bigint, p_nonce bigint, p_sign bigint
 ) RETURNS smallint LANGUAGE plpgsql AS $$
@@ -156,8 +155,8 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- What a comparison needs that is made outside: the scope is locked, where it is there, and triggers of the entries cannot
--- be switched until the transaction ends.
+-- Prepares a comparison by the caller: locks the scope if it exists. Until the transaction ends nobody can enable or disable
+-- triggers of the entries.
 CREATE FUNCTION @schema@.guard_look(
     p_tenant text, p_kind smallint, p_name text,
     OUT id text, OUT sign bigint, OUT stands boolean, OUT generation bigint, OUT nonce bigint, OUT space bigint,
@@ -173,8 +172,8 @@ BEGIN
 END $$;
 
 -- A set within a scope that is locked. `p_ttl`: null keeps, -1 is never. `p_expect`: 0 anything, 1 absent,
--- 2 `p_version`, 3 `p_sha256`. Where nothing is expected, `p_found` is what was found to have drifted, and `p_seen` the
--- version that was seen, 0 where there was none, with the expiry `p_until`; null: not compared.
+-- 2 `p_version`, 3 `p_sha256`. If there is no precondition, `p_found` is the drift found so far, and `p_seen` is
+-- the version that was seen (0: none), with the expiry `p_until`; null: not compared.
 CREATE FUNCTION @schema@.set_entry(
     INOUT s @schema@.scope, n @schema@.entry, p_now bigint, p_ttl bigint,
     p_expect smallint, p_version bigint, p_sha256 bytea, p_max_entries bigint, p_max_bytes bigint,
@@ -246,7 +245,7 @@ BEGIN
 END $$;
 
 -- `p_drift`: null and 1 compare nothing, 2 the entry with `p_seen` and `p_until`, 3 the scope with the token
--- `p_generation` and `p_nonce`. `p_found`: what was found outside to have drifted, if anything. `p_sign`: what `guard_sign` is to tell.
+-- `p_generation` and `p_nonce`. `p_found`: drift that the caller found, if any. `p_sign`: the expected `guard_sign`.
 CREATE FUNCTION @schema@.kv_set_2(
     p_tenant text, p_kind smallint, p_name text, p_now bigint,
     p_key text, p_value text, p_metadata text, p_source text, p_text text,
@@ -312,7 +311,7 @@ BEGIN
     RETURN w;
 END $$;
 
--- `outcome` 0: deleted; 1: nothing live was there; 2: the precondition does not hold; above 9: as `written` has it. The
+-- `outcome` 0: deleted; 1: there was no live entry; 2: the precondition does not hold; above 9: as in `receipt`. The
 -- last parameters are those of `kv_set_2`.
 CREATE FUNCTION @schema@.kv_delete_2(
     p_tenant text, p_kind smallint, p_name text, p_now bigint, p_key text,
@@ -394,11 +393,11 @@ BEGIN
     outcome := 0;
 END $$;
 
--- Sets many entries, all or none, in order. `p_simple`: no key comes twice and nothing is expected of any, but that it
--- was seen absent. `at`: which item is refused (from 1; 0: all together). Where `versions` is null, item i is new, has the
--- version `w.version` + i, and its expiry counts from `now`. The scope moves once for each item that was written; `w` has
--- the first and the last of its tokens. The last parameters are those of `kv_set_2`: for each item,
--- but for the scope's token before all of them.
+-- Sets many entries, all or none, in order. `p_simple`: keys are distinct and have no preconditions, except that they
+-- were seen absent. `at`: the refused item (from 1; 0: all together). If `versions` is null, item i is new, has the version
+-- `w.version` + i, and its expiry counts from `now`. The scope's token changes once per written item; `w` has the first and
+-- the last token. The last parameters are those of `kv_set_2`, one per item, except for the scope's token, which is the one
+-- before all items.
 CREATE FUNCTION @schema@.kv_bulk_2(
     p_tenant text, p_kind smallint, p_name text, p_now bigint, p_simple boolean, p_lexicon smallint,
     p_keys text[], p_values text[], p_metadata text[], p_sources text[], p_texts text[],
@@ -542,7 +541,7 @@ BEGIN
     w.nonce_before := first.nonce;
 END $$;
 
--- What programs of version 1 call. Without a comparison these are the same.
+-- The functions that programs of version 1 call. They compare nothing and otherwise do the same.
 CREATE OR REPLACE FUNCTION @schema@.kv_set(
     p_tenant text, p_kind smallint, p_name text, p_now bigint,
     p_key text, p_value text, p_metadata text, p_source text, p_text text,
@@ -642,7 +641,7 @@ BEGIN
         w.bytes_after, s.generation, s.nonce, e.generation, e.nonce)::@schema@.receipt;
 END $$;
 
--- Puts a scope's rows out of sight, for `sweep_garbage` to reclaim, and tells how many of them were live.
+-- Hides a scope's rows, which `sweep_garbage` reclaims later, and returns how many of them were live.
 CREATE OR REPLACE FUNCTION @schema@.kv_drop(
     p_tenant text, p_kind smallint, p_name text, p_now bigint, p_durable boolean
 ) RETURNS bigint LANGUAGE plpgsql SET geqo_seed = 0.271828 AS $$

@@ -1,9 +1,9 @@
--- When scopes were used, and which runs have ended. Both are known by a digest of the scope alone, and outlive its row.
+-- When scopes were used, and which runs have ended. Both are keyed by a digest of the scope and outlive its row.
 
 CREATE TABLE @schema@.scope_use (
     mark bytea PRIMARY KEY,
     used_at bigint NOT NULL,
-    -- What the database for agents' SQL calls the scope.
+    -- The scope's name in the database for agents' SQL.
     hex text COLLATE "C" NOT NULL
 );
 CREATE TABLE @schema@.ended_run (
@@ -12,17 +12,17 @@ CREATE TABLE @schema@.ended_run (
 );
 CREATE INDEX ended_run_at ON @schema@.ended_run (at);
 
--- Scopes without a row in `scope_use` are from before uses were kept, and count as used then.
+-- Scopes without a row in `scope_use` are older than the recording of uses, and count as used at its start.
 CREATE TABLE @schema@.uses_since (
     since bigint NOT NULL,
-    -- Since when agents' SQL is served beside these entries; null: it never was. Databases count as used then.
+    -- Since when agents' SQL is served beside these entries; null: never. Databases count as used at this time.
     sql_since bigint
 );
 INSERT INTO @schema@.uses_since (since) VALUES (@schema@.now_ms());
 
--- Whether the databases of scopes that somebody wants to evict, or whose run ends, go with the entries. Such a database
--- lies elsewhere and says by a number that it waits for the answer; who answers first decides. Those that go are kept until
--- it is gone, the others for a day.
+-- Whether the SQL database of a scope goes with its entries when the scope is evicted or its run ends. The SQL database may
+-- be on another server and waits for this decision under a number. The first decision holds. A decision to remove is kept
+-- until the SQL database is gone, others for a day.
 CREATE TABLE @schema@.leaving (
     hex text COLLATE "C" NOT NULL,
     token bigint NOT NULL,
@@ -31,7 +31,7 @@ CREATE TABLE @schema@.leaving (
     PRIMARY KEY (hex, token)
 );
 
--- Who may write scopes may say when they were used.
+-- Roles that may write scopes may record their uses.
 DO $$
 DECLARE
     who text;
@@ -46,14 +46,14 @@ BEGIN
     END LOOP;
 END $$;
 
--- No two scopes share it: the lengths come first.
+-- Different scopes have different results, because the lengths come first.
 CREATE FUNCTION @schema@.scope_mark(p_tenant text, p_kind smallint, p_name text) RETURNS bytea
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT pg_catalog.sha256(pg_catalog.convert_to(
         octet_length(p_tenant) || ':' || p_kind || ':' || p_tenant || ':' || p_name, 'UTF8'))
 $$;
 
--- Whoever ends a run and whoever would begin its scope anew wait for each other.
+-- A session that ends a run and one that would recreate its scope wait for each other.
 CREATE FUNCTION @schema@.run_lock(p_mark bytea) RETURNS bigint LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT ('x' || encode(substring(p_mark FROM 1 FOR 8), 'hex'))::bit(64)::bigint
 $$;
@@ -68,7 +68,7 @@ BEGIN
     END IF;
 END $$;
 
--- As before, but for the scope of a run that has ended.
+-- As before, except for the scope of a run that has ended.
 CREATE OR REPLACE FUNCTION @schema@.lock_scope(p_tenant text, p_kind smallint, p_name text)
 RETURNS @schema@.scope LANGUAGE plpgsql AS $$
 DECLARE
@@ -88,7 +88,7 @@ BEGIN
     RETURN s;
 END $$;
 
--- Drops a run's scope, and its database where that waits; from its commit on nobody writes to it.
+-- Drops a run's scope, and its SQL database if that waits for the decision. After the commit nobody can write to it.
 CREATE FUNCTION @schema@.run_end(
     p_tenant text, p_kind smallint, p_name text, p_now bigint, p_fence boolean, p_hex text, p_token bigint
 ) RETURNS bigint LANGUAGE plpgsql SET geqo_seed = 0.271828 AS $$
@@ -112,7 +112,7 @@ CREATE FUNCTION @schema@.is_ended(p_tenant text, p_name text) RETURNS boolean LA
     SELECT EXISTS (SELECT FROM @schema@.ended_run r WHERE r.mark = @schema@.scope_mark(p_tenant, 2::smallint, p_name))
 $$;
 
--- Answers whether a database goes, where nobody has answered; tells the answer that holds.
+-- Decides whether a SQL database is removed, unless that is decided already; returns the decision that holds.
 CREATE FUNCTION @schema@.settle_leaving(p_hex text, p_token bigint, p_goes boolean, p_now bigint) RETURNS boolean
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -122,7 +122,7 @@ BEGIN
     RETURN coalesce((SELECT l.goes FROM @schema@.leaving l WHERE l.hex = p_hex AND l.token = p_token), true);
 END $$;
 
--- What is stored of a scope's use; null where nothing is and the scope has no row.
+-- The stored use of a scope; null if there is none and the scope has no row.
 CREATE FUNCTION @schema@.use_of(p_tenant text, p_kind smallint, p_name text) RETURNS bigint LANGUAGE sql STABLE AS $$
     SELECT coalesce(
         (SELECT u.used_at FROM @schema@.scope_use u WHERE u.mark = @schema@.scope_mark(p_tenant, p_kind, p_name)),
@@ -130,8 +130,8 @@ CREATE FUNCTION @schema@.use_of(p_tenant text, p_kind smallint, p_name text) RET
          WHERE s.tenant = p_tenant AND s.kind = p_kind AND s.name = p_name))
 $$;
 
--- Stores a use of a scope, so long ago; `p_made`: also of one that has no row yet. 0: it is not stored, 1: it is, 2: it is,
--- and a database of the scope's is still to be removed.
+-- Stores a use of a scope, this long ago; with `p_made` even if the scope has no row yet. 0: not stored, 1: stored, 2: stored,
+-- and a SQL database of the scope still has to be removed.
 CREATE FUNCTION @schema@.use_scope(
     p_tenant text, p_kind smallint, p_name text, p_now bigint, p_ago bigint, p_made boolean, p_hex text
 ) RETURNS integer LANGUAGE plpgsql AS $$
@@ -151,8 +151,8 @@ BEGIN
     RETURN CASE WHEN EXISTS (SELECT FROM @schema@.leaving l WHERE l.hex = p_hex AND l.goes) THEN 2 ELSE 1 END;
 END $$;
 
--- `outcome`: 0 gone, 1 nothing there, 2 used too lately, 3 somebody serves SQL, or uses the database. `p_hex` is null where
--- the caller serves no SQL, `p_token` where the scope has no database.
+-- `outcome`: 0 evicted, 1 nothing to evict, 2 used too recently, 3 another process serves SQL or uses the SQL database. `p_hex`
+-- is null if the caller serves no SQL, `p_token` if the scope has no SQL database.
 CREATE FUNCTION @schema@.kv_evict(
     p_tenant text, p_kind smallint, p_name text, p_now bigint, p_since bigint, p_held_ago bigint, p_slack bigint,
     p_hex text, p_token bigint, OUT outcome smallint, OUT bytes bigint, OUT used bigint
@@ -199,7 +199,7 @@ BEGIN
     WHERE u.mark = @schema@.scope_mark(p_tenant, p_kind, p_name) AND u.used_at <= judged;
 END $$;
 
--- Forgets fences that are over, and databases that stayed. How many fences.
+-- Removes expired fences, and decisions to keep SQL databases. Returns the number of fences.
 CREATE FUNCTION @schema@.sweep_uses(p_now bigint, p_fence bigint) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
     over bigint;
@@ -216,7 +216,7 @@ BEGIN
     RETURN over;
 END $$;
 
--- Scopes without entries that were not used for a day, after a mark, by it: what they are called for SQL.
+-- Scopes without entries that were not used for a day, after this mark, in order: their names for SQL.
 CREATE FUNCTION @schema@.unused(p_now bigint, p_after bytea, p_limit bigint) RETURNS TABLE (mark bytea, hex text)
 LANGUAGE sql STABLE AS $$
     SELECT u.mark, u.hex FROM @schema@.scope_use u
@@ -225,7 +225,7 @@ LANGUAGE sql STABLE AS $$
     ORDER BY u.mark LIMIT p_limit
 $$;
 
--- Forgets when scopes were used that hold nothing.
+-- Removes the recorded uses of scopes without contents.
 CREATE FUNCTION @schema@.forget_uses(p_now bigint, p_marks bytea[]) RETURNS void LANGUAGE sql AS $$
     DELETE FROM @schema@.scope_use u WHERE u.mark IN (
         SELECT o.mark FROM @schema@.scope_use o
@@ -236,10 +236,10 @@ CREATE FUNCTION @schema@.forget_uses(p_now bigint, p_marks bytea[]) RETURNS void
     )
 $$;
 
--- As before, but many scopes in one step: removes about `p_limit` rows of dropped scopes. Returns how many; 0: there are none
--- left, or others sweep them.
+-- As before, but many scopes in one step: removes about `p_limit` rows of dropped scopes. Returns how many; 0 if none are
+-- left or other sessions are sweeping them.
 CREATE OR REPLACE FUNCTION @schema@.sweep_garbage(p_limit integer) RETURNS integer LANGUAGE plpgsql
--- A scope's share of a table is small, whatever the planner thinks of tables that nobody has analysed.
+-- A scope has a small share of a table, whatever the planner assumes about tables without statistics.
 SET geqo_seed = 0.271828 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 DECLARE
     g @schema@.garbage;
@@ -268,7 +268,7 @@ BEGIN
     RETURN removed;
 END $$;
 
--- As before, but a scope that somebody writes to is left for the next time: nobody waits for their transaction.
+-- As before, but skips a scope that another session is writing to instead of waiting for its transaction.
 CREATE OR REPLACE FUNCTION @schema@.sweep_space(p_tenant text, p_space bigint, p_now bigint, p_limit integer)
 RETURNS integer LANGUAGE plpgsql
 SET geqo_seed = 0.271828 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$

@@ -1,6 +1,6 @@
--- As before, but where the caller's clock is behind the moment from which agents' SQL is served, that moment says nothing of
--- databases. `outcome`: 0 gone, 1 nothing there, 2 used too lately, 3 somebody serves SQL, or uses the database. `p_hex` is null where
--- the caller serves no SQL, `p_token` where the scope has no database.
+-- As before, but the time since which agents' SQL is served is ignored if it is later than the caller's clock.
+-- `outcome`: 0 evicted, 1 nothing to evict, 2 used too recently, 3 another process serves SQL or uses the SQL database. `p_hex`
+-- is null if the caller serves no SQL, `p_token` if the scope has no SQL database.
 CREATE OR REPLACE FUNCTION @schema@.kv_evict(
     p_tenant text, p_kind smallint, p_name text, p_now bigint, p_since bigint, p_held_ago bigint, p_slack bigint,
     p_hex text, p_token bigint, OUT outcome smallint, OUT bytes bigint, OUT used bigint

@@ -1,4 +1,4 @@
--- Writes of entries that the session has not read (docs/spec/drift.md, DRF-17): `p_seen` below 0 is -1 less the version at
+-- Writes of entries that the session has not read (docs/spec/drift.md, DRF-17): a negative `p_seen` is -1 minus the version at
 -- which the session began. Otherwise both functions are as before.
 
 CREATE OR REPLACE FUNCTION @schema@.set_entry(

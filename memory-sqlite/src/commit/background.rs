@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
-/// How many times the rows that call for a checkpoint may be written while it runs.
-const TOLERATED: usize = 8;
+/// Writers wait for a running checkpoint once they have written this many times the rows that call for one.
+const THROTTLE_FACTOR: usize = 8;
 
 #[derive(Debug, Default)]
 struct Wanted {
@@ -71,10 +71,10 @@ impl Signal {
         }
     }
 
-    /// Whether writers are so far ahead of a checkpoint that runs that they must wait for its end: the disk syncs more
-    /// slowly than they write, and the log would grow for as long as they go on.
+    /// Whether writers are so far ahead of a running checkpoint that they must wait for it. Otherwise the log would grow without
+    /// end if they write faster than the disk syncs.
     pub(crate) fn is_far_ahead(&self) -> bool {
-        self.written.load(Ordering::Relaxed) / TOLERATED >= self.checkpoint_rows
+        self.written.load(Ordering::Relaxed) / THROTTLE_FACTOR >= self.checkpoint_rows
     }
 
     pub(crate) fn checkpoint(&self) {
@@ -92,12 +92,12 @@ impl Signal {
     pub(crate) fn close(&self) {
         self.want(|wanted| {
             wanted.closed = true;
-            // Dropped alarms tell their waiters that the database is closed.
+            // Dropping an alarm tells its waiter that the database is closed.
             wanted.alarms.clear();
         });
     }
 
-    /// Answers after a time, the same for all who ask; with an error where the database is closed before.
+    /// A timer: completes after this time, which must be the same in every call. Fails if the database is closed before.
     pub(crate) fn alarm(&self, after: Duration) -> oneshot::Receiver<()> {
         let (ring, rung) = oneshot::channel();
         let now = Instant::now();
@@ -124,7 +124,7 @@ impl Signal {
         self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until work is asked for or scheduled.
+    /// Waits until work is requested or scheduled.
     pub(crate) fn wait(&self, schedule: &mut Schedule) -> Due {
         let mut wanted = self.lock();
         loop {

@@ -34,7 +34,7 @@ pub(crate) struct Batch<'c> {
     text_changes: Vec<(ScopeDigest, TextChange)>,
     vector_changes: Vec<(ScopeDigest, VectorChange)>,
     /// Access counts were written; they are removed from memory after the commit.
-    settled: bool,
+    wrote_accesses: bool,
     garbage: bool,
     written: usize,
     displaced: bool,
@@ -48,7 +48,7 @@ impl<'c> Batch<'c> {
             spaces: HashMap::new(),
             text_changes: Vec::new(),
             vector_changes: Vec::new(),
-            settled: false,
+            wrote_accesses: false,
             garbage: false,
             written: 0,
             displaced: context.watch.is_displaced(),
@@ -82,8 +82,8 @@ impl<'c> Batch<'c> {
     }
 
     /// Records that access counts were written in this transaction.
-    pub(crate) fn settles_accesses(&mut self) {
-        self.settled = true;
+    pub(crate) fn wrote_accesses(&mut self) {
+        self.wrote_accesses = true;
     }
 
     /// Records that there are rows to reclaim.
@@ -101,12 +101,12 @@ impl<'c> Batch<'c> {
         Ok(space)
     }
 
-    /// Keeps the state of a scope until it is written before the commit.
+    /// Keeps the state of a scope, which is written before the commit.
     pub(crate) fn keep(&mut self, digest: &ScopeDigest, space: Space) {
         self.spaces.insert(*digest, space);
     }
 
-    /// A number never used for a set of rows.
+    /// A space number that was never used.
     pub(crate) fn fresh_space(&self) -> rusqlite::Result<i64> {
         self.statement("UPDATE sequence SET last = last + 1 WHERE name = 'space' RETURNING last")?
             .query_row([], |row| row.get(0))
@@ -150,7 +150,12 @@ impl<'c> Batch<'c> {
     }
 
     /// Publishes the change just counted to the text indexes.
-    pub(crate) fn tell_text(&mut self, digest: &ScopeDigest, space: &Space, edit: impl FnOnce() -> TextEdit) {
+    pub(crate) fn publish_text(
+        &mut self,
+        digest: &ScopeDigest,
+        space: &Space,
+        edit: impl FnOnce() -> TextEdit,
+    ) {
         if self.context.texts.follows(digest) {
             let change = TextChange { space: space.id, number: space.changes, edit: edit() };
             self.text_changes.push((*digest, change));
@@ -159,7 +164,7 @@ impl<'c> Batch<'c> {
 
     /// Publishes the change just counted to the matrices. If none was counted, as when expired rows are reclaimed, the
     /// previous number is repeated.
-    pub(crate) fn tell_vectors(
+    pub(crate) fn publish_vectors(
         &mut self,
         digest: &ScopeDigest,
         space: &Space,
@@ -172,7 +177,7 @@ impl<'c> Batch<'c> {
         }
     }
 
-    /// Runs a part of an operation that is rolled back if it refuses.
+    /// Runs part of an operation, and rolls that part back if it is refused.
     pub(crate) fn atomically<T>(
         &mut self,
         digest: &ScopeDigest,
@@ -199,7 +204,7 @@ impl<'c> Batch<'c> {
         for (digest, space) in self.spaces.iter_mut().filter(|(_, space)| space.dirty) {
             space.write(self.connection, digest)?;
         }
-        if self.settled {
+        if self.wrote_accesses {
             self.context.accesses.committing();
         }
         Ok(())
@@ -211,7 +216,7 @@ impl<'c> Batch<'c> {
         let _text_barrier = (!self.text_changes.is_empty()).then(|| texts.barrier());
         let _vector_barrier = (!self.vector_changes.is_empty()).then(|| vectors.barrier());
         self.statement("COMMIT")?.execute([])?;
-        if self.settled {
+        if self.wrote_accesses {
             accesses.committed();
         }
         for (digest, change) in self.text_changes {

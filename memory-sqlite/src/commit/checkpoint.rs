@@ -1,4 +1,4 @@
-//! Moving the write-ahead log into the file, so that it begins anew.
+//! Checkpoints: moving the write-ahead log into the file, so that it restarts from its beginning.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -8,10 +8,10 @@ use rusqlite::Connection;
 use super::writer::Writer;
 
 /// How long writers wait for readers of the log.
-const PATIENCE: Duration = Duration::from_millis(20);
-/// As [`PATIENCE`], where the log is very long: longer than most reads take.
-const MUCH_PATIENCE: Duration = Duration::from_millis(500);
-/// A log of so many times the pages it may have is given back, not only written over.
+const TIMEOUT: Duration = Duration::from_millis(20);
+/// As [`TIMEOUT`], if the log is very long. Most reads take less.
+const LONG_TIMEOUT: Duration = Duration::from_millis(500);
+/// A log this many times longer than the limit is truncated, not only overwritten.
 const VERY_LONG: u64 = 64;
 /// A page and its header in the log.
 const FRAME_BYTES: u64 = 4_096 + 24;
@@ -23,7 +23,8 @@ pub(crate) struct Checkpointer {
     log: PathBuf,
     /// How long the log may get before it is moved.
     pages: u64,
-    /// Pages of log from which writers are made to wait. Grows where that was in vain, as while an export reads.
+    /// Length of the log, in pages, from which writers are made to wait. It grows when waiting did not help, for example during
+    /// an export.
     tolerated: u64,
 }
 
@@ -35,15 +36,15 @@ impl Checkpointer {
         Self { connection, log: log.into(), pages, tolerated: 8 * pages }
     }
 
-    /// Moves as much of the log as readers and writers allow. Where it has grown long, writers wait meanwhile: the log
-    /// restarts only while nobody reads or writes it, and they may write faster than the disk can sync.
+    /// Moves as much of the log as readers and writers allow. If the log has grown long, writers wait meanwhile: it restarts
+    /// only while nobody reads or writes it, and they may write faster than the disk can sync.
     pub(crate) fn run(&mut self, writer: &Writer) -> rusqlite::Result<()> {
         let length = std::fs::metadata(&self.log).map_or(0, |log| log.len() / FRAME_BYTES);
         if length <= self.tolerated {
             return writer.checkpoint(|| self.checkpoint("PASSIVE", Duration::ZERO)).map(drop);
         }
-        // The log's file may be long though the log is not: writing over a file's blocks is cheaper than having new
-        // ones, so the file stays as long as that is not very long.
+        // The file can be longer than the log in it. Overwriting blocks is cheaper than allocating them, so the file keeps its
+        // length unless that is extreme.
         let very_long = length > VERY_LONG * self.pages;
         if !very_long {
             let log = writer.checkpoint(|| self.checkpoint("PASSIVE", Duration::ZERO))?;
@@ -51,46 +52,46 @@ impl Checkpointer {
                 return Ok(());
             }
         }
-        let (mode, patience) = if very_long { ("TRUNCATE", MUCH_PATIENCE) } else { ("RESTART", PATIENCE) };
-        let log = writer.pause("a checkpoint", || {
-            // First, so that readers who come now read the file alone and are not in the way.
+        let (mode, timeout) = if very_long { ("TRUNCATE", LONG_TIMEOUT) } else { ("RESTART", TIMEOUT) };
+        let log = writer.run_first("a checkpoint", || {
+            // First, so that new readers use only the file and do not block the next step.
             self.checkpoint("PASSIVE", Duration::ZERO)?;
-            self.checkpoint(mode, patience)
+            self.checkpoint(mode, timeout)
         })?;
-        // By as much each time, not by as many times: a reader that was in the way once need not be again.
+        // Linear growth, not exponential: a reader that blocked the restart once may not do so again.
         let more = if very_long { VERY_LONG * self.pages } else { 8 * self.pages };
         self.tolerated = if log.busy { length + more } else { 8 * self.pages };
         Ok(())
     }
 
-    /// Empties the log of a file that lost its name. The log still has its own name, and a program that opens the file put
-    /// in its place would apply it to that one.
+    /// Empties the log of a file that was renamed or replaced. The log keeps its name, and SQLite would apply it to the file that
+    /// took the database's place.
     pub(crate) fn empty(&self, writer: &Writer) -> rusqlite::Result<()> {
-        writer.pause("emptying the log", || empty(&self.connection, MUCH_PATIENCE)).map(drop)
+        writer.run_first("emptying the log", || empty(&self.connection, LONG_TIMEOUT)).map(drop)
     }
 
-    fn checkpoint(&self, mode: &str, patience: Duration) -> rusqlite::Result<Log> {
-        checkpoint(&self.connection, mode, patience)
+    fn checkpoint(&self, mode: &str, timeout: Duration) -> rusqlite::Result<Log> {
+        checkpoint(&self.connection, mode, timeout)
     }
 }
 
-/// Moves all of the log into the file, and makes the log empty.
-pub(crate) fn empty(connection: &Connection, patience: Duration) -> rusqlite::Result<Log> {
-    checkpoint(connection, "TRUNCATE", patience)
+/// Moves the whole log into the file and empties it.
+pub(crate) fn empty(connection: &Connection, timeout: Duration) -> rusqlite::Result<Log> {
+    checkpoint(connection, "TRUNCATE", timeout)
 }
 
-fn checkpoint(connection: &Connection, mode: &str, patience: Duration) -> rusqlite::Result<Log> {
-    connection.busy_timeout(patience)?;
+fn checkpoint(connection: &Connection, mode: &str, timeout: Duration) -> rusqlite::Result<Log> {
+    connection.busy_timeout(timeout)?;
     connection.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |row| {
         let pages: i64 = row.get(1)?;
         Ok(Log { busy: row.get(0)?, pages: u64::try_from(pages).unwrap_or(0) })
     })
 }
 
-/// What a checkpoint says of the log.
+/// The log after a checkpoint.
 pub(crate) struct Log {
-    /// A lock was in the way.
+    /// A lock prevented the checkpoint from completing.
     pub(crate) busy: bool,
-    /// How many pages are in it.
+    /// Pages in it.
     pages: u64,
 }

@@ -4,6 +4,7 @@
 pub(crate) mod background;
 pub(crate) mod batch;
 pub(crate) mod checkpoint;
+mod combining;
 pub(crate) mod feed;
 pub(crate) mod pipe;
 pub(crate) mod readers;
@@ -11,12 +12,11 @@ pub(crate) mod scope;
 pub(crate) mod scope_cache;
 pub(crate) mod store;
 pub(crate) mod threads;
-mod turns;
 pub(crate) mod uses;
 pub(crate) mod waits;
 pub(crate) mod writer;
 
-/// What [`turns`] waits with. The model check of that file has primitives of its own in this place.
+/// The primitives of [`combining`]. Its model check replaces them with its own.
 mod sync {
     pub(super) use std::sync::{Condvar, Mutex, MutexGuard};
 }

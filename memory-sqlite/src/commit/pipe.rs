@@ -11,15 +11,15 @@ use memory_core::{Error, ErrorKind, Result};
 
 use crate::error::closed;
 
-/// Buffered items, and their bytes, for a slow reader.
-pub(crate) const AHEAD_ITEMS: usize = 64;
-pub(crate) const AHEAD_BYTES: usize = 4 << 20;
+/// Most items, and most bytes, buffered for a slow reader.
+pub(crate) const BUFFER_ITEMS: usize = 64;
+pub(crate) const BUFFER_BYTES: usize = 4 << 20;
 
 /// The pipe between a thread and its reader.
 pub(crate) struct Pipe<T> {
     state: Mutex<State<T>>,
-    /// Wakes the thread when there is space, or the reader is gone.
-    room: Condvar,
+    /// Signalled when there is space, or the reader is gone.
+    not_full: Condvar,
 }
 
 struct State<T> {
@@ -33,7 +33,7 @@ struct State<T> {
 impl<T> Default for Pipe<T> {
     fn default() -> Self {
         let state = State { items: VecDeque::new(), bytes: 0, ended: false, abandoned: false, reader: None };
-        Self { state: Mutex::new(state), room: Condvar::new() }
+        Self { state: Mutex::new(state), not_full: Condvar::new() }
     }
 }
 
@@ -42,19 +42,20 @@ impl<T> Pipe<T> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends an item; false if the reader is gone.
+    /// Sends an item, waiting for space up to the timeout. False if the stream has ended: the reader is gone, or the item or the
+    /// wait was an error.
     pub(crate) fn push(
         &self,
         bytes: usize,
         item: Result<T>,
-        patience: Duration,
+        timeout: Duration,
         is_closed: impl Fn() -> bool,
     ) -> bool {
-        let deadline = Instant::now() + patience;
+        let deadline = Instant::now() + timeout;
         let mut state = self.lock();
         let mut item = item;
         while !state.abandoned
-            && (state.items.len() >= AHEAD_ITEMS || state.bytes > AHEAD_BYTES)
+            && (state.items.len() >= BUFFER_ITEMS || state.bytes > BUFFER_BYTES)
             && item.is_ok()
         {
             let now = Instant::now();
@@ -67,17 +68,17 @@ impl<T> Pipe<T> {
                 ));
             } else {
                 let pause = (deadline - now).min(Duration::from_millis(100));
-                state = self.room.wait_timeout(state, pause).unwrap_or_else(PoisonError::into_inner).0;
+                state = self.not_full.wait_timeout(state, pause).unwrap_or_else(PoisonError::into_inner).0;
             }
         }
-        let more = item.is_ok() && !state.abandoned;
+        let goes_on = item.is_ok() && !state.abandoned;
         state.bytes += bytes;
         state.items.push_back((bytes, item));
         if let Some(reader) = state.reader.take() {
             drop(state);
             reader.wake();
         }
-        more
+        goes_on
     }
 
     /// Ends the stream.
@@ -115,7 +116,7 @@ impl<T> Stream for Reader<T> {
             Some((bytes, item)) => {
                 state.bytes -= bytes;
                 drop(state);
-                self.pipe.room.notify_one();
+                self.pipe.not_full.notify_one();
                 self.done = item.is_err();
                 Poll::Ready(Some(item))
             }
@@ -131,6 +132,6 @@ impl<T> Stream for Reader<T> {
 impl<T> Drop for Reader<T> {
     fn drop(&mut self) {
         self.pipe.lock().abandoned = true;
-        self.pipe.room.notify_one();
+        self.pipe.not_full.notify_one();
     }
 }

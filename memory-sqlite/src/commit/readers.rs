@@ -1,4 +1,4 @@
-//! Reads: short ones on the caller's thread, long ones on threads of this crate's own.
+//! Reads: short ones on the caller's thread, long ones on worker threads.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,7 +16,7 @@ use crate::error::{Unreadable, closed, is_busy, overloaded};
 /// Most reads that wait for a thread.
 const QUEUE: usize = 4_096;
 
-/// A result, or that it takes more than a caller's thread should give.
+/// A result, or `TooMuch` if the read is too long for a caller's thread.
 #[derive(Debug)]
 pub(crate) enum Step<T> {
     Done(T),
@@ -33,14 +33,14 @@ pub(crate) enum Allowance {
 /// Connections that callers read with.
 #[derive(Debug)]
 pub(crate) enum Readers {
-    /// Each free one is in here.
+    /// The free ones.
     Pool(Mutex<Vec<Connection>>),
     /// A database in memory has one connection for everything.
     Shared(Arc<Writer>),
 }
 
 impl Readers {
-    /// Reads on this thread if a connection is free and no lock is in the way; `None`: read on a worker.
+    /// Reads on this thread if a connection is free and SQLite's lock is not taken; `None` means to read on a worker.
     pub(crate) fn inline<T>(
         &self,
         read: impl FnOnce(&Connection) -> Result<T, Unreadable>,
@@ -77,7 +77,7 @@ pub(crate) struct Workers {
     queue: Mutex<Queue>,
     wake: Condvar,
     interrupts: Mutex<Vec<InterruptHandle>>,
-    /// What each of the threads is busy with.
+    /// What each thread is doing.
     busy: Mutex<Vec<Arc<Busy>>>,
     alarm: Alarm,
 }
@@ -89,7 +89,7 @@ impl std::fmt::Debug for Workers {
 }
 
 /// The connection of a worker.
-pub(crate) enum Desk {
+pub(crate) enum WorkerConnection {
     Own(Connection),
     Shared(Arc<Writer>),
 }
@@ -113,7 +113,7 @@ impl Workers {
     {
         let (reply, answer) = oneshot::channel();
         let work: Work = Box::new(move |connection| {
-            // A caller that went away needs no answer.
+            // The caller may have gone away.
             if !reply.is_closed() {
                 let _ = reply.send(read(connection));
             }
@@ -166,14 +166,14 @@ impl Workers {
         Ok(())
     }
 
-    /// Reads that have waited for long, and what for.
+    /// Reads that have waited for long, and what they wait for.
     pub(crate) fn stuck(&self) -> Option<Stuck> {
         let (count, oldest) = {
             let queue = lock(&self.queue);
             (queue.work.len(), queue.work.front().map(|(since, _)| *since))
         };
         let busy = lock(&self.busy);
-        Stuck::look("reads", count, oldest, busy.iter().map(|busy| &**busy)).if_calls_wait()
+        Stuck::new("reads", count, oldest, busy.iter().map(|busy| &**busy)).if_calls_wait()
     }
 
     /// Warns if reads have waited for long.
@@ -181,19 +181,19 @@ impl Workers {
         self.stuck().iter().for_each(|stuck| self.alarm.raise(stuck));
     }
 
-    /// A worker's thread, until [`close`](Self::close).
-    pub(crate) fn work(&self, desk: &Desk) {
-        if let Desk::Own(connection) = desk {
+    /// A worker's thread: reads until [`close`](Self::close).
+    pub(crate) fn work(&self, reads_with: &WorkerConnection) {
+        if let WorkerConnection::Own(connection) = reads_with {
             lock(&self.interrupts).push(connection.get_interrupt_handle());
         }
         let busy = Arc::new(Busy::default());
         lock(&self.busy).push(Arc::clone(&busy));
         while let Some(work) = self.next() {
             let _busy = busy.with("a read");
-            // A bug in one read must not take the thread from all others.
-            let worked = match desk {
-                Desk::Own(connection) => catch_unwind(AssertUnwindSafe(|| work(connection))),
-                Desk::Shared(writer) => {
+            // A panic in one read must not end the thread.
+            let worked = match reads_with {
+                WorkerConnection::Own(connection) => catch_unwind(AssertUnwindSafe(|| work(connection))),
+                WorkerConnection::Shared(writer) => {
                     let connection = writer.connection("a read");
                     catch_unwind(AssertUnwindSafe(|| work(&connection)))
                 }
@@ -217,7 +217,7 @@ impl Workers {
         }
     }
 
-    /// Ends the threads: reads that wait are not done, and those under way are interrupted.
+    /// Ends the threads. Waiting reads are dropped, running ones interrupted.
     pub(crate) fn close(&self) {
         let waiting = {
             let mut queue = lock(&self.queue);

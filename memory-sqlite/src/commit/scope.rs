@@ -45,7 +45,7 @@ pub(crate) struct Space {
     /// The stored time of the last use.
     pub(crate) used_at: i64,
     /// The number of the intent to remove its SQL database; 0 if there is none.
-    pub(crate) leaving: i64,
+    pub(crate) intent: i64,
     /// Whether it must be written.
     pub(crate) dirty: bool,
 }
@@ -76,7 +76,7 @@ impl Space {
             generation: counter(8)?,
             nonce: row.get(9)?,
             used_at: row.get(10)?,
-            leaving: row.get(11)?,
+            intent: row.get(11)?,
             dirty: false,
         };
         if row.get::<_, i64>(12)? != 0 {
@@ -159,7 +159,7 @@ impl Space {
 pub(crate) struct EndedRun {
     pub(crate) at: i64,
     /// The number of the intent to remove its SQL database; 0: there is none.
-    pub(crate) leaving: i64,
+    pub(crate) intent: i64,
 }
 
 impl EndedRun {
@@ -167,7 +167,7 @@ impl EndedRun {
     pub(crate) fn read(connection: &Connection, digest: &ScopeDigest) -> Result<Option<Self>, Unreadable> {
         Ok(connection
             .prepare_cached("SELECT at, leaving FROM ended WHERE digest = ?1")?
-            .query_row([digest.as_bytes()], |row| Ok(Self { at: row.get(0)?, leaving: row.get(1)? }))
+            .query_row([digest.as_bytes()], |row| Ok(Self { at: row.get(0)?, intent: row.get(1)? }))
             .optional()?)
     }
 }

@@ -14,8 +14,8 @@ use super::background::Signal;
 use super::batch::Context;
 use super::checkpoint::{self, Checkpointer};
 use super::feed::{Follower, TextChange, VectorChange};
-use super::readers::{Desk, Readers, Step, Workers};
-use super::uses::{Noted, Uses};
+use super::readers::{Readers, Step, WorkerConnection, Workers};
+use super::uses::{Recorded, Uses};
 use super::writer::Writer;
 use crate::config::SqliteConfig;
 use crate::error::{Unreadable, closed, engine, overloaded};
@@ -47,7 +47,7 @@ pub(crate) struct Store {
 
 impl Store {
     /// Opens the database of this path, or one in memory, and starts the threads that read and write. Committed changes
-    /// are told to `texts` and `vectors`. The checkpointer is for a thread that the caller starts; a database in memory
+    /// are published to `texts` and `vectors`. The caller runs the checkpointer on a thread of its own; a database in memory
     /// has none.
     pub(crate) fn open(
         path: Option<&Path>,
@@ -83,11 +83,11 @@ impl Store {
         let in_memory = matches!(location, Location::Memory);
         let writer = Arc::new(Writer::new(connection, in_memory, context)?);
 
-        let mut desks = Vec::new();
+        let mut workers = Vec::new();
         let mut checkpointer = None;
         let readers = match &location {
             Location::Memory => {
-                desks.extend((0..config.workers).map(|_| Desk::Shared(Arc::clone(&writer))));
+                workers.extend((0..config.workers).map(|_| WorkerConnection::Shared(Arc::clone(&writer))));
                 Readers::Shared(Arc::clone(&writer))
             }
             Location::File(path) => {
@@ -99,7 +99,7 @@ impl Store {
                     pool.push(reader);
                 }
                 for _ in 0..config.workers {
-                    desks.push(Desk::Own(open::connect(path, file_id, &config, Role::Reader)?));
+                    workers.push(WorkerConnection::Own(open::connect(path, file_id, &config, Role::Reader)?));
                 }
                 let connection = open::connect(path, file_id, &config, Role::Writer)?;
                 checkpointer = Some(Checkpointer::new(connection, path, config.checkpoint_pages));
@@ -123,17 +123,17 @@ impl Store {
             erasing: Mutex::new(()),
             threads: Mutex::default(),
         });
-        let started = store.start(desks);
+        let started = store.start(workers);
         if started.is_err() {
             store.close();
         }
         started.map(|()| (store, checkpointer))
     }
 
-    fn start(self: &Arc<Self>, desks: Vec<Desk>) -> Result<()> {
+    fn start(self: &Arc<Self>, workers: Vec<WorkerConnection>) -> Result<()> {
         self.spawn("writer", |store| store.writer.work())?;
-        for desk in desks {
-            self.spawn("reader", move |store| store.workers.work(&desk))?;
+        for connection in workers {
+            self.spawn("reader", move |store| store.workers.work(&connection))?;
         }
         Ok(())
     }
@@ -160,37 +160,37 @@ impl Store {
         self.threads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the fence of a run that ended then still stands.
+    /// Whether writes to a run that ended at this time are still refused.
     pub(crate) fn fences(&self, ended: i64) -> bool {
         let fence = i64::try_from(self.config.run_fence_ms).unwrap_or(i64::MAX);
         fence > 0 && ended.saturating_add(fence) > self.clock.now().as_millis()
     }
 
-    /// The database's file; `None` for one in memory.
+    /// Path of the database; `None` for one in memory.
     pub(crate) fn database(&self) -> Option<&Path> {
         self.location.path()
     }
 
-    /// One more connection for reading; `None` for a database in memory, which has but one.
+    /// Another reading connection; `None` for a database in memory, which has only one.
     ///
     /// # Errors
-    /// `unavailable` also where another file took the name.
+    /// `unavailable`, also if another file has taken the database's name.
     pub(crate) fn connect(&self) -> Result<Option<Connection>> {
         self.connect_as(Role::Reader)
     }
 
-    /// As [`connect`](Self::connect), for this role.
+    /// As [`connect`](Self::connect), with this role.
     pub(crate) fn connect_as(&self, role: Role) -> Result<Option<Connection>> {
         let connect = |path| open::connect(path, self.file_id, &self.config, role);
         self.database().map(connect).transpose()
     }
 
-    /// Whether the file has another name now, or none, so that what is written is lost with this process.
+    /// Whether the file was renamed or deleted, so that writes are lost when this process ends.
     pub(crate) fn is_displaced(&self) -> bool {
         self.watch.is_displaced()
     }
 
-    /// Whether there is a file, of which others may read while one writes.
+    /// Whether the database is a file, which can be read while it is written.
     pub(crate) fn is_file(&self) -> bool {
         matches!(self.location, Location::File(_))
     }
@@ -210,7 +210,7 @@ impl Store {
         self.closed.load(Ordering::Acquire)
     }
 
-    /// Reads on this thread; `None`: it takes a worker.
+    /// Reads on this thread; `None` if it needs a worker.
     pub(crate) fn inline<T>(
         &self,
         read: impl FnOnce(&Connection) -> Result<Step<T>, Unreadable>,
@@ -225,7 +225,7 @@ impl Store {
         }
     }
 
-    /// Reads on a worker what [`inline`](Self::inline) could not.
+    /// Reads on a worker, after [`inline`](Self::inline) returned `None`.
     pub(crate) async fn worker<T, F>(&self, read: F) -> Result<T>
     where
         T: Send + 'static,
@@ -233,11 +233,11 @@ impl Store {
     {
         match self.read_on_worker(read).await? {
             Step::Done(value) => Ok(value),
-            Step::TooMuch => Err(Error::internal("a read without limits met one")),
+            Step::TooMuch => Err(Error::internal("a read without limits reached a limit")),
         }
     }
 
-    /// Reads on this thread where a connection is free, else on a worker.
+    /// Reads on this thread if a connection is free, else on a worker.
     pub(crate) async fn read<T, F>(&self, read: F) -> Result<T>
     where
         T: Send + 'static,
@@ -258,24 +258,24 @@ impl Store {
         self.workers.run(move |connection| read(connection).map_err(Error::from)).await
     }
 
-    /// Notes a use where that needs nothing written now.
-    pub(crate) fn noted(&self, digest: &ScopeDigest) -> bool {
+    /// Records a use in memory; false if it must be written now.
+    pub(crate) fn record_use(&self, digest: &ScopeDigest) -> bool {
         match self.uses.note(digest, self.clock.now().as_millis()) {
-            Noted::Done => true,
-            Noted::Full => {
+            Recorded::Held => true,
+            Recorded::FlushDue => {
                 self.signal.accesses();
                 true
             }
-            Noted::Ask => false,
+            Recorded::MustWrite => false,
         }
     }
 
-    /// Refuses what comes from now on.
+    /// Refuses all calls from now on.
     pub(crate) fn refuse(&self) {
         self.closed.store(true, Ordering::Release);
     }
 
-    /// Ends the threads. Writes that wait are still done; what comes later is refused.
+    /// Ends the threads. Queued writes still run; later ones are refused.
     pub(crate) fn close(&self) {
         self.refuse();
         self.signal.close();
@@ -289,7 +289,7 @@ impl Store {
             }
         }
         if self.is_displaced() {
-            // SQLite leaves the log as it is then, and whoever opens the file in place next would put it into that.
+            // SQLite does not empty the log in this case, and would apply it to the file that took the database's place.
             match checkpoint::empty(&self.writer.connection("emptying the log"), Duration::ZERO) {
                 Ok(log) if !log.busy => {}
                 _ => tracing::warn!(

@@ -1,4 +1,4 @@
-//! Threads of this crate: waiting for a future on one, and running blocking work on one.
+//! Running a future or blocking work on a thread of its own.
 
 use std::future::Future;
 use std::pin::pin;
@@ -19,8 +19,8 @@ impl Wake for Unpark {
     }
 }
 
-/// Runs a future to its end on a thread of its own, and waits for that thread. On a thread of an executor it might never end:
-/// tokio's channels answer "not yet" there once the task has used up its budget, which the executor alone gives back.
+/// Runs a future to completion on a new thread, and waits for that thread. On an executor's thread it might never complete:
+/// there, tokio's channels answer "not yet" once the task has used up its budget, and only the executor restores the budget.
 pub(crate) fn wait_for<T: Send>(future: impl Future<Output = Result<T>> + Send) -> Result<T> {
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().name("memory-sqlite-task".to_owned());

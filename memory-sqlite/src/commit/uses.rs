@@ -15,15 +15,16 @@ use crate::config::SqliteConfig;
 const SLACK: i64 = 10;
 /// Scopes whose stored time is cached: about 8 MiB.
 const KNOWN: usize = 80_000;
+
 /// How a use was recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Noted {
-    /// Nothing must be written now.
-    Done,
-    /// It is held, and many are: they should be written.
-    Full,
-    /// The stored time is unknown or too old.
-    Ask,
+pub(crate) enum Recorded {
+    /// In memory; nothing must be written now.
+    Held,
+    /// In memory, where many are: flush them soon.
+    FlushDue,
+    /// Not recorded: the stored time is unknown or too old, so the use must be written.
+    MustWrite,
 }
 
 /// Held uses, and known stored times.
@@ -63,31 +64,31 @@ impl Uses {
         self.slack
     }
 
-    /// The time in a row, which may be from before uses were stored.
+    /// The time of the last use, from a row that may be older than the recording of uses.
     pub(crate) fn at(&self, used_at: i64) -> i64 {
         used_at.max(self.tracked_since)
     }
 
     /// Records a use.
-    pub(crate) fn note(&self, digest: &ScopeDigest, now: i64) -> Noted {
+    pub(crate) fn note(&self, digest: &ScopeDigest, now: i64) -> Recorded {
         let mut known = self.lock();
-        let Some(stored) = known.stored.get(digest).copied() else { return Noted::Ask };
+        let Some(stored) = known.stored.get(digest).copied() else { return Recorded::MustWrite };
         if now < stored.saturating_add(self.granularity) {
-            return Noted::Done;
+            return Recorded::Held;
         }
         if now >= stored.saturating_add(self.slack) {
-            return Noted::Ask;
+            return Recorded::MustWrite;
         }
         let many = known.held.len() >= self.most;
         if let Some(held) = known.held.get_mut(digest) {
             *held = now.max(*held);
-            return Noted::Done;
+            return Recorded::Held;
         }
         if many {
-            return Noted::Ask;
+            return Recorded::MustWrite;
         }
         known.held.insert(*digest, now);
-        if known.held.len() >= self.most { Noted::Full } else { Noted::Done }
+        if known.held.len() >= self.most { Recorded::FlushDue } else { Recorded::Held }
     }
 
     /// Records a stored time.
@@ -100,7 +101,7 @@ impl Uses {
         }
     }
 
-    /// Holds a use that could not be written.
+    /// Keeps a use in memory that could not be written.
     pub(crate) fn hold(&self, digest: &ScopeDigest, now: i64) {
         let mut known = self.lock();
         if known.held.len() < self.most {
@@ -113,7 +114,8 @@ impl Uses {
         self.lock().held.get(digest).copied().unwrap_or_default()
     }
 
-    /// The held uses, for one caller at a time, who reports the result.
+    /// Takes the held uses. Only one caller at a time may, and it reports the result with [`learn`](Self::learn) or
+    /// [`hold`](Self::hold).
     pub(crate) fn take(&self) -> Vec<(ScopeDigest, i64)> {
         self.lock().held.drain().collect()
     }

@@ -1,25 +1,25 @@
-//! What calls wait for, so that a store that is stuck can say so.
+//! What calls wait for, so that a stuck store can report it.
 
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A call that waits for so long is told of.
+/// A call that waits this long is reported.
 pub(crate) const LONG: Duration = Duration::from_secs(10);
-/// The pause between two warnings about the same.
-const AGAIN: Duration = Duration::from_secs(60);
+/// Least time between two warnings about the same.
+const WARNING_INTERVAL: Duration = Duration::from_secs(60);
 
-/// What something is busy with, and since when.
+/// What a resource is in use for, and since when.
 #[derive(Debug, Default)]
 pub(crate) struct Busy(Mutex<Option<(&'static str, Instant)>>);
 
 impl Busy {
-    /// It is busy until the guard is dropped.
+    /// Marks the resource as in use until the guard is dropped.
     pub(crate) fn with(&self, what: &'static str) -> Ongoing<'_> {
         self.since(what, Instant::now())
     }
 
-    /// As [`with`](Self::with), since then.
+    /// As [`with`](Self::with), from an earlier time.
     pub(crate) fn since(&self, what: &'static str, since: Instant) -> Ongoing<'_> {
         *lock(&self.0) = Some((what, since));
         Ongoing(self)
@@ -30,7 +30,7 @@ impl Busy {
     }
 }
 
-/// While it lives, something is busy.
+/// Marks a resource as in use until it is dropped.
 pub(crate) struct Ongoing<'b>(&'b Busy);
 
 impl Drop for Ongoing<'_> {
@@ -39,20 +39,20 @@ impl Drop for Ongoing<'_> {
     }
 }
 
-/// Calls that have waited for long, and what for.
+/// Calls that wait, and what they wait for.
 #[derive(Debug)]
 pub(crate) struct Stuck {
     /// `writes` or `reads`.
     calls: &'static str,
     count: usize,
     longest: Duration,
-    /// What keeps them waiting, each with its time.
+    /// What keeps them waiting, and for how long that has been going on.
     behind: Vec<(&'static str, Duration)>,
 }
 
 impl Stuck {
-    /// Looks at calls of which so many wait, the longest since then, and at what they wait for.
-    pub(crate) fn look<'b>(
+    /// `count` waiting calls, the first since `oldest`, and what they wait for.
+    pub(crate) fn new<'b>(
         calls: &'static str,
         count: usize,
         oldest: Option<Instant>,
@@ -62,12 +62,12 @@ impl Stuck {
         Self { calls, count, longest, behind: busy.into_iter().filter_map(Busy::now).collect() }
     }
 
-    /// Itself, if a call has waited for long.
+    /// `Some` if a call has waited for long.
     pub(crate) fn if_calls_wait(self) -> Option<Self> {
         (self.longest >= LONG).then_some(self)
     }
 
-    /// Itself, if a call has waited for long, or what calls wait for has been going on for long.
+    /// `Some` if a call, or what calls wait for, has taken long.
     pub(crate) fn if_anything_is_long(self) -> Option<Self> {
         (self.longest >= LONG || self.behind.iter().any(|(_, since)| *since >= LONG)).then_some(self)
     }
@@ -86,14 +86,14 @@ impl fmt::Display for Stuck {
     }
 }
 
-/// Warns of what is stuck, but not all the time.
+/// Warns about stuck calls, at most once per interval.
 #[derive(Debug, Default)]
 pub(crate) struct Alarm(Mutex<Option<Instant>>);
 
 impl Alarm {
     pub(crate) fn raise(&self, stuck: &Stuck) {
         let mut last = lock(&self.0);
-        if last.is_some_and(|last| last.elapsed() < AGAIN) {
+        if last.is_some_and(|last| last.elapsed() < WARNING_INTERVAL) {
             return;
         }
         *last = Some(Instant::now());

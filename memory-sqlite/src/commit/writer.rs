@@ -1,4 +1,4 @@
-//! Group commit: a caller that finds the connection free runs all queued operations in one transaction.
+//! Group commit: a caller that finds the writing connection free runs all queued operations in one transaction.
 
 use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 
 use super::background::Signal;
 use super::batch::{Batch, Context};
-use super::turns::{self, By, Turn, Turns};
+use super::combining::{self, Combiner, Guard, Runner};
 use super::waits::{Alarm, Busy, LONG, Ongoing, Stuck};
 use crate::config::Durability;
 use crate::error::{self, Fault, closed, engine, locked, lost, overloaded};
@@ -24,7 +24,7 @@ const INLINE_BYTES: usize = 256 << 10;
 /// Transactions a caller runs for others before it leaves the rest to the writer's thread.
 const INLINE_ROUNDS: usize = 4;
 
-/// What an operation costs, as far as can be told before it runs.
+/// What an operation costs, as estimated before it runs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cost {
     /// Memory it holds while it waits.
@@ -39,12 +39,12 @@ impl Cost {
         Self { bytes, slow: bytes > INLINE_BYTES }
     }
 
-    /// Anything longer.
+    /// Any longer operation.
     pub(crate) fn slow(bytes: usize) -> Self {
         Self { bytes, slow: true }
     }
 
-    /// What shares its transaction with nothing, and so runs once.
+    /// An operation that must not share its transaction: the batch is full with it alone, so it runs only once.
     pub(crate) fn alone() -> Self {
         Self { bytes: INLINE_BYTES + 1, slow: true }
     }
@@ -54,7 +54,7 @@ impl Cost {
 trait Job: Send {
     fn abandoned(&self) -> bool;
     fn run(&mut self, batch: &mut Batch<'_>) -> Result<(), rusqlite::Error>;
-    /// Whether it ran and refused.
+    /// Whether it ran and was refused.
     fn is_refused(&self) -> bool;
     fn answer(self: Box<Self>, failure: Option<Error>);
 }
@@ -65,8 +65,7 @@ struct Pending<T, F> {
     reply: Reply<T>,
 }
 
-/// Where the answer goes: to a future, or to a thread that does nothing else meanwhile. A thread never waits for what
-/// an executor has a say in.
+/// Where the answer goes: to a future, or to a blocked thread. A thread never waits on anything that an executor must drive.
 enum Reply<T> {
     Future(oneshot::Sender<Result<T>>),
     Thread(mpsc::SyncSender<Result<T>>),
@@ -99,7 +98,7 @@ where
             Some(error) => Err(error),
             None => self.result.unwrap_or_else(|| Err(lost())),
         };
-        // A caller that went away does not care.
+        // The caller may have gone away.
         match self.reply {
             Reply::Future(reply) => drop(reply.send(result)),
             Reply::Thread(reply) => drop(reply.try_send(result)),
@@ -119,23 +118,23 @@ struct Queue {
     signal: Arc<Signal>,
 }
 
-impl turns::Queue for Queue {
-    type Jobs = Vec<Queued>;
+impl combining::Queue for Queue {
+    type Batch = Vec<Queued>;
 
     fn is_empty(&self) -> bool {
         self.jobs.is_empty()
     }
 
-    fn heeds_hold(&self) -> bool {
+    fn should_throttle(&self) -> bool {
         self.signal.is_far_ahead()
     }
 
-    fn take(&mut self, by: By) -> Option<Vec<Queued>> {
+    fn take(&mut self, runner: Runner) -> Option<Vec<Queued>> {
         let (mut count, mut bytes) = (0, 0_usize);
         for queued in &self.jobs {
             let cost = queued.cost;
             let fits = count < BATCH_OPERATIONS && bytes.saturating_add(cost.bytes) <= INLINE_BYTES;
-            if by == By::Caller && cost.slow || count > 0 && !fits {
+            if runner == Runner::Caller && cost.slow || count > 0 && !fits {
                 break;
             }
             count += 1;
@@ -153,12 +152,12 @@ impl turns::Queue for Queue {
     }
 }
 
-/// The one writing connection and the queue of operations for it.
+/// The only writing connection, and the queue of operations for it.
 pub(crate) struct Writer {
-    turns: Turns<Connection, Queue>,
-    /// What the connection is used for.
+    combiner: Combiner<Connection, Queue>,
+    /// What the connection is in use for.
     busy: Busy,
-    /// The checkpoint that writers may have to wait for.
+    /// The running checkpoint, which writers may have to wait for.
     checkpoint: Busy,
     alarm: Alarm,
     context: Context,
@@ -169,22 +168,22 @@ pub(crate) struct Writer {
 }
 
 /// The writing connection, until this is dropped.
-pub(crate) struct InTurn<'w> {
-    turn: Turn<'w, Connection, Queue>,
+pub(crate) struct WritingConnection<'w> {
+    guard: Guard<'w, Connection, Queue>,
     _busy: Option<Ongoing<'w>>,
 }
 
-impl Deref for InTurn<'_> {
+impl Deref for WritingConnection<'_> {
     type Target = Connection;
 
     fn deref(&self) -> &Connection {
-        &self.turn
+        &self.guard
     }
 }
 
-impl DerefMut for InTurn<'_> {
+impl DerefMut for WritingConnection<'_> {
     fn deref_mut(&mut self) -> &mut Connection {
-        &mut self.turn
+        &mut self.guard
     }
 }
 
@@ -196,16 +195,16 @@ impl std::fmt::Debug for Writer {
 
 impl Writer {
     pub(crate) fn new(connection: Connection, in_memory: bool, context: Context) -> Result<Self> {
-        // Waiting for another process happens in `begin`, where it can be told from the time limit.
+        // `begin` waits for other processes itself.
         connection.busy_timeout(Duration::ZERO).map_err(engine)?;
         let config = &context.config;
         let queue = Queue { jobs: VecDeque::new(), bytes: 0, signal: Arc::clone(&context.signal) };
         Ok(Self {
-            turns: Turns::new(connection, queue),
+            combiner: Combiner::new(connection, queue),
             busy: Busy::default(),
             checkpoint: Busy::default(),
             alarm: Alarm::default(),
-            // A sync stalls the thread that asks for it, so it never happens on a caller's.
+            // A sync blocks its thread, so it never happens on a caller's.
             inline: in_memory || config.durability == Durability::Normal,
             busy_timeout: config.busy_timeout(),
             max_operations: config.queue_operations,
@@ -216,8 +215,8 @@ impl Writer {
 
     /// Runs an operation in a transaction that it may share with others, and answers once that is committed.
     ///
-    /// The operation must check before it writes: where it refuses, it has written nothing. Where the engine
-    /// fails it, everything is rolled back and it runs again, alone.
+    /// The operation must check before it writes: if it refuses, it must have written nothing. If the engine fails, everything
+    /// is rolled back and the operation runs again, alone.
     pub(crate) async fn submit<T, F>(&self, cost: Cost, operation: F) -> Result<T>
     where
         T: Send + 'static,
@@ -226,18 +225,18 @@ impl Writer {
         let (reply, answer) = oneshot::channel();
         self.enqueue(cost, operation, Reply::Future(reply))?;
         if self.inline && !cost.slow {
-            // Another process may have the lock; waiting for that is for the thread.
-            self.turns.lead(INLINE_ROUNDS, |connection, jobs| {
+            // If another process holds SQLite's lock, the worker waits for it, not this thread.
+            self.combiner.run_queued(INLINE_ROUNDS, |connection, jobs| {
                 let _busy = self.busy.with("a write");
                 self.run(connection, jobs, Duration::ZERO)
             });
         } else {
-            self.turns.wake();
+            self.combiner.wake_worker();
         }
         answer.await.unwrap_or_else(|_| Err(lost()))
     }
 
-    /// As [`submit`](Self::submit), from a thread of this crate's own.
+    /// As [`submit`](Self::submit), from one of this crate's threads.
     pub(crate) fn submit_blocking<T, F>(&self, cost: Cost, operation: F) -> Result<T>
     where
         T: Send + 'static,
@@ -245,7 +244,7 @@ impl Writer {
     {
         let (reply, answer) = mpsc::sync_channel(1);
         self.enqueue(cost, operation, Reply::Thread(reply))?;
-        self.turns.wake();
+        self.combiner.wake_worker();
         loop {
             match answer.recv_timeout(LONG) {
                 Ok(result) => return result,
@@ -261,7 +260,7 @@ impl Writer {
         F: FnMut(&mut Batch<'_>) -> Result<T, Fault> + Send + 'static,
     {
         let since = Instant::now();
-        let late = self.turns.queue(|queue, is_closed| {
+        let late = self.combiner.queue(|queue, is_closed| {
             if is_closed {
                 return Err(closed());
             }
@@ -281,11 +280,11 @@ impl Writer {
         Ok(())
     }
 
-    /// The writer's thread: runs the operations that callers leave to it, until the queue is closed and empty.
+    /// The writer's thread: runs the operations that callers do not run themselves, until the queue is closed and empty.
     pub(crate) fn work(&self) {
-        self.turns.work(|connection, jobs| {
+        self.combiner.run_worker(|connection, jobs| {
             let _busy = self.busy.with("a write");
-            // A bug in one operation must not take the thread from all others; what it left is rolled back.
+            // A panic in one operation must not end the thread; its transaction is rolled back.
             let worked = catch_unwind(AssertUnwindSafe(|| {
                 let left = self.run(connection, jobs, self.busy_timeout);
                 left.into_iter().flatten().for_each(|queued| queued.job.answer(Some(locked())));
@@ -298,41 +297,41 @@ impl Writer {
 
     /// Refuses new operations; queued ones still run.
     pub(crate) fn close(&self) {
-        self.turns.close();
+        self.combiner.close();
     }
 
-    /// The writing connection, if it is free, for a short read where it is the only one.
-    pub(crate) fn try_connection(&self) -> Option<InTurn<'_>> {
-        self.turns.try_turn().map(|turn| InTurn { turn, _busy: None })
+    /// The writing connection, if it is free: for a short read of a database in memory, which has no other.
+    pub(crate) fn try_connection(&self) -> Option<WritingConnection<'_>> {
+        self.combiner.try_lock().map(|guard| WritingConnection { guard, _busy: None })
     }
 
-    /// The writing connection, once it is free, for this.
-    pub(crate) fn connection(&self, what: &'static str) -> InTurn<'_> {
-        let turn = self.turns.turn();
-        InTurn { turn, _busy: Some(self.busy.with(what)) }
+    /// Waits for the writing connection. `what` names the use in reports of what calls wait for.
+    pub(crate) fn connection(&self, what: &'static str) -> WritingConnection<'_> {
+        let guard = self.combiner.lock();
+        WritingConnection { guard, _busy: Some(self.busy.with(what)) }
     }
 
     /// Runs a checkpoint. Writers that get too far ahead of it wait for its end.
     pub(crate) fn checkpoint<T>(&self, work: impl FnOnce() -> T) -> T {
-        self.turns.hold(|| {
+        self.combiner.throttle_during(|| {
             let _busy = self.checkpoint.with("a checkpoint");
             work()
         })
     }
 
-    /// Does something while nothing is written, ahead of the queue.
-    pub(crate) fn pause<T>(&self, what: &'static str, work: impl FnOnce() -> T) -> T {
-        self.turns.pause(|_| {
+    /// Runs work ahead of the queue, while nothing is written.
+    pub(crate) fn run_first<T>(&self, what: &'static str, work: impl FnOnce() -> T) -> T {
+        self.combiner.run_first(|_| {
             let _busy = self.busy.with(what);
             work()
         })
     }
 
-    /// Writes that have waited for long, and what for.
+    /// Writes that have waited for long, and what they wait for.
     pub(crate) fn stuck(&self) -> Option<Stuck> {
         let (count, oldest) =
-            self.turns.queue(|queue, _| (queue.jobs.len(), queue.jobs.front().map(|first| first.since)));
-        Stuck::look("writes", count, oldest, [&self.busy, &self.checkpoint]).if_anything_is_long()
+            self.combiner.queue(|queue, _| (queue.jobs.len(), queue.jobs.front().map(|first| first.since)));
+        Stuck::new("writes", count, oldest, [&self.busy, &self.checkpoint]).if_anything_is_long()
     }
 
     #[cfg(test)]
@@ -342,7 +341,7 @@ impl Writer {
 
     #[cfg(test)]
     pub(crate) fn waiting(&self) -> usize {
-        self.turns.queue(|queue, _| queue.jobs.len())
+        self.combiner.queue(|queue, _| queue.jobs.len())
     }
 
     /// Warns if writes have waited for long.
@@ -350,20 +349,21 @@ impl Writer {
         self.stuck().iter().for_each(|stuck| self.alarm.raise(stuck));
     }
 
-    /// Runs the jobs in one transaction and answers them. Returns them where the lock could not be had.
-    fn run(&self, connection: &Connection, mut jobs: Vec<Queued>, patience: Duration) -> Option<Vec<Queued>> {
+    /// Runs the jobs in one transaction and answers them. If another process keeps the lock for longer than the timeout, returns
+    /// them unanswered.
+    fn run(&self, connection: &Connection, mut jobs: Vec<Queued>, timeout: Duration) -> Option<Vec<Queued>> {
         jobs.retain(|queued| !queued.job.abandoned());
         if jobs.is_empty() {
             return None;
         }
         if !connection.is_autocommit() {
-            // An operation panicked in here before.
+            // An earlier operation panicked.
             rollback(connection);
         }
-        match begin(connection, patience) {
+        match begin(connection, timeout) {
             Ok(()) => {}
             Err(error) if error::is_busy(&error) => return Some(jobs),
-            Err(error) => return self.fail(connection, jobs, error, engine, patience),
+            Err(error) => return self.fail(connection, jobs, error, engine, timeout),
         }
         let mut batch = Batch::new(connection, &self.context);
         let ran = jobs
@@ -372,10 +372,10 @@ impl Writer {
             .and_then(|()| batch.write_back());
         if let Err(error) = ran {
             rollback(connection);
-            return self.fail(connection, jobs, error, engine, patience);
+            return self.fail(connection, jobs, error, engine, timeout);
         }
         if batch.is_displaced() {
-            // What this committed would be lost.
+            // A commit would be lost.
             drop(batch);
             rollback(connection);
             self.context.signal.checkpoint();
@@ -392,55 +392,55 @@ impl Writer {
             }
             Err(error) => {
                 rollback(connection);
-                self.fail(connection, jobs, error, error::commit, patience)
+                self.fail(connection, jobs, error, error::commit, timeout)
             }
         }
     }
 
-    /// Answers the operations of a transaction that failed. One failure must not fail the others: each runs again alone and
-    /// gets its own answer. Returns those that found the lock taken.
+    /// Answers the operations of a failed transaction. One failure must not fail the others, so each runs again alone and gets
+    /// its own answer. Returns those that could not get the lock.
     fn fail(
         &self,
         connection: &Connection,
         jobs: Vec<Queued>,
         error: rusqlite::Error,
-        told: fn(rusqlite::Error) -> Error,
-        patience: Duration,
+        to_error: fn(rusqlite::Error) -> Error,
+        timeout: Duration,
     ) -> Option<Vec<Queued>> {
         if let Some(ErrorCode::DiskFull | ErrorCode::SystemIoFailure) = error::code(&error) {
-            // The log has the room that the disk lacks, once it is moved into the file.
+            // A checkpoint makes the log's space on the disk reusable.
             self.context.signal.checkpoint();
         }
         if jobs.len() > 1 && error::code(&error) != Some(ErrorCode::SystemIoFailure) {
             let mut left = Vec::new();
             for queued in jobs {
-                left.extend(self.run(connection, vec![queued], patience).into_iter().flatten());
+                left.extend(self.run(connection, vec![queued], timeout).into_iter().flatten());
             }
             return (!left.is_empty()).then_some(left);
         }
-        // The engine's error cannot be cloned, but made again from its parts.
+        // The engine's error cannot be cloned, only rebuilt from its code.
         let code = error.sqlite_error().copied();
         let mut first = Some(error);
         for queued in jobs {
             let error = first.take().or_else(|| Some(rusqlite::Error::SqliteFailure(code?, None)));
-            queued.job.answer(Some(error.map_or_else(lost, told)));
+            queued.job.answer(Some(error.map_or_else(lost, to_error)));
         }
         None
     }
 }
 
-/// Takes the write lock, polling for it until the patience ends. SQLite's own handler sleeps for up to 100 ms at a
-/// time, and a process that writes all the time would be found busy again and again.
-fn begin(connection: &Connection, patience: Duration) -> Result<(), rusqlite::Error> {
+/// Takes the write lock, polling for it until the timeout. SQLite's own busy handler sleeps for up to 100 ms
+/// at a time, and against a process that writes all the time it would find the lock taken again and again.
+fn begin(connection: &Connection, timeout: Duration) -> Result<(), rusqlite::Error> {
     let mut begin = connection.prepare_cached("BEGIN IMMEDIATE")?;
     let mut pause = Duration::from_micros(50);
     let mut deadline = None;
     loop {
         match begin.execute([]) {
             Ok(_) => return Ok(()),
-            Err(error) if error::is_busy(&error) && !patience.is_zero() => {
+            Err(error) if error::is_busy(&error) && !timeout.is_zero() => {
                 let now = Instant::now();
-                if now >= *deadline.get_or_insert(now + patience) {
+                if now >= *deadline.get_or_insert(now + timeout) {
                     return Err(error);
                 }
                 std::thread::sleep(pause);

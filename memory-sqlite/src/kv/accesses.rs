@@ -37,7 +37,7 @@ pub(crate) fn flush(writer: &Writer, counts: &AccessCounts) -> Result<()> {
             }
             batch.wrote(shares.len());
             batch.context().accesses.wrote(reached);
-            batch.settles_accesses();
+            batch.wrote_accesses();
             Ok(())
         });
         if let Err(error) = written {

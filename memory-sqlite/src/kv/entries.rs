@@ -171,8 +171,8 @@ impl Batch<'_> {
             .saturating_sub(u64::from(old.is_some_and(|old| old.expires_at.is_some())));
         space.touch();
         self.wrote(1 + length / 4_096 * 2);
-        self.tell_vectors(&target.digest, space, gone, Vec::new());
-        self.tell_text(&target.digest, space, || TextEdit::Put {
+        self.publish_vectors(&target.digest, space, gone, Vec::new());
+        self.publish_text(&target.digest, space, || TextEdit::Put {
             key: key.clone(),
             version: history.version,
             value: value.clone(),
@@ -205,8 +205,8 @@ impl Batch<'_> {
         space.expiring = space.expiring.saturating_sub(u64::from(old.expires_at.is_some()));
         space.touch();
         self.wrote(1);
-        self.tell_vectors(&target.digest, space, gone, Vec::new());
-        self.tell_text(&target.digest, space, || TextEdit::Removed { key: key.clone() });
+        self.publish_vectors(&target.digest, space, gone, Vec::new());
+        self.publish_text(&target.digest, space, || TextEdit::Removed { key: key.clone() });
         Ok(())
     }
 
@@ -287,7 +287,7 @@ impl Batch<'_> {
             space.touch();
             self.wrote(found.len());
             if !gone.is_empty() {
-                self.tell_vectors(digest, space, gone, Vec::new());
+                self.publish_vectors(digest, space, gone, Vec::new());
             }
         }
         Ok(found.len())

@@ -375,7 +375,7 @@ pub(crate) fn drop_scope(batch: &mut Batch<'_>, target: &Target) -> Result<DropO
     }
     let Scope { kind, .. } = &target.scope;
     // A row that records a SQL database to remove stays until that is gone.
-    if kind.is_durable() || space.leaving != 0 {
+    if kind.is_durable() || space.intent != 0 {
         if space.entries > 0 {
             let fresh = batch.fresh_space()?;
             batch

@@ -162,7 +162,7 @@ fn scrub_overwriting(store: &Store) -> Result<Vec<String>> {
         // Gaps in a page may contain content overwritten by an update long ago.
         store
             .writer
-            .pause("rebuilding the file", || {
+            .run_first("rebuilding the file", || {
                 connection.busy_timeout(store.config.busy_timeout())?;
                 connection.execute_batch("PRAGMA temp_store = FILE; VACUUM")
             })
@@ -189,7 +189,7 @@ fn empty_log(store: &Store, connection: &Connection) -> Result<bool> {
     loop {
         let busy = store
             .writer
-            .pause("emptying the log", || {
+            .run_first("emptying the log", || {
                 connection.busy_timeout(PATIENCE / 8)?;
                 connection
                     .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0))

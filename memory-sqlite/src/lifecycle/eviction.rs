@@ -41,7 +41,7 @@ pub(crate) fn evict(batch: &mut Batch<'_>, target: &Target, asked: Judging) -> R
     let mut space = batch.space(&target.digest)?;
     let (entries, _) = batch.live(&space, now)?;
     // A database with an intent counts as removed.
-    let sql = asked.sql.filter(|_| space.leaving == 0);
+    let sql = asked.sql.filter(|_| space.intent == 0);
     if entries == 0 && sql.is_none() {
         return Ok((EvictOutcome::Kept(Kept::Absent), None));
     }
@@ -58,7 +58,7 @@ pub(crate) fn evict(batch: &mut Batch<'_>, target: &Target, asked: Judging) -> R
             batch.insert_row(target, &mut space)?;
         }
         let number = batch.fresh_space()?;
-        space.leaving = number;
+        space.intent = number;
         batch.keep(&target.digest, space);
         batch
             .statement("UPDATE scope SET leaving = ?2 WHERE digest = ?1")?
@@ -74,7 +74,7 @@ pub(crate) fn evict(batch: &mut Batch<'_>, target: &Target, asked: Judging) -> R
 pub(crate) fn end_run(batch: &mut Batch<'_>, target: &Target, database: bool) -> Result<Option<i64>, Fault> {
     let space = batch.space(&target.digest)?;
     let intent = if database { Some(batch.fresh_space()?) } else { None };
-    if space.leaving != 0 {
+    if space.intent != 0 {
         clear(batch, target, None)?;
     }
     write::drop_scope(batch, target)?;
@@ -102,11 +102,11 @@ pub(crate) fn end_run(batch: &mut Batch<'_>, target: &Target, database: bool) ->
 /// Clears the intent with this number, or, without a number, any intent, since no file is left.
 pub(crate) fn clear(batch: &mut Batch<'_>, target: &Target, number: Option<i64>) -> Result<(), Fault> {
     let mut space = batch.space(&target.digest)?;
-    if space.leaving != 0 && number.is_none_or(|number| number == space.leaving) {
+    if space.intent != 0 && number.is_none_or(|number| number == space.intent) {
         batch
             .statement("UPDATE scope SET leaving = 0 WHERE digest = ?1")?
             .execute([target.digest.as_bytes()])?;
-        space.leaving = 0;
+        space.intent = 0;
         batch.keep(&target.digest, space);
         if !target.scope.kind.is_durable() && space.entries == 0 {
             write::drop_scope(batch, target)?;
@@ -139,7 +139,7 @@ pub(crate) fn record_use(batch: &mut Batch<'_>, target: &Target) -> Result<bool,
     space.used_at = space.used_at.max(batch.now().as_millis());
     space.touch();
     batch.keep(&target.digest, space);
-    Ok(space.leaving == 0)
+    Ok(space.intent == 0)
 }
 
 /// Deletes expired records of ended runs, at most one step. Returns how many.

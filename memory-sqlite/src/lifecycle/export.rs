@@ -9,7 +9,7 @@ use memory_core::{Error, ErrorKind, Record, RecordStream, RecordVector, Result, 
 use rusqlite::{Connection, params};
 
 use super::read_transaction::ReadTransaction;
-use crate::commit::pipe::{AHEAD_BYTES, AHEAD_ITEMS, Pipe, Reader};
+use crate::commit::pipe::{BUFFER_BYTES, BUFFER_ITEMS, Pipe, Reader};
 use crate::commit::scope::Target;
 use crate::commit::store::Store;
 use crate::error::Unreadable;
@@ -117,7 +117,7 @@ fn page(
 ) -> Result<Vec<Record>, Unreadable> {
     let mut statement = connection.prepare_cached(PAGE.get())?;
     let mut rows =
-        statement.query(params![digest.as_bytes(), from, now.as_millis(), signed(AHEAD_ITEMS as u64)])?;
+        statement.query(params![digest.as_bytes(), from, now.as_millis(), signed(BUFFER_ITEMS as u64)])?;
     let mut records = Vec::new();
     let mut bytes = 0;
     while let Some(row) = rows.next()? {
@@ -130,7 +130,7 @@ fn page(
         }
         bytes += record_bytes(&record);
         records.push(record);
-        if bytes > AHEAD_BYTES {
+        if bytes > BUFFER_BYTES {
             break;
         }
     }

@@ -17,22 +17,22 @@ const FLUSH: usize = 512;
 pub(crate) struct StoredUse {
     pub(crate) used_at: i64,
     /// The intent to remove its database; 0: none.
-    pub(crate) leaving: i64,
+    pub(crate) intent: i64,
 }
 
 /// Records a use of a scope's entries, before they are read: a successful read therefore proves that the scope is
 /// kept.
 pub(crate) async fn note(store: &Store, digest: &ScopeDigest) -> Result<()> {
-    if store.noted(digest) {
+    if store.record_use(digest) {
         return Ok(());
     }
     let digest = *digest;
     let Some(row) = store.read(move |connection| stored(connection, &digest)).await? else {
         return Ok(());
     };
-    if row.leaving == 0 {
+    if row.intent == 0 {
         store.uses.learn(&digest, store.uses.at(row.used_at));
-        if store.noted(&digest) {
+        if store.record_use(&digest) {
             return Ok(());
         }
     }
@@ -82,13 +82,13 @@ pub(crate) fn touch(batch: &mut Batch<'_>, digest: &ScopeDigest, used_at: i64) -
         space.touch();
         batch.keep(digest, space);
     }
-    Ok(space.id != 0 && space.leaving == 0)
+    Ok(space.id != 0 && space.intent == 0)
 }
 
 /// The stored use of a scope.
 pub(crate) fn stored(connection: &Connection, digest: &ScopeDigest) -> Result<Option<StoredUse>, Unreadable> {
     Ok(connection
         .prepare_cached("SELECT used_at, leaving FROM scope WHERE digest = ?1")?
-        .query_row([digest.as_bytes()], |row| Ok(StoredUse { used_at: row.get(0)?, leaving: row.get(1)? }))
+        .query_row([digest.as_bytes()], |row| Ok(StoredUse { used_at: row.get(0)?, intent: row.get(1)? }))
         .optional()?)
 }

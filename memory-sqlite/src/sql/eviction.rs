@@ -28,7 +28,7 @@ impl Engine {
         let store = &self.store;
         let run = scope.kind == ScopeKind::Run;
         // A recently used scope is not evicted. A run, however, may end at any moment.
-        if !run && store.noted(&digest) {
+        if !run && store.record_use(&digest) {
             return Ok(());
         }
         let (row, ended) = store
@@ -37,8 +37,8 @@ impl Engine {
                 Ok((uses::stored(connection, &digest)?, ended))
             })
             .await?;
-        let leaving = row.map_or(0, |row| row.leaving) != 0 || ended.is_some_and(|ended| ended.leaving != 0);
-        if leaving {
+        let has_intent = row.map_or(0, |row| row.intent) != 0 || ended.is_some_and(|ended| ended.intent != 0);
+        if has_intent {
             self.complete(scope).await?;
         }
         if writes && ended.is_some_and(|ended| store.fences(ended.at)) {
@@ -47,7 +47,7 @@ impl Engine {
         match row {
             Some(row) => {
                 store.uses.learn(&digest, store.uses.at(row.used_at));
-                if store.noted(&digest) {
+                if store.record_use(&digest) {
                     return Ok(());
                 }
             }
@@ -75,15 +75,15 @@ impl Engine {
     /// Finishes an interrupted eviction or end of a run, so that nobody sees half of it.
     pub(crate) async fn settled(self: &Arc<Self>, scope: &Scope) -> Result<()> {
         let (digest, run) = (scope.digest(), scope.kind == ScopeKind::Run);
-        let leaving = self
+        let has_intent = self
             .store
             .read(move |connection| {
                 let ended = if run { EndedRun::read(connection, &digest)? } else { None };
                 let row = uses::stored(connection, &digest)?;
-                Ok(row.is_some_and(|row| row.leaving != 0) || ended.is_some_and(|ended| ended.leaving != 0))
+                Ok(row.is_some_and(|row| row.intent != 0) || ended.is_some_and(|ended| ended.intent != 0))
             })
             .await?;
-        if leaving { self.complete(scope).await } else { Ok(()) }
+        if has_intent { self.complete(scope).await } else { Ok(()) }
     }
 
     async fn complete(self: &Arc<Self>, scope: &Scope) -> Result<()> {
@@ -93,8 +93,8 @@ impl Engine {
         let number = self
             .store
             .read(move |connection| {
-                let row = uses::stored(connection, &digest)?.map_or(0, |row| row.leaving);
-                let ended = EndedRun::read(connection, &digest)?.map_or(0, |ended| ended.leaving);
+                let row = uses::stored(connection, &digest)?.map_or(0, |row| row.intent);
+                let ended = EndedRun::read(connection, &digest)?.map_or(0, |ended| ended.intent);
                 Ok(if row == 0 { ended } else { row })
             })
             .await?;
@@ -127,8 +127,8 @@ impl Engine {
     pub(crate) fn has_intent(&self, state: &ScopeState, number: i64) -> Result<bool> {
         let digest = state.digest;
         self.store.writer.submit_blocking(Cost::entry(0), move |batch| {
-            let row = uses::stored(batch.connection(), &digest)?.map_or(0, |row| row.leaving);
-            let ended = EndedRun::read(batch.connection(), &digest)?.map_or(0, |ended| ended.leaving);
+            let row = uses::stored(batch.connection(), &digest)?.map_or(0, |row| row.intent);
+            let ended = EndedRun::read(batch.connection(), &digest)?.map_or(0, |ended| ended.intent);
             Ok(row == number || ended == number)
         })
     }
@@ -310,7 +310,7 @@ impl Engine {
                     let row = uses::stored(&snapshot, digest)?.unwrap_or_default();
                     let ended =
                         if *kind == ScopeKind::Run { EndedRun::read(&snapshot, digest)? } else { None };
-                    let leaves = row.leaving != 0 || ended.is_some_and(|ended| ended.leaving != 0);
+                    let leaves = row.intent != 0 || ended.is_some_and(|ended| ended.intent != 0);
                     stored.push((row.used_at, leaves));
                 }
                 Ok((rows, stored))

@@ -75,8 +75,8 @@ impl Batch<'_> {
         }
         space.changes += 1;
         space.touch();
-        self.tell_vectors(&target.digest, space, put.gone, put.stored);
-        self.tell_text(&target.digest, space, || TextEdit::None);
+        self.publish_vectors(&target.digest, space, put.gone, put.stored);
+        self.publish_text(&target.digest, space, || TextEdit::None);
     }
 
     /// The number of a model, assigned now if it has none.

@@ -1,6 +1,6 @@
 //! A build without SQL: `cargo test -p memory-sqlite --no-default-features --test no_sql`.
 #![cfg(not(feature = "sql"))]
-#![allow(clippy::unwrap_used, missing_docs, reason = "tests stop at what they did not expect")]
+#![allow(clippy::unwrap_used, missing_docs, reason = "tests panic on anything unexpected")]
 
 use std::ops::ControlFlow;
 use std::path::Path;

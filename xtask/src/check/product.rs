@@ -15,7 +15,7 @@ const NOT_SHIPPED: &[&str] = &["memory-conformance", "memory-eval", "memory-lab"
 /// The feature that disables layers of the sandbox.
 const LAB: &str = "lab";
 /// Occurs in every program built with that feature.
-const LAB_MARK: &[u8] = b"sandbox layers can be taken away in this build";
+const LAB_MARK: &[u8] = b"sandbox layers can be switched off in this build";
 
 #[derive(Deserialize)]
 struct Built {

@@ -17,8 +17,8 @@ cases! {
 async fn constant(cx: &Cx) -> CaseResult {
     let first = cx.raw().capabilities();
     cx.raw().health().await?;
-    expect_eq!(cx.raw().capabilities(), first, "asked again");
-    expect_eq!(cx.provider().capabilities(), first, "asked through Checked");
+    expect_eq!(cx.raw().capabilities(), first, "the second answer");
+    expect_eq!(cx.provider().capabilities(), first, "the answer through Checked");
     let text = serde_json::to_string(&first)?;
     let back: Capabilities = serde_json::from_str(&text)?;
     expect_eq!(back, first, "after a JSON round trip");
@@ -32,13 +32,13 @@ async fn facets(cx: &Cx) -> CaseResult {
     for (provider, via) in
         [(cx.provider(), "called through Checked"), (cx.raw(), "called on the provider itself")]
     {
-        expect_eq!(provider.backend().is_some(), flags.kv, "`backend()` {via}, by the flag `kv`");
+        expect_eq!(provider.backend().is_some(), flags.kv, "`backend()` {via}, compared with the flag `kv`");
         expect_eq!(
             provider.layer().is_some(),
             flags.memory_layer,
-            "`layer()` {via}, by the flag `memory_layer`"
+            "`layer()` {via}, compared with the flag `memory_layer`"
         );
-        expect_eq!(provider.sql().is_some(), flags.sql, "`sql()` {via}, by the flag `sql`");
+        expect_eq!(provider.sql().is_some(), flags.sql, "`sql()` {via}, compared with the flag `sql`");
     }
     Ok(())
 }
@@ -60,6 +60,11 @@ async fn unadvertised(cx: &Cx) -> CaseResult {
 
 async fn health(cx: &Cx) -> CaseResult {
     let health = cx.provider().health().await?;
-    expect_eq!(health.status, HealthStatus::Ok, "the health of a provider just opened, `{}`", health.message);
+    expect_eq!(
+        health.status,
+        HealthStatus::Ok,
+        "the health of a provider that was just opened, `{}`",
+        health.message
+    );
     Ok(())
 }

@@ -109,7 +109,11 @@ async fn counter_by_hand(cx: &Cx) -> CaseResult {
         Ok(())
     })?;
     results.into_iter().collect::<Result<()>>()?;
-    expect_eq!(cx.text(scope, "n").await?, Some((4 * EACH).to_string()), "forty steps by compare and set");
+    expect_eq!(
+        cx.text(scope, "n").await?,
+        Some((4 * EACH).to_string()),
+        "forty increments by compare-and-set"
+    );
     Ok(())
 }
 
@@ -119,7 +123,7 @@ async fn one_deleter(cx: &Cx) -> CaseResult {
     let results = all_at_once(cx, 8, |_| async move { cx.delete(scope, "k").await })?;
     let deleted =
         results.into_iter().collect::<Result<Vec<bool>>>()?.into_iter().filter(|deleted| *deleted).count();
-    expect_eq!(deleted, 1, "of eight deletes of one entry, how many deleted it");
+    expect_eq!(deleted, 1, "how many of eight deletes deleted the entry");
     Ok(())
 }
 
@@ -147,7 +151,11 @@ async fn first_increments(cx: &Cx) -> CaseResult {
     let results = all_at_once(cx, 8, |_| async move { cx.increment(scope, "n", 5).await })?;
     let mut values = results.into_iter().collect::<Result<Vec<i64>>>()?;
     values.sort_unstable();
-    expect_eq!(values, [5, 10, 15, 20, 25, 30, 35, 40], "outcomes of eight increments of nothing by 5");
+    expect_eq!(
+        values,
+        [5, 10, 15, 20, 25, 30, 35, 40],
+        "outcomes of eight increments of an absent counter by 5"
+    );
     Ok(())
 }
 
@@ -201,7 +209,7 @@ async fn merges(cx: &Cx) -> CaseResult {
     let text = expect_some!(cx.text(scope, "o").await?, "the object");
     let object: std::collections::BTreeMap<String, std::collections::BTreeMap<String, u64>> =
         serde_json::from_str(&text)?;
-    expect_eq!(object.len(), 6, "the writers whose members are there");
+    expect_eq!(object.len(), 6, "writers whose members are stored");
     check!(object.values().all(|members| members.len() as u64 == EACH), "members are lost: {text}");
     Ok(())
 }
@@ -417,7 +425,7 @@ async fn handles_search(cx: &Cx) -> CaseResult {
     write(&two, &scope, "a", "\"coffee\"").await?;
     write(&two, &scope, "b", "\"black tea\"").await?;
     expect_eq!(found(&one, "tea").await?, ["b"], "after the second handle wrote");
-    expect_eq!(found(&one, "coffee").await?, ["a"], "what the second handle wrote over it");
+    expect_eq!(found(&one, "coffee").await?, ["a"], "hits of the second handle's overwrite");
     one.kv().delete(&scope, &key("b")?, DeleteOptions::default()).await?;
     expect_eq!(found(&two, "tea").await?.len(), 0, "hits after the first handle deleted");
     two.kv().drop_scope(&scope).await?;
@@ -437,5 +445,9 @@ async fn handles_versions(cx: &Cx) -> CaseResult {
     }
     let stale = SetOptions::default().with_expect(Expect::Version(last - 1));
     let refused = one.kv().set(&scope, &key("k")?, json("2")?, stale).await;
-    crate::cx::entries::expect_conflict(refused, Some(last), "a version that the other handle has passed")
+    crate::cx::entries::expect_conflict(
+        refused,
+        Some(last),
+        "a version that the other handle has overwritten",
+    )
 }

@@ -115,7 +115,7 @@ async fn advice(cx: &Cx) -> CaseResult {
         );
         check!(
             message.split_whitespace().count() >= 4,
-            "the message of a refusal is no sentence: `{message}`"
+            "the message of a refusal is not a sentence: `{message}`"
         );
         check!(message.len() < 1_000, "the message of a refusal has {} bytes", message.len());
     }
@@ -159,7 +159,7 @@ async fn retry(cx: &Cx) -> CaseResult {
         let may = error.kind() == ErrorKind::Conflict;
         check!(
             error.retry().is_retryable() == may,
-            "an error of code {} says {:?} of calling again: {error}",
+            "an error of code {} has the retry advice {:?}: {error}",
             error.kind(),
             error.retry()
         );

@@ -49,7 +49,7 @@ async fn distinct(cx: &Cx, scopes: &[Scope]) -> CaseResult {
         check!(set.created, "`k` of {scope} was there before it was set");
     }
     for (at, scope) in scopes.iter().enumerate() {
-        expect_eq!(cx.text(scope, "k").await?, Some(at.to_string()), "what {scope} holds");
+        expect_eq!(cx.text(scope, "k").await?, Some(at.to_string()), "the contents of {scope}");
     }
     let Some((first, others)) = scopes.split_first() else { return Ok(()) };
     cx.kv().drop_scope(first).await?;

@@ -54,7 +54,7 @@ fn hammer(cx: &Cx, handles: &[&dyn Backend], with_cas: bool) -> CaseResult {
     history.sort_by_key(|operation| operation.called);
     check!(
         is_linearizable(None, &history),
-        "no order of these operations explains what they answered:\n{}",
+        "no order of these operations explains their answers:\n{}",
         history
             .iter()
             .map(|Operation { called, returned, step }| format!("{called}..{returned} {step:?}"))
@@ -104,7 +104,7 @@ impl Worker<'_> {
             None => None,
             Some(entry) => {
                 let value = entry.value.as_i64_exact();
-                let value = value.ok_or_else(|| Stop::failed("a value came back that nobody wrote"))?;
+                let value = value.ok_or_else(|| Stop::failed("a value was read that was never written"))?;
                 Some((entry.version, value))
             }
         };

@@ -86,7 +86,11 @@ async fn failing(cx: &Cx) -> CaseResult {
         let control = cx.scope()?;
         cx.fill(&control, &[("a", "1"), ("b", "2")]).await?;
         let due = cx.set(&control, "a", "3").await?.version;
-        expect_eq!(cx.set(&scope, "a", "3").await?.version, due, "the next version, as without the failure");
+        expect_eq!(
+            cx.set(&scope, "a", "3").await?.version,
+            due,
+            "the next version, which the failure must not change"
+        );
     }
     Ok(())
 }

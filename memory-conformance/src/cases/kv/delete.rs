@@ -37,7 +37,7 @@ async fn absent(cx: &Cx) -> CaseResult {
     let scope = cx.scope()?;
     check!(!cx.delete(&scope, "k").await?, "a key never set was there to delete");
     cx.set(&scope, "k", "1").await?;
-    check!(!cx.delete(&scope, "K").await?, "`K` was there to delete where only `k` is");
+    check!(!cx.delete(&scope, "K").await?, "`K` was deleted although only `k` exists");
     check!(cx.delete(&scope, "k").await?, "a live entry was not there to delete");
     check!(!cx.delete(&scope, "k").await?, "an entry was there to delete twice");
     Ok(())
@@ -89,6 +89,6 @@ async fn not_found(cx: &Cx) -> CaseResult {
     cx.say_all(&control, &[("b", "green tea"), ("c", "coffee")]).await?;
     let due = cx.words(&control, "green tea").await?;
     let scores = |hits: &[memory_core::Hit]| -> Vec<f64> { hits.iter().map(|hit| hit.score).collect() };
-    expect_eq!(scores(&hits), scores(&due), "the score, as where the deleted entry never was");
+    expect_eq!(scores(&hits), scores(&due), "the score, which the deleted entry must not change");
     Ok(())
 }

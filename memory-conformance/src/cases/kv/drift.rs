@@ -72,11 +72,11 @@ async fn refused<T: std::fmt::Debug>(
     result: Result<T>,
     reason: &str,
 ) -> CaseResult<Error> {
-    let error = expect_kind!(result, ErrorKind::DriftDetected, "a write against what was seen");
+    let error = expect_kind!(result, ErrorKind::DriftDetected, "a write that contradicts what was seen");
     let detail = |name: &str| error.details().get(name).and_then(|value| value.as_str()).map(str::to_owned);
     expect_eq!(detail("reason").as_deref(), Some(reason), "details.reason");
     expect_eq!(detail("actual"), Some(before.0.to_string()), "details.actual");
-    expect_eq!(error.retry(), Retry::Never, "the advice to send it again");
+    expect_eq!(error.retry(), Retry::Never, "the retry advice");
     expect_eq!(token(cx, scope).await?, before.0, "the token after a refusal");
     expect_eq!(cx.text(scope, "k").await?, before.1, "the entry after a refusal");
     Ok(error)
@@ -165,7 +165,7 @@ async fn expiry_came(cx: &Cx) -> CaseResult {
     cx.set_with(&scope, "k", "1", expiring(1_000)).await?;
     let saw = seen(cx, &scope, "k").await?;
     cx.advance_ms(1_000);
-    check!(cx.set_with(&scope, "k", "2", row(saw)).await?.created, "the entry was to be made anew");
+    check!(cx.set_with(&scope, "k", "2", row(saw)).await?.created, "the entry was not recreated");
     Ok(())
 }
 
@@ -264,7 +264,7 @@ async fn stored_already(cx: &Cx) -> CaseResult {
         served(cx, [DriftCheck::Row(saw), DriftCheck::Row(Seen::Absent), DriftCheck::Strict(at, Some(saw))])
     {
         let outcome = cx.set_with(&scope, "k", "2", SetOptions::default().with_drift(check)).await?;
-        expect_eq!((outcome.written, outcome.version), (false, version), "a set of what is stored");
+        expect_eq!((outcome.written, outcome.version), (false, version), "a set of the stored value");
         expect_eq!(token(cx, &scope).await?, was, "the token after it");
     }
     Ok(())
@@ -278,7 +278,7 @@ async fn absent_already(cx: &Cx) -> CaseResult {
     for check in served(cx, [DriftCheck::Row(saw), DriftCheck::Strict(at, None)]) {
         let options = DeleteOptions::default().with_drift(check);
         let outcome = cx.kv().delete(&scope, &key("k")?, options).await?;
-        check!(!outcome.deleted, "a delete of what is not there deleted it");
+        check!(!outcome.deleted, "a delete of an absent entry deleted something");
     }
     Ok(())
 }
@@ -333,7 +333,7 @@ async fn tokens(cx: &Cx) -> CaseResult {
 
 async fn untold(cx: &Cx) -> CaseResult {
     let scope = cx.scope()?;
-    check!(cx.set(&scope, "k", "1").await?.drift.is_none(), "a write that did not ask was told tokens");
+    check!(cx.set(&scope, "k", "1").await?.drift.is_none(), "a write that did not ask for tokens got some");
     Ok(())
 }
 
@@ -381,7 +381,7 @@ async fn embedding_anew(cx: &Cx) -> CaseResult {
     cx.set_with(&scope, "k", "\"green tea\"", bare).await?;
     let at = token(cx, &scope).await?;
     expect_eq!(cx.kv().reembed(&scope, ReembedOptions::default()).await?.embedded, 1, "entries embedded");
-    expect_eq!(token(cx, &scope).await?, at, "the token after embedding anew");
+    expect_eq!(token(cx, &scope).await?, at, "the token after re-embedding");
     Ok(())
 }
 

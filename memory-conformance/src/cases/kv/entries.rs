@@ -90,7 +90,7 @@ async fn changes_nothing_else(cx: &Cx) -> CaseResult {
     let control = cx.scope()?;
     cx.set_with(&control, "k", "1", full()?).await?;
     let unread = cx.set(&control, "k", "2").await?;
-    expect_eq!(set.version, unread.version, "the version after reads, as without reads");
+    expect_eq!(set.version, unread.version, "the version after reads, which reads must not change");
     Ok(())
 }
 
@@ -259,7 +259,11 @@ async fn refused(cx: &Cx) -> CaseResult {
     let next = cx.set(&scope, "k", "2").await?.version;
     let control = cx.scope()?;
     cx.set(&control, "k", "1").await?;
-    expect_eq!(next, cx.set(&control, "k", "2").await?.version, "the next version, as without refusals");
+    expect_eq!(
+        next,
+        cx.set(&control, "k", "2").await?.version,
+        "the next version, which refusals must not change"
+    );
     Ok(())
 }
 

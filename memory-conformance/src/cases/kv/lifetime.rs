@@ -40,11 +40,14 @@ async fn to_the_millisecond(cx: &Cx) -> CaseResult {
     for life in [1, 2, 999, 1_000, 1_001, 60_000, 86_400_000, MAX_TTL_MILLIS] {
         let start = cx.now();
         let set = cx.set_with(&scope, "k", "1", expiring(life)).await?;
-        expect_eq!(set.expires_at, start.checked_add(ms(life)), "expires_at of a life of {life} ms");
+        expect_eq!(set.expires_at, start.checked_add(ms(life)), "expires_at of a lifetime of {life} ms");
         cx.advance_ms(life - 1);
         check!(cx.entry(&scope, "k").await?.is_some(), "a life of {life} ms ended a millisecond early");
         cx.advance_ms(1);
-        check!(cx.entry(&scope, "k").await?.is_none(), "a life of {life} ms went on in its last millisecond");
+        check!(
+            cx.entry(&scope, "k").await?.is_none(),
+            "an entry with a lifetime of {life} ms was alive in its last millisecond"
+        );
         cx.clock().set(start);
         cx.delete(&scope, "k").await?;
     }
@@ -73,7 +76,7 @@ async fn found_to_the_millisecond(cx: &Cx) -> CaseResult {
                 expect_eq!(
                     found,
                     due,
-                    "hits by {mode:?}, `goes` being live for 10 ms, after {later} ms more"
+                    "hits by {mode:?}, `goes` having a lifetime of 10 ms, after {later} ms more"
                 );
             }
         }
@@ -87,10 +90,14 @@ async fn begins_anew(cx: &Cx) -> CaseResult {
     cx.advance_ms(9);
     cx.set_with(&scope, "k", "2", expiring(10)).await?;
     cx.advance_ms(9);
-    expect_eq!(cx.text(&scope, "k").await?.as_deref(), Some("2"), "9 ms after the second of two lives of 10");
+    expect_eq!(
+        cx.text(&scope, "k").await?.as_deref(),
+        Some("2"),
+        "9 ms after the second of two lifetimes of 10"
+    );
     cx.set_with(&scope, "k", "3", expiring(3)).await?;
     cx.advance_ms(3);
-    expect_eq!(cx.text(&scope, "k").await?, None, "after a life that a write made shorter");
+    expect_eq!(cx.text(&scope, "k").await?, None, "after a write shortened the lifetime");
     Ok(())
 }
 
@@ -199,7 +206,7 @@ async fn pages_fill(cx: &Cx) -> CaseResult {
     cx.advance_ms(5);
     let pages = cx.pages(&scope, ListQuery::default().with_limit(2)).await?;
     let due: [&[&str]; 2] = [&["09", "19"], &["29"]];
-    expect_eq!(pages, due, "pages of two among thirty of which three are live");
+    expect_eq!(pages, due, "pages of two, among thirty entries with three live ones");
     Ok(())
 }
 
@@ -218,7 +225,11 @@ async fn unfound(cx: &Cx) -> CaseResult {
     let alone = cx.scope()?;
     cx.fill(&alone, &[("a", "\"tea\""), ("c", "\"tea\"")]).await?;
     let scores = |hits: &[memory_core::Hit]| -> Vec<f64> { hits.iter().map(|hit| hit.score).collect() };
-    expect_eq!(scores(&hits), scores(&cx.words(&alone, "tea").await?), "scores, as where it never was");
+    expect_eq!(
+        scores(&hits),
+        scores(&cx.words(&alone, "tea").await?),
+        "scores, which the expired entry must not change"
+    );
     Ok(())
 }
 
@@ -272,7 +283,7 @@ async fn reducers(cx: &Cx) -> CaseResult {
     expect_eq!(bounded.value.as_str(), "[2]", "an expired bounded list");
     for name in ["n", "o", "l", "b"] {
         let entry = cx.live(&scope, name).await?;
-        expect_eq!((entry.created_at, entry.expires_at), (cx.now(), None), "birth and expiry of `{name}`");
+        expect_eq!((entry.created_at, entry.expires_at), (cx.now(), None), "creation and expiry of `{name}`");
     }
     Ok(())
 }
@@ -379,9 +390,9 @@ async fn reclaim(cx: &Cx) -> CaseResult {
     expect_eq!(
         rest.first().map(String::as_str),
         Some("20"),
-        "the first key behind a cursor at a reclaimed one"
+        "the first key after a cursor at a reclaimed one"
     );
-    expect_eq!(rest.len(), 50, "keys behind the cursor");
+    expect_eq!(rest.len(), 50, "keys after the cursor");
     let again = cx.set(&scope, "05", "1").await?;
     check!(again.created, "a set over a reclaimed entry did not create");
     check!(again.version > last, "version {} came after {last}, across reclaiming", again.version);

@@ -176,7 +176,7 @@ async fn pages_with_prefix(cx: &Cx) -> CaseResult {
 
 async fn first_three(cx: &Cx, scope: &memory_core::Scope) -> CaseResult<ListQuery> {
     let page = cx.kv().list(scope, ListQuery::default().with_limit(3)).await?;
-    let next = expect_some!(page.next, "the cursor behind three of nine keys");
+    let next = expect_some!(page.next, "the cursor after three of nine keys");
     Ok(ListQuery::default().with_limit(3).with_cursor(Some(next)))
 }
 
@@ -193,7 +193,7 @@ async fn survives_deletes(cx: &Cx) -> CaseResult {
             cx.delete(&scope, key).await?;
         }
         let rest = cx.pages(&scope, query.clone()).await?.concat();
-        expect_eq!(rest, due, "keys behind the cursor after {gone:?} were deleted");
+        expect_eq!(rest, due, "keys after the cursor after {gone:?} were deleted");
     }
     Ok(())
 }
@@ -214,7 +214,11 @@ async fn survives_inserts(cx: &Cx) -> CaseResult {
             ["003", "004", "005", "006", "007", "008"].iter().collect::<Vec<_>>(),
             "after `{new}` was set"
         );
-        expect_eq!(new.is_empty() || rest.iter().any(|key| key == new), behind, "whether `{new}` is behind");
+        expect_eq!(
+            new.is_empty() || rest.iter().any(|key| key == new),
+            behind,
+            "whether `{new}` comes after the cursor"
+        );
     }
     Ok(())
 }
@@ -222,7 +226,7 @@ async fn survives_inserts(cx: &Cx) -> CaseResult {
 async fn malformed(cx: &Cx) -> CaseResult {
     let scope = many(cx, 3).await?;
     let page = cx.kv().list(&scope, ListQuery::default().with_limit(1)).await?;
-    let real = expect_some!(page.next, "the cursor behind one of three keys");
+    let real = expect_some!(page.next, "the cursor after one of three keys");
     let text = real.as_str();
     let reversed: String = text.chars().rev().collect();
     for broken in [
@@ -319,12 +323,12 @@ async fn paged_by_bytes(cx: &Cx, scope: &memory_core::Scope, count: usize, size:
         let page = cx.kv().list(scope, query.clone()).await?;
         let held = page.entries.len();
         check!(held > 0, "a page with {} entries to come is empty", count - seen);
-        check!((held - 1) * size < MAX_PAGE_BYTES, "a page holds {held} entries of {size} bytes");
+        check!((held - 1) * size < MAX_PAGE_BYTES, "a page has {held} entries of {size} bytes");
         seen += held;
         let Some(next) = page.next else { break };
         check!(
             held * size >= MAX_PAGE_BYTES / 2,
-            "a page with more to come holds {held} entries of {size} bytes"
+            "a page with a next page has {held} entries of {size} bytes"
         );
         query.cursor = Some(next);
     }

@@ -142,7 +142,7 @@ async fn bounded(cx: &Cx) -> CaseResult {
     ] {
         let outcome = cx.update(&scope, "l", Reducer::BoundedList { item: json(item)?, limit }).await?;
         expect_eq!(outcome.value.as_str(), due, "the answer after {item} with limit {limit}");
-        expect_eq!(outcome.dropped, dropped, "how many were dropped after {item} with limit {limit}");
+        expect_eq!(outcome.dropped, dropped, "the number dropped after {item} with limit {limit}");
         expect_eq!(
             cx.text(&scope, "l").await?.as_deref(),
             Some(due),
@@ -178,7 +178,7 @@ async fn absent(cx: &Cx) -> CaseResult {
         expect_eq!((entry.created_at, entry.updated_at), (cx.now(), cx.now()), "the times after {name}");
         check!(
             entry.metadata.is_empty() && entry.source.is_none() && entry.text.is_none(),
-            "{name} made up {entry:?}"
+            "{name} invented {entry:?}"
         );
     }
     Ok(())
@@ -226,12 +226,12 @@ async fn too_large(cx: &Cx) -> CaseResult {
         expect_kind!(
             cx.update(&scope, name, reducer).await,
             ErrorKind::TooLarge,
-            "growth of `{name}` past {max} bytes"
+            "growth of `{name}` beyond {max} bytes"
         );
         check!(cx.live(&scope, name).await? == before, "the refused update of `{name}` changed it");
     }
     let shrunk = cx.update(&scope, "b", Reducer::BoundedList { item: json("1")?, limit: 1 }).await?;
-    expect_eq!(shrunk.value.as_str(), "[1]", "a list at the limit that a bound makes shorter");
+    expect_eq!(shrunk.value.as_str(), "[1]", "a list at the limit, shortened by a bound");
     let patch = Reducer::Merge(json(&format!(r#"{{"a":{}}}"#, string_of(max)))?);
     expect_kind!(cx.update(&scope, "new", patch).await, ErrorKind::TooLarge, "a patch over {max} bytes");
     check!(cx.entry(&scope, "new").await?.is_none(), "the refused patch was stored");

@@ -161,7 +161,7 @@ async fn metadata_faithful(cx: &Cx) -> CaseResult {
     }
     expect_eq!(stored.len(), written.len(), "the number of members");
     cx.set(&scope, "bare", "1").await?;
-    check!(cx.live(&scope, "bare").await?.metadata.is_empty(), "metadata came back where none was set");
+    check!(cx.live(&scope, "bare").await?.metadata.is_empty(), "metadata came back although none was set");
     Ok(())
 }
 

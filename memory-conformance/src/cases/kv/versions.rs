@@ -142,12 +142,12 @@ async fn survives_reopening(cx: &Cx) -> CaseResult {
 async fn absent(cx: &Cx) -> CaseResult {
     let scope = cx.scope()?;
     let first = cx.set_with(&scope, "k", "1", expecting(Expect::Absent)).await?;
-    check!(first.created && first.written, "a set where nothing was: {first:?}");
+    check!(first.created && first.written, "a set of an absent key: {first:?}");
     let refused = cx.set_with(&scope, "k", "2", expecting(Expect::Absent)).await;
-    expect_conflict(refused, Some(first.version), "a set that expects nothing where something is")?;
+    expect_conflict(refused, Some(first.version), "a set that expects no entry although there is one")?;
     cx.delete(&scope, "k").await?;
     let again = cx.set_with(&scope, "k", "3", expecting(Expect::Absent)).await?;
-    check!(again.created && again.written, "a set where a deleted entry was: {again:?}");
+    check!(again.created && again.written, "a set of a deleted key: {again:?}");
     Ok(())
 }
 
@@ -180,7 +180,7 @@ async fn version_of_nothing(cx: &Cx) -> CaseResult {
     cx.set(&scope, "other", "1").await?;
     for expect in [Expect::Version(0), Expect::Version(1), Expect::Sha256(value_sha256(&json("2")?))] {
         let refused = cx.set_with(&scope, "k", "2", expecting(expect)).await;
-        expect_conflict(refused, None, &format!("a set that expects {expect:?} of nothing"))?;
+        expect_conflict(refused, None, &format!("a set that expects {expect:?} of an absent entry"))?;
     }
     expect_eq!(cx.all_keys(&scope).await?, ["other"]);
     Ok(())
@@ -192,7 +192,7 @@ async fn no_aba(cx: &Cx) -> CaseResult {
     cx.delete(&scope, "k").await?;
     let now = cx.set(&scope, "k", "1").await?.version;
     let refused = cx.set_with(&scope, "k", "2", expecting(Expect::Version(seen))).await;
-    expect_conflict(refused, Some(now), "a set that expects the version before a delete and a new birth")
+    expect_conflict(refused, Some(now), "a set that expects the version from before a delete and recreation")
 }
 
 async fn sha256(cx: &Cx) -> CaseResult {
@@ -208,7 +208,7 @@ async fn sha256(cx: &Cx) -> CaseResult {
         expect_conflict(
             refused,
             Some(version),
-            &format!("a set that expects `{other}` where `{stored}` is"),
+            &format!("a set that expects `{other}` although `{stored}` is stored"),
         )?;
     }
     let set = cx.set_with(&scope, "k", "2", expecting(digest(stored)?)).await?;
@@ -233,7 +233,11 @@ async fn conflict_changes_nothing(cx: &Cx) -> CaseResult {
     let control = cx.scope()?;
     cx.set(&control, "k", "1").await?;
     let due = cx.set(&control, "k", "2").await?.version;
-    expect_eq!(cx.set(&scope, "k", "2").await?.version, due, "the next version, as without conflicts");
+    expect_eq!(
+        cx.set(&scope, "k", "2").await?.version,
+        due,
+        "the next version, which conflicts must not change"
+    );
     Ok(())
 }
 
@@ -309,7 +313,7 @@ async fn retry_lifetime(cx: &Cx) -> CaseResult {
         (Ttl::Never, Ttl::Keep),
     ] {
         let again = retry_with(cx, first, then).await??;
-        check!(!again.written, "{then:?} over {first:?} was written although it says the same");
+        check!(!again.written, "{then:?} over {first:?} was written although it is the same");
         let due = if first == life { cx.now().checked_add(ms(97)) } else { None };
         expect_eq!(again.expires_at, due, "the expiry after a retry with {then:?} over {first:?}");
     }

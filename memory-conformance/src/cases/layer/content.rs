@@ -60,7 +60,7 @@ async fn verbatim_awkward(cx: &Cx) -> CaseResult {
     }
     let texts: Vec<String> = chat.facts().await?.into_iter().map(|fact| fact.memory).collect();
     for text in AWKWARD {
-        check!(texts.iter().any(|found| found == text), "`{text}` did not come back as it was said");
+        check!(texts.iter().any(|found| found == text), "`{text}` did not come back verbatim");
     }
     expect_eq!(texts.len(), AWKWARD.len(), "facts of {} messages", AWKWARD.len());
     expect_eq!(other.facts().await?, [], "the facts of another scope");
@@ -73,7 +73,7 @@ async fn verbatim_twice(cx: &Cx) -> CaseResult {
         chat.add_and_wait(&user("I own a theremin."), verbatim_options()).await?;
         chat.wait_for("theremin").await?;
     }
-    check!(!chat.recall("theremin").await?.is_empty(), "what was said twice is not recalled");
+    check!(!chat.recall("theremin").await?.is_empty(), "a message added twice is not recalled");
     Ok(())
 }
 

@@ -21,8 +21,10 @@ cases! {
 async fn pending(chat: &Conversation<'_>, word: &str) -> CaseResult<EventId> {
     match chat.add(&user(&about(word)), AddOptions::default()).await? {
         AddStatus::Pending(Some(event)) => Ok(event),
-        AddStatus::Pending(None) => Err(Stop::failed("with `layer_events`, what is pending has no event")),
-        AddStatus::Done(_) => Err(Stop::skipped("what is added is done at once")),
+        AddStatus::Pending(None) => {
+            Err(Stop::failed("with `layer_events`, a pending add must have an event"))
+        }
+        AddStatus::Done(_) => Err(Stop::skipped("adds are done immediately")),
         other => Err(Stop::failed(format_args!("an add was reported as {other:?}"))),
     }
 }
@@ -52,7 +54,7 @@ async fn asked_again(cx: &Cx) -> CaseResult {
         expect_eq!(chat.event(&event).await?, EventStatus::Done(ids.clone()), "an event that is done");
     }
     let facts = chat.facts().await?;
-    expect_eq!(facts.len(), 1, "facts after the event was asked about again");
+    expect_eq!(facts.len(), 1, "facts after the event was queried again");
     Ok(())
 }
 
@@ -67,7 +69,7 @@ async fn each_its_own(cx: &Cx) -> CaseResult {
 
 async fn nothing_told(chat: &Conversation<'_>, event: &EventId) -> CaseResult {
     let error = expect_kind!(chat.event(event).await, ErrorKind::NotFound, "an event of another scope");
-    check!(!error.to_string().contains("theremin"), "the refusal tells what the event is about");
+    check!(!error.to_string().contains("theremin"), "the refusal reveals the event's content");
     Ok(())
 }
 
@@ -81,7 +83,7 @@ async fn of_another_scope(cx: &Cx) -> CaseResult {
     chat.done(&event).await?;
     let other = cx.conversation()?;
     nothing_told(&other, &event).await?;
-    expect_eq!(other.facts().await?, [], "the facts of a scope that asked about another's event");
+    expect_eq!(other.facts().await?, [], "the facts of a scope that queried another scope's event");
     Ok(())
 }
 

@@ -31,7 +31,7 @@ async fn ids(cx: &Cx) -> CaseResult {
     let outcome = chat.forget(std::slice::from_ref(&id)).await?;
     expect_eq!(outcome.not_found, [], "ids that were not found");
     chat.knows_only(&[], &["theremin"]).await?;
-    check!(chat.facts().await?.iter().all(|fact| fact.id != id), "what was forgotten is listed");
+    check!(chat.facts().await?.iter().all(|fact| fact.id != id), "a forgotten fact is listed");
     Ok(())
 }
 
@@ -153,8 +153,8 @@ async fn all(cx: &Cx) -> CaseResult {
     let chat = cx.conversation()?;
     chat.learn_all(&["theremin", "sextant", "zeppelin"]).await?;
     let outcome = chat.forget_all().await?;
-    expect_eq!(outcome.not_found, [], "ids that were not found where none were named");
-    expect_eq!(chat.facts().await?, [], "what is left when all is forgotten");
+    expect_eq!(outcome.not_found, [], "ids not found although none were given");
+    expect_eq!(chat.facts().await?, [], "facts after everything was forgotten");
     chat.knows_only(&[], &["theremin", "sextant", "zeppelin"]).await
 }
 
@@ -182,7 +182,10 @@ async fn all_of_nothing(cx: &Cx) -> CaseResult {
     let (chat, other) = (cx.conversation()?, cx.conversation()?);
     other.learn("sextant").await?;
     let outcome = chat.forget_all().await?;
-    check!(outcome.forgotten.is_none_or(|forgotten| forgotten == 0), "{outcome:?} where there was nothing");
+    check!(
+        outcome.forgotten.is_none_or(|forgotten| forgotten == 0),
+        "{outcome:?} although there was nothing"
+    );
     other.knows_only(&["sextant"], &[]).await
 }
 

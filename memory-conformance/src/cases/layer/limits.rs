@@ -28,7 +28,7 @@ async fn nothing_said(cx: &Cx) -> CaseResult {
         let add = chat.add(messages, AddOptions::default()).await;
         expect_kind!(add, ErrorKind::InvalidArgument, "an add of {} blank messages", messages.len());
     }
-    expect_eq!(chat.facts().await?, [], "facts of what was refused");
+    expect_eq!(chat.facts().await?, [], "facts after refused adds");
     Ok(())
 }
 
@@ -39,7 +39,7 @@ async fn too_much_said(cx: &Cx) -> CaseResult {
     let half = "theremin ".repeat(59_000);
     let long = [Message::new(Role::User, half.clone()), Message::new(Role::Assistant, half)];
     expect_kind!(chat.add(&long, AddOptions::default()).await, ErrorKind::TooLarge, "over 1 MiB of words");
-    expect_eq!(chat.facts().await?, [], "facts of what was refused");
+    expect_eq!(chat.facts().await?, [], "facts after refused adds");
     Ok(())
 }
 
@@ -48,7 +48,7 @@ async fn nul_said(cx: &Cx) -> CaseResult {
     let said = [Message::new(Role::User, about("theremin")), Message::new(Role::User, "a\0b")];
     let add = chat.add(&said, AddOptions::default()).await;
     expect_kind!(add, ErrorKind::InvalidArgument, "a message with a NUL character");
-    expect_eq!(chat.facts().await?, [], "facts of what was refused");
+    expect_eq!(chat.facts().await?, [], "facts after refused adds");
     Ok(())
 }
 
@@ -65,7 +65,7 @@ async fn speakers(cx: &Cx) -> CaseResult {
         message.name = Some(name);
         expect_kind!(chat.add(&[message], AddOptions::default()).await, kind, "{what}");
     }
-    expect_eq!(chat.facts().await?, [], "facts of what was refused");
+    expect_eq!(chat.facts().await?, [], "facts after refused adds");
     Ok(())
 }
 
@@ -86,7 +86,7 @@ async fn top_k(cx: &Cx) -> CaseResult {
     let most = cx.capabilities().max_top_k;
     expect_kind!(chat.recall_with(asking(0)).await, ErrorKind::InvalidArgument, "top_k 0");
     expect_kind!(chat.recall_with(asking(most + 1)).await, ErrorKind::TooLarge, "top_k over {most}");
-    expect_eq!(chat.recall_with(asking(most)).await?, [], "top_k {most} where nothing is known");
+    expect_eq!(chat.recall_with(asking(most)).await?, [], "top_k {most} without facts");
     Ok(())
 }
 

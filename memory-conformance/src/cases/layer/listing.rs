@@ -76,7 +76,7 @@ async fn foreign_cursor(cx: &Cx) -> CaseResult {
         );
     }
     let next = chat.page(Some(cursor), 1).await?;
-    expect_eq!(next.facts.len(), 1, "facts of the page behind the cursor");
+    expect_eq!(next.facts.len(), 1, "facts on the page after the cursor");
     Ok(())
 }
 

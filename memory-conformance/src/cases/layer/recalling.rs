@@ -36,7 +36,7 @@ async fn best_first(cx: &Cx) -> CaseResult {
         let found = chat.recall(&about(thing)).await?;
         check!(
             found.first().is_some_and(|fact| mentions(fact, thing)),
-            "the first of {} facts is not the one that says what was asked",
+            "the first of {} facts does not answer the query",
             found.len()
         );
     }
@@ -47,7 +47,7 @@ async fn top_k(cx: &Cx) -> CaseResult {
     let chat = owner(cx).await?;
     for top_k in 1..=3 {
         let found = chat.recall_with(RecallQuery::new(about("theremin")).with_top_k(top_k)).await?;
-        check!(found.len() <= top_k, "{} facts came where {top_k} were asked for", found.len());
+        check!(found.len() <= top_k, "{} facts for top_k {top_k}", found.len());
         check!(
             found.first().is_some_and(|fact| mentions(fact, "theremin")),
             "of {top_k} facts the best one is missing"
@@ -108,7 +108,7 @@ async fn threshold_keeps(cx: &Cx) -> CaseResult {
         let found = chat.recall_with(query).await?;
         check!(
             found.iter().any(|fact| mentions(fact, "theremin")),
-            "a threshold of {threshold} leaves the fact out that says what was asked in the same words"
+            "a threshold of {threshold} leaves out the fact with the words of the query"
         );
     }
     Ok(())
@@ -170,6 +170,6 @@ async fn changes_nothing(cx: &Cx) -> CaseResult {
     for question in ["theremin", "something else", "*"] {
         chat.recall(question).await?;
     }
-    expect_eq!(shape(&chat.facts().await?), before, "what is listed after questions were asked");
+    expect_eq!(shape(&chat.facts().await?), before, "the listing after queries");
     Ok(())
 }

@@ -76,7 +76,7 @@ async fn nothing_after_an_error(cx: &Cx) -> CaseResult {
         let error = expect_kind!(
             import(cx, &scope, Atomicity::Scope, all).await,
             kind,
-            "an import that is to be whole, with {what}"
+            "an all-or-nothing import with {what}"
         );
         // An error of the stream is passed on unchanged; an error of a record names it.
         if kind != ErrorKind::Corrupt {
@@ -113,7 +113,7 @@ async fn takes_the_place(cx: &Cx) -> CaseResult {
     expect_eq!(cx.live(&scope, "0001").await?.value, json("1")?, "a key that was there before");
     expect_eq!(cx.all_keys(&other).await?, ["0001", "old"], "the keys of another scope");
     import(cx, &scope, Atomicity::Replacement, Vec::new()).await?;
-    expect_eq!(cx.all_keys(&scope).await?.len(), 0, "keys after nothing took their place");
+    expect_eq!(cx.all_keys(&scope).await?.len(), 0, "keys after a replacement by nothing");
     Ok(())
 }
 
@@ -126,7 +126,7 @@ async fn versions_unique(cx: &Cx) -> CaseResult {
         let all = records(cx, &names(1))?.into_iter().map(Ok).collect();
         import(cx, &scope, Atomicity::Replacement, all).await?;
         last = cx.live(&scope, "0000").await?.version;
-        check!(last > before, "a record that took the place of version {before} has version {last}");
+        check!(last > before, "a record that replaced version {before} has version {last}");
     }
     Ok(())
 }
@@ -149,7 +149,7 @@ async fn leaves_all(cx: &Cx, atomicity: Atomicity) -> CaseResult {
     expect_kind!(
         import(cx, &scope, atomicity, all).await,
         ErrorKind::Corrupt,
-        "an import whose stream fails"
+        "an import with a failing stream"
     );
     expect_eq!(cx.export(&scope).await?, before, "the entries after it");
     Ok(())
@@ -184,7 +184,7 @@ async fn mirrors(cx: &Cx) -> CaseResult {
     expect_eq!(found, kept, "an entry that said the same, with its version and its vectors");
     expect_eq!(cx.all_keys(&other).await?, ["changed", "gone", "kept"], "the keys of another scope");
     mirror(Vec::new()).await?;
-    expect_eq!(cx.all_keys(&scope).await?.len(), 0, "keys after nothing was to be there");
+    expect_eq!(cx.all_keys(&scope).await?.len(), 0, "keys after mirroring an empty stream");
     Ok(())
 }
 
@@ -226,7 +226,7 @@ async fn from_to(
     let mut found: Vec<TenantId> = Vec::new();
     loop {
         let page = cx.provider().tenants(found.last().or(after), limit).await?;
-        check!(page.len() <= limit, "a page of {limit} tenants holds {}", page.len());
+        check!(page.len() <= limit, "a page of {limit} tenants has {}", page.len());
         let mut before = found.last().or(after).cloned();
         for tenant in &page {
             check!(
@@ -248,7 +248,7 @@ async fn tenants(cx: &Cx) -> CaseResult {
     let last = tenants.last().cloned().unwrap_or_else(|| cx.tenant());
     let mut found = from_to(cx, None, &last, 1_000).await?;
     found.retain(|tenant| tenants.contains(tenant));
-    expect_eq!(found, tenants, "the tenants that hold something");
+    expect_eq!(found, tenants, "the tenants with contents");
     Ok(())
 }
 

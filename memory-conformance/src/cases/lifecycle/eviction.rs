@@ -56,7 +56,7 @@ async fn use_of(cx: &Cx, scope: &Scope) -> CaseResult<ScopeUse> {
 fn is_of(found: &ScopeUse, at: Timestamp, what: &str) -> CaseResult {
     let behind = at.as_millis() - found.last_used_at.as_millis();
     let slack = i64::try_from(SLACK).unwrap_or(i64::MAX);
-    check!((0..slack).contains(&behind), "after {what} the last use told lies {behind} ms behind");
+    check!((0..slack).contains(&behind), "after {what} the reported last use is {behind} ms old");
     Ok(())
 }
 
@@ -253,7 +253,7 @@ async fn from_the_latest_use(cx: &Cx) -> CaseResult {
     let found = use_of(cx, &scope).await?;
     check!(
         found.last_used_at <= found.latest_use && found.latest_use.as_millis() >= cx.now().as_millis(),
-        "the latest use told, {}, is before the last, {}",
+        "the latest reported use, {}, is before the last, {}",
         found.latest_use,
         cx.now()
     );
@@ -279,7 +279,7 @@ async fn used_stays(cx: &Cx) -> CaseResult {
             other => return Err(Stop::failed(format_args!("a scope read after that moment: {other:?}"))),
         }
     }
-    expect_eq!(cx.all_keys(&scope).await?, ["k", "l"], "keys of a scope that stays");
+    expect_eq!(cx.all_keys(&scope).await?, ["k", "l"], "keys of a scope that is not evicted");
     cx.advance_ms(LONG);
     cx.set(&scope, "k", "3").await?;
     let kept = evict(cx, &scope, before(cx.now(), 1)).await?;
@@ -329,10 +329,10 @@ async fn begins_anew(cx: &Cx) -> CaseResult {
     is_evicted(evict(cx, &scope, before(cx.now(), 1)).await?, "an idle scope")?;
     let anew = cx.set(&scope, "k", "3").await?;
     check!(anew.created, "a set after the eviction did not create");
-    check!(anew.version > last, "version {} is given again after {last}", anew.version);
+    check!(anew.version > last, "version {} is reused after {last}", anew.version);
     expect_eq!(cx.all_keys(&scope).await?, ["k"]);
     let kept = evict(cx, &scope, before(cx.now(), 1)).await?;
-    check!(!kept.is_evicted(), "a scope begun anew was evicted at once");
+    check!(!kept.is_evicted(), "a recreated scope was evicted immediately");
     Ok(())
 }
 
@@ -379,7 +379,7 @@ async fn takes_the_database(cx: &Cx) -> CaseResult {
         expect_eq!(databases.scopes.len(), 0, "databases after the eviction");
         expect_eq!(uses(cx, &cx.tenant(), ScopeUsesQuery::default()).await?, [], "scopes after the eviction");
         db.exec("CREATE TABLE t (n INTEGER)").await?;
-        expect_eq!(db.count("t").await?, 0, "rows of a database made anew");
+        expect_eq!(db.count("t").await?, 0, "rows of a recreated database");
         cx.sql().drop_sql_scope(&scope).await?;
     }
     Ok(())
@@ -398,10 +398,14 @@ async fn open_transaction_stays(cx: &Cx) -> CaseResult {
         cx.advance_ms(LONG);
         let kept = evict(cx, &scope, before(cx.now(), 1)).await?;
         expect_eq!(kept, EvictOutcome::Kept(Kept::InUse), "a scope with an open transaction");
-        expect_eq!(cx.text(&scope, "k").await?.as_deref(), Some("1"), "an entry beside an open transaction");
+        expect_eq!(
+            cx.text(&scope, "k").await?.as_deref(),
+            Some("1"),
+            "an entry in a scope with an open transaction"
+        );
         tx.exec("INSERT INTO t VALUES (2)").await?;
         tx.commit().await?;
-        expect_eq!(db.count("t").await?, 2, "rows of a transaction that was left alone");
+        expect_eq!(db.count("t").await?, 2, "rows of a transaction that was not interrupted");
         cx.advance_ms(LONG);
         is_evicted(evict(cx, &scope, before(cx.now(), 1)).await?, "a scope whose transaction has ended")?;
     }

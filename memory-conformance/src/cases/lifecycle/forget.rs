@@ -92,7 +92,7 @@ async fn scope_is_gone(cx: &Cx) -> CaseResult {
     cx.advance_ms(10);
     let erased = erase_scope(cx, &scope).await?;
     expect_eq!(erased.scopes, 1, "scopes erased");
-    expect_eq!(erased.entries, 3, "entries erased, one of which had expired");
+    expect_eq!(erased.entries, 3, "entries erased, one of them expired");
     expect_eq!(cx.entry(&scope, "a").await?, None, "an entry of an erased scope");
     check!(keys(cx, &scope).await?.is_empty(), "an erased scope lists keys");
     check!(cx.export(&scope).await?.is_empty(), "an erased scope exports records");
@@ -106,11 +106,14 @@ async fn scope_is_gone(cx: &Cx) -> CaseResult {
 async fn words_are_gone(cx: &Cx) -> CaseResult {
     let scope = cx.scope()?;
     cx.say(&scope, "a", "the kettle sings").await?;
-    check!(!cx.words(&scope, "kettle").await?.is_empty(), "the words are not found before");
+    check!(!cx.words(&scope, "kettle").await?.is_empty(), "the words are not found before the erasure");
     erase_scope(cx, &scope).await?;
     check!(cx.words(&scope, "kettle").await?.is_empty(), "words of an erased scope are found");
     cx.say(&scope, "b", "a cup of tea").await?;
-    check!(cx.words(&scope, "kettle").await?.is_empty(), "they are found when the scope begins anew");
+    check!(
+        cx.words(&scope, "kettle").await?.is_empty(),
+        "words of the erased scope are found once it is recreated"
+    );
     Ok(())
 }
 
@@ -183,7 +186,7 @@ async fn nothing_succeeds(cx: &Cx) -> CaseResult {
     ] {
         for _ in 0..2 {
             let erased = erase(cx, target.clone()).await?;
-            expect_eq!((erased.scopes, erased.entries), (0, 0), "what was erased of a {}", target.kind());
+            expect_eq!((erased.scopes, erased.entries), (0, 0), "what was erased for a {}", target.kind());
             expect_eq!(erased.tombstone.id, TombstoneId::of(&target), "what the tombstone is about");
         }
     }
@@ -231,7 +234,7 @@ async fn versions_of_others(cx: &Cx) -> CaseResult {
         expect_eq!(
             cx.live(&other, "k").await?.version,
             7,
-            "the version imported into a scope beside one that was erased"
+            "the version imported into a scope next to an erased one"
         );
     }
     Ok(())
@@ -240,7 +243,7 @@ async fn versions_of_others(cx: &Cx) -> CaseResult {
 async fn writes_are_ordinary(cx: &Cx) -> CaseResult {
     let scope = filled(cx, &["a"]).await?;
     erase_scope(cx, &scope).await?;
-    check!(cx.set(&scope, "a", "2").await?.created, "the first write is not told as a creation");
+    check!(cx.set(&scope, "a", "2").await?.created, "the first write is not reported as a creation");
     cx.set(&scope, "b", "3").await?;
     erase_key(cx, &scope, "c").await?;
     expect_eq!(keys(cx, &scope).await?, ["a", "b"], "the keys written after");
@@ -261,7 +264,7 @@ async fn older_is_left_out(cx: &Cx) -> CaseResult {
     let (copy, taken) = copied(cx, &scope).await?;
     erase_key(cx, &scope, "b").await?;
     let outcome = import(cx, &scope, &copy, Taken::At(taken)).await?;
-    expect_eq!(outcome.forgotten, 1, "records left out since their key was erased");
+    expect_eq!(outcome.forgotten, 1, "records left out because their key was erased");
     expect_eq!(keys(cx, &scope).await?, ["a", "c"], "the keys after a key was erased");
     for target in [EraseTarget::Scope(scope.clone()), EraseTarget::Tenant(scope.tenant.clone())] {
         let kind = target.kind();
@@ -296,7 +299,7 @@ async fn later_is_stored(cx: &Cx) -> CaseResult {
     let (copy, _) = copied(cx, &scope).await?;
     erase_scope(cx, &scope).await?;
     let outcome = import(cx, &scope, &copy, Taken::New).await?;
-    expect_eq!((outcome.forgotten, outcome.created), (0, 2), "records of what is said to be no copy");
+    expect_eq!((outcome.forgotten, outcome.created), (0, 2), "records that are declared not to be a copy");
     erase_scope(cx, &scope).await?;
     cx.advance_ms(1);
     let outcome = import(cx, &scope, &copy, Taken::At(cx.now())).await?;
@@ -367,10 +370,7 @@ async fn at_the_same_time(cx: &Cx) -> CaseResult {
     for done in done {
         done?;
     }
-    check!(
-        keys(cx, &scope).await?.is_empty(),
-        "an import that ran beside an erasure brought an older copy back"
-    );
+    check!(keys(cx, &scope).await?.is_empty(), "an import concurrent with an erasure restored an older copy");
     Ok(())
 }
 
@@ -380,7 +380,7 @@ async fn listed(cx: &Cx, of: &TombstonesOf, limit: usize) -> CaseResult<Vec<Tomb
     loop {
         let after = found.last().map(|last| last.id);
         let page = cx.provider().tombstones(of, after.as_ref(), limit).await?;
-        check!(page.len() <= limit, "a page of {limit} tombstones holds {}", page.len());
+        check!(page.len() <= limit, "a page of {limit} tombstones has {}", page.len());
         for tombstone in &page {
             check!(
                 found.last().is_none_or(|last| last.id < tombstone.id),
@@ -476,7 +476,7 @@ async fn merged(cx: &Cx) -> CaseResult {
     let future = cx.now().checked_add(std::time::Duration::from_secs(3_600)).unwrap_or(Timestamp::MAX);
     cx.provider().bury(&[Tombstone { id, at: future, version: 1 }]).await?;
     let found = listed(cx, &of, 10).await?;
-    check!(found.iter().all(|one| one.at <= cx.now()), "a tombstone lies later than the store's own now");
+    check!(found.iter().all(|one| one.at <= cx.now()), "a tombstone is later than the store's clock");
     Ok(())
 }
 
@@ -510,7 +510,7 @@ async fn sql_is_gone(cx: &Cx) -> CaseResult {
     erase(cx, EraseTarget::Tenant(other.scope.tenant.clone())).await?;
     check!(other.tables().await?.is_empty(), "the tables of an erased tenant are there");
     db.exec("CREATE TABLE t (a INTEGER)").await?;
-    expect_eq!(db.count("t").await?, 0, "rows of a table made after");
+    expect_eq!(db.count("t").await?, 0, "rows of a table created after");
     Ok(())
 }
 
@@ -548,7 +548,7 @@ async fn sql_older_copy(cx: &Cx) -> CaseResult {
     let at = erase_scope(cx, &db.scope).await?.tombstone.at;
     for moment in [taken, at] {
         let outcome = cx.sql().restore(&db.scope, lines(), of_copy(moment)).await?;
-        check!(outcome.forgotten, "it is not told that an older copy was left out");
+        check!(outcome.forgotten, "it is not reported that an older copy was left out");
         check!(db.tables().await?.is_empty(), "an older copy of a database was restored");
     }
     cx.advance_ms(1);

@@ -64,7 +64,7 @@ async fn entries_exact(cx: &Cx) -> CaseResult {
     set(cx, &scope, "d", "1", entries(3)).await?;
     expect_eq!(cx.all_keys(&scope).await?, ["a", "c", "d"]);
     let none = set(cx, &cx.scope()?, "a", "1", entries(0)).await;
-    expect_kind!(none, ErrorKind::QuotaExceeded, "an entry where none may be");
+    expect_kind!(none, ErrorKind::QuotaExceeded, "an entry under a quota of none");
     Ok(())
 }
 
@@ -124,15 +124,14 @@ async fn increment(cx: &Cx) -> CaseResult {
         cx.kv().increment(&scope, &key("n")?, delta, UpdateOptions::default().with_quota(quota)).await
     };
     let error =
-        expect_kind!(add(1, bytes(1)).await, ErrorKind::QuotaExceeded, "a counter of 2 bytes where 1 fits");
+        expect_kind!(add(1, bytes(1)).await, ErrorKind::QuotaExceeded, "a counter of 2 bytes if 1 fits");
     expect_figures(&error, "bytes", 1, 0, 2)?;
-    expect_kind!(add(1, entries(0)).await, ErrorKind::QuotaExceeded, "a counter where no entry fits");
+    expect_kind!(add(1, entries(0)).await, ErrorKind::QuotaExceeded, "a counter if no entry fits");
     expect_eq!(add(9, bytes(2)).await?.value, 9);
-    let error =
-        expect_kind!(add(1, bytes(2)).await, ErrorKind::QuotaExceeded, "a second digit where one fits");
+    let error = expect_kind!(add(1, bytes(2)).await, ErrorKind::QuotaExceeded, "a second digit if one fits");
     expect_figures(&error, "bytes", 2, 2, 3)?;
     expect_eq!(add(-1, bytes(2)).await?.value, 8, "a counter at the quota that does not grow");
-    expect_kind!(add(-9, bytes(2)).await, ErrorKind::QuotaExceeded, "a minus sign where none fits");
+    expect_kind!(add(-9, bytes(2)).await, ErrorKind::QuotaExceeded, "a minus sign if none fits");
     expect_eq!(add(2, bytes(3)).await?.value, 10);
     expect_eq!(add(-1, bytes(2)).await?.value, 9, "a counter that shrinks to the quota");
     Ok(())
@@ -195,7 +194,11 @@ async fn refused(cx: &Cx) -> CaseResult {
     let control = cx.scope()?;
     cx.set(&control, "a", "1").await?;
     let due = cx.set(&control, "a", "2").await?.version;
-    expect_eq!(cx.set(&scope, "a", "2").await?.version, due, "the next version, as without refusals");
+    expect_eq!(
+        cx.set(&scope, "a", "2").await?.version,
+        due,
+        "the next version, which refusals must not change"
+    );
     Ok(())
 }
 
@@ -272,13 +275,13 @@ async fn bulk(cx: &Cx) -> CaseResult {
     let error = expect_kind!(
         insert(cx, &scope, three()?, entries(3)).await,
         ErrorKind::QuotaExceeded,
-        "three more where two fit"
+        "three more entries if two fit"
     );
     expect_figures(&error, "entries", 3, 1, 4)?;
     let error = expect_kind!(
         insert(cx, &scope, three()?, bytes(12)).await,
         ErrorKind::QuotaExceeded,
-        "six more bytes where five fit"
+        "six more bytes if five fit"
     );
     expect_figures(&error, "bytes", 12, 7, 13)?;
     expect_eq!(cx.export(&scope).await?, before, "the entries after the refusals");
@@ -310,7 +313,7 @@ async fn import(cx: &Cx) -> CaseResult {
         let records = cx.export(&from).await?.into_iter().map(Ok).collect();
         let options = ImportOptions::default().with_quota(quota);
         let result = cx.kv().import_scope(&to, stream::records(records), options).await;
-        let error = expect_kind!(result, ErrorKind::QuotaExceeded, "three records where two fit");
+        let error = expect_kind!(result, ErrorKind::QuotaExceeded, "three records if two fit");
         let named = error.details().get("resource").and_then(Value::as_str);
         expect_eq!(named, Some(resource), "details.resource");
         expect_eq!(cx.all_keys(&to).await?, ["a", "b"], "the keys stored before the quota was met");
@@ -336,7 +339,7 @@ async fn concurrent(cx: &Cx) -> CaseResult {
             refused => drop(expect_kind!(refused, ErrorKind::QuotaExceeded, "one of twelve writers")),
         }
     }
-    expect_eq!(written, most, "entries that twelve writers could store where five fit");
+    expect_eq!(written, most, "entries that twelve writers stored if five fit");
     expect_eq!(cx.all_keys(scope).await?.len() as u64, most, "keys stored");
     Ok(())
 }
@@ -364,7 +367,7 @@ async fn concurrent_bytes(cx: &Cx) -> CaseResult {
     )?;
     results.into_iter().collect::<Result<()>>()?;
     let held: u64 = cx.export(scope).await?.iter().map(|record| record.entry.size_bytes()).sum();
-    check!(held <= most, "eight writers grew the scope to {held} bytes where {most} fit");
+    check!(held <= most, "eight writers grew the scope to {held} bytes although {most} fit");
     check!(held + 1 >= most, "writers that grow byte by byte filled {held} of {most} bytes only");
     Ok(())
 }

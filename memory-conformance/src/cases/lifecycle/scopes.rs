@@ -147,7 +147,7 @@ async fn survives_drops(cx: &Cx) -> CaseResult {
     let rest: Vec<(ScopeKind, &str)> = rest.iter().map(|(kind, id)| (*kind, id.as_str())).collect();
     let mut due: Vec<(ScopeKind, &str)> = ORDERED.iter().skip(5).copied().collect();
     due.push((ScopeKind::Run, "b"));
-    expect_eq!(rest, due, "the scopes behind the cursor");
+    expect_eq!(rest, due, "the scopes after the cursor");
     Ok(())
 }
 

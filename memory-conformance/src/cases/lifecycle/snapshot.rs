@@ -46,7 +46,7 @@ async fn as_it_was(cx: &Cx) -> CaseResult {
     expect_eq!(exported(&moment, &scope).await?, before, "records of a moment that was begun before");
     cx.kv().drop_scope(&scope).await?;
     expect_eq!(exported(&moment, &scope).await?, before, "records of a scope that was dropped since");
-    check!(cx.export(&scope).await?.is_empty(), "records of the dropped scope, asked for now");
+    check!(cx.export(&scope).await?.is_empty(), "records of the dropped scope");
     Ok(())
 }
 

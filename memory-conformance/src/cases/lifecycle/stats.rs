@@ -114,7 +114,7 @@ async fn rows_and_missing(cx: &Cx) -> CaseResult {
     of_current(cx, &scope, 3, "an overwrite without a vector").await?;
     cx.embedder().fail_next(EmbedFault::Error(ErrorKind::Timeout));
     cx.say(&scope, "b", "espresso").await?;
-    of_current(cx, &scope, 2, "an overwrite whose embedding failed").await?;
+    of_current(cx, &scope, 2, "an overwrite with a failed embedding").await?;
     cx.delete(&scope, "c").await?;
     of_current(cx, &scope, 1, "a delete").await?;
     cx.set_with(&scope, "e", "\"wind\"", expiring(10)).await?;
@@ -135,7 +135,7 @@ async fn current_listed(cx: &Cx) -> CaseResult {
     owned(cx)?;
     let scope = cx.scope()?;
     cx.set_with(&scope, "k", "\"tea\"", SetOptions::default().with_embed(Embed::Never)).await?;
-    let of = expect_some!(cx.current(&scope).await?, "the current model where no entry has a vector");
+    let of = expect_some!(cx.current(&scope).await?, "the current model if no entry has a vector");
     expect_eq!((of.rows, of.missing, of.bytes), (0, 1, 0), "rows, missing and bytes");
     Ok(())
 }

@@ -175,7 +175,7 @@ async fn again(cx: &Cx) -> CaseResult {
             expect_eq!(cx.export(into).await?, before, "the entries after importing the same again");
         }
         let failed = cx.import(into, records.clone(), OnExisting::Fail).await;
-        expect_kind!(failed, ErrorKind::Conflict, "importing the same again where existing keys fail");
+        expect_kind!(failed, ErrorKind::Conflict, "importing the same again if existing keys are an error");
     }
     Ok(())
 }
@@ -369,11 +369,7 @@ async fn greatest_version(cx: &Cx) -> CaseResult {
         cx.set(&scope, "other", "1").await?;
         let copy = cx.scope()?;
         cx.import(&copy, cx.export(&scope).await?, OnExisting::Skip).await?;
-        expect_eq!(
-            cx.all_keys(&copy).await?,
-            ["k", "other"],
-            "the keys of a copy of what was written behind it"
-        );
+        expect_eq!(cx.all_keys(&copy).await?, ["k", "other"], "the keys of a copy after later writes");
     }
     Ok(())
 }

@@ -134,7 +134,7 @@ async fn makes_room(cx: &Cx) -> CaseResult {
     let scope = repetitive(cx).await?;
     for top_k in [1, 2, 3] {
         let results = found(cx, &scope, Some(DedupPolicy::Drop), top_k).await?;
-        expect_eq!(results.hits.len(), top_k, "hits with top_k {top_k} where three are distinct");
+        expect_eq!(results.hits.len(), top_k, "hits with top_k {top_k} if three are distinct");
         let best = expect_some!(results.hits.first(), "the best hit");
         expect_eq!(best.entry.key.as_str(), "a", "the best hit with top_k {top_k}");
     }
@@ -167,7 +167,7 @@ async fn among_vectors(cx: &Cx) -> CaseResult {
     let bare = SetOptions::default().with_embed(Embed::Never);
     cx.set_with(&scope, "b", "\"ann drinks green tea\"", bare).await?;
     let results = found(cx, &scope, Some(DedupPolicy::Drop), 10).await?;
-    expect_eq!(sorted(&results), ["a", "b", "d", "e"], "hits where `b` has no vector and `c` repeats `a`");
+    expect_eq!(sorted(&results), ["a", "b", "d", "e"], "hits if `b` has no vector and `c` repeats `a`");
     expect_eq!(results.duplicates, 1, "duplicates counted");
     Ok(())
 }
@@ -217,7 +217,7 @@ async fn chain(cx: &Cx) -> CaseResult {
         expect_eq!(
             hit_keys(&found.hits),
             due,
-            "hits with {policy:?} where `b` resembles `a` and `c` resembles only `b`"
+            "hits with {policy:?} if `b` resembles `a` and `c` resembles only `b`"
         );
         expect_eq!(found.duplicates, 1, "duplicates with {policy:?}");
     }
@@ -239,7 +239,7 @@ async fn merged_in_order(cx: &Cx) -> CaseResult {
     expect_eq!(near.first().map(String::as_str), Some("b"), "the best hit of its own text");
     let dedup = Dedup { threshold, policy: DedupPolicy::Merge };
     let found = cx.kv().search(&scope, chain_query(1).with_dedup(dedup)).await?;
-    expect_eq!(hit_keys(&found.hits), ["b"], "hits where both others resemble the best");
+    expect_eq!(hit_keys(&found.hits), ["b"], "hits if both others resemble the best");
     expect_eq!(
         merged(&found, "b"),
         near.split_at(1).1,
@@ -265,7 +265,7 @@ async fn first_anchor(cx: &Cx) -> CaseResult {
     };
     let dedup = Dedup { threshold, policy: DedupPolicy::Merge };
     let found = cx.kv().search(&scope, chain_query(0).with_rank(rank).with_dedup(dedup)).await?;
-    expect_eq!(hit_keys(&found.hits), ["c", "a"], "hits where `b`, the last, resembles both others");
+    expect_eq!(hit_keys(&found.hits), ["c", "a"], "hits if `b`, the last, resembles both others");
     expect_eq!(merged(&found, "c"), ["b"], "the keys merged into the better of the two");
     expect_eq!(merged(&found, "a").len(), 0, "keys merged into the worse of the two");
     Ok(())
@@ -322,7 +322,7 @@ async fn room_by_vectors(cx: &Cx) -> CaseResult {
         let dedup = Dedup { threshold: 0.99, policy: DedupPolicy::Drop };
         let query = by_vector("ann drinks green tea").with_top_k(top_k).with_dedup(dedup);
         let found = cx.kv().search(&scope, query).await?;
-        expect_eq!(hit_keys(&found.hits), due, "the best {top_k} where thirty say the same");
+        expect_eq!(hit_keys(&found.hits), due, "the best {top_k} of thirty with the same text");
     }
     Ok(())
 }

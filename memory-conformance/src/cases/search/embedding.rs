@@ -48,16 +48,16 @@ async fn write_stands(cx: &Cx) -> CaseResult {
         let set = set?;
         check!(
             matches!(set.embedding, Embedding::Failed(_)),
-            "the outcome where the embedder fails with {fault:?}: {set:?}"
+            "the outcome if the embedder fails with {fault:?}: {set:?}"
         );
         expect_eq!(cx.live(&scope, "k").await?.version, set.version, "the version stored, with {fault:?}");
         expect_eq!(
             cx.near(&scope, "green tea").await?.len(),
             0,
-            "hits by a vector that was not made, with {fault:?}"
+            "hits by a vector that was not stored, with {fault:?}"
         );
         let again = cx.say(&scope, "k", "green tea").await?;
-        expect_eq!(again.embedding, Embedding::Stored, "the outcome where the embedder works again");
+        expect_eq!(again.embedding, Embedding::Stored, "the outcome once the embedder works again");
     }
     Ok(())
 }
@@ -73,14 +73,14 @@ async fn repaired(cx: &Cx) -> CaseResult {
         cx.embedder().fail_always(None);
         set?;
         let words = cx.words(&scope, "green tea").await?;
-        expect_eq!(hit_keys(&words), [name.as_str()], "hits by words where embedding failed with {fault:?}");
+        expect_eq!(hit_keys(&words), [name.as_str()], "hits by words after embedding failed with {fault:?}");
         expect_eq!(
             cx.near(&scope, TEA).await?,
             ["sound"],
-            "hits by vectors where embedding failed with {fault:?}"
+            "hits by vectors after embedding failed with {fault:?}"
         );
         let of = expect_some!(cx.current(&scope).await?, "the current model in the statistics");
-        expect_eq!((of.rows, of.missing), (1, 1), "rows and missing where embedding failed with {fault:?}");
+        expect_eq!((of.rows, of.missing), (1, 1), "rows and missing after embedding failed with {fault:?}");
         let repair = cx.reembed(&scope, 10).await?;
         expect_eq!((repair.embedded, repair.remaining), (1, 0), "embedded and remaining by the repair");
         let score = expect_some!(cx.near_score(&scope, TEA, &name).await?, "the hit after the repair");
@@ -194,7 +194,7 @@ async fn blank(cx: &Cx) -> CaseResult {
     expect_eq!(cx.near(&scope, TEA).await?, ["text"], "hits by vectors");
     let cleared = SetOptions::default().with_text("");
     cx.set_with(&scope, "text", "\"ann drinks green tea\"", cleared).await?;
-    expect_eq!(cx.near(&scope, TEA).await?.len(), 0, "hits once the text was taken away");
+    expect_eq!(cx.near(&scope, TEA).await?.len(), 0, "hits after the text was removed");
     Ok(())
 }
 
@@ -345,7 +345,7 @@ async fn bulk(cx: &Cx) -> CaseResult {
     expect_eq!(
         outcomes,
         [stored.clone(), skipped.clone(), skipped, stored.clone(), stored],
-        "embeddings of items of which the second wants none and the third has no text"
+        "embeddings of items, the second without embedding and the third without text"
     );
     expect_eq!(cx.near(&scope, TEA).await?, ["a", "d", "e"], "hits by vectors");
     for (name, text) in [("a", TEA), ("d", KEEPER), ("e", "bob paints boats")] {
@@ -364,7 +364,7 @@ async fn bulk_later(cx: &Cx) -> CaseResult {
         item_with("bare", "\"ann drinks green tea\"", never_embed())?,
     ];
     cx.bulk(&scope, items).await?;
-    expect_eq!(cx.near(&scope, KEEPER).await?, ["k"], "hits where the later item of `bare` wants no vector");
+    expect_eq!(cx.near(&scope, KEEPER).await?, ["k"], "hits if the later item of `bare` skips embedding");
     let score = expect_some!(cx.near_score(&scope, KEEPER, "k").await?, "the hit `k`");
     check!(score > 0.99, "of two items with one key the later's text scores {score}");
     Ok(())

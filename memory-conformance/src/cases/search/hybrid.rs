@@ -137,7 +137,7 @@ async fn pool_by_vectors(cx: &Cx) -> CaseResult {
     expect_eq!(
         hit_keys(&hits),
         ["0999", "0000"],
-        "the best two by source where, of 1,002 alike by vectors, one boosted is among the first 1,000 and two are not"
+        "the best two by source, of 1,002 with equal cosine: one boosted entry is among the first 1,000, two are not"
     );
     Ok(())
 }
@@ -148,7 +148,7 @@ async fn pool_by_words(cx: &Cx) -> CaseResult {
     expect_eq!(
         hit_keys(&hits),
         ["0999", "0000"],
-        "the best two by source where, of 1,002 alike by words, one boosted is among the first 1,000 and two are not"
+        "the best two by source, of 1,002 with equal lexical score: one boosted entry is among the first 1,000, two are not"
     );
     Ok(())
 }
@@ -192,7 +192,7 @@ async fn both_similarities(cx: &Cx) -> CaseResult {
         if let Some(one) = hits.iter().find(|hit| hit.entry.key.as_str() == "one") {
             check!(
                 (one.score - due).abs() < CLOSE,
-                "an entry behind 1,001 others {what} scores {}, expected {due} from both its similarities",
+                "an entry ranked after 1,001 others {what} scores {}, expected {due} from both its similarities",
                 one.score
             );
         }
@@ -203,7 +203,7 @@ async fn both_similarities(cx: &Cx) -> CaseResult {
         let score = hit(&hits, "one")?.score;
         check!(
             (score - due).abs() < CLOSE,
-            "an entry behind 1,001 others {what} scores {score}, expected {due} from both its similarities"
+            "an entry ranked after 1,001 others {what} scores {score}, expected {due} from both its similarities"
         );
     }
     Ok(())
@@ -264,7 +264,7 @@ async fn all_equal(cx: &Cx) -> CaseResult {
     cx.set_with(&scope, "w", "\"green tea\"", SetOptions::default().with_embed(Embed::Never)).await?;
     let hits = cx.find(&scope, fused("tea", weighted(0.75))).await?;
     let ranks: Vec<(&str, f64)> = hits.iter().map(|hit| (hit.entry.key.as_str(), hit.rank_score)).collect();
-    expect_eq!(ranks, [("a", 1.0), ("b", 1.0), ("w", 0.25)], "ranks where each side has one value only");
+    expect_eq!(ranks, [("a", 1.0), ("b", 1.0), ("w", 0.25)], "ranks if each side has a single value");
     Ok(())
 }
 
@@ -370,7 +370,7 @@ async fn ties(cx: &Cx) -> CaseResult {
     }
     cx.say(&scope, "best", QUERY).await?;
     let hits = cx.find(&scope, by_both(QUERY)).await?;
-    expect_eq!(hit_keys(&hits), ["best", "Z", "a", "aa", "b", "é", "🦀"], "hits of which six are alike");
+    expect_eq!(hit_keys(&hits), ["best", "Z", "a", "aa", "b", "é", "🦀"], "hits, six of which score alike");
     Ok(())
 }
 
@@ -423,7 +423,7 @@ async fn filter_first(cx: &Cx) -> CaseResult {
         [("filter", by_both(QUERY).with_filter(rare)), ("prefix", by_both(QUERY).with_prefix("rare/"))]
     {
         let hits = cx.find(&scope, query.with_top_k(3)).await?;
-        expect_eq!(hits.len(), 3, "hits with a {what} that three match, behind 60 that do not");
+        expect_eq!(hits.len(), 3, "hits with a {what} that three match, ranked after 60 that do not");
         ranked(&hits, &scaled_due(&sides, 0.5), &format!("over the entries that match the {what}"))?;
     }
     Ok(())

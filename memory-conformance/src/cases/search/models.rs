@@ -98,13 +98,13 @@ async fn overwriting(cx: &Cx) -> CaseResult {
     expect_eq!(
         vectors,
         [(1, true), (0, true)],
-        "vectors of entries written anew, and whether all are of the new model"
+        "vectors of rewritten entries, and whether all are of the new model"
     );
     let cx = cx.reopened_with(TestEmbedder::new()).await?;
     expect_eq!(
         cx.near(&scope, TEA).await?.len(),
         0,
-        "hits by the old model after its entries were written anew"
+        "hits by the old model after its entries were rewritten"
     );
     Ok(())
 }
@@ -159,7 +159,7 @@ async fn takes_nothing(cx: &Cx) -> CaseResult {
     cx.embedder().fail_always(Some(EmbedFault::Error(ErrorKind::Unavailable)));
     let step = cx.reembed(&scope, 10).await;
     cx.embedder().fail_always(None);
-    expect_kind!(step, ErrorKind::Unavailable, "a re-embedding whose embedder is away");
+    expect_kind!(step, ErrorKind::Unavailable, "a re-embedding without its embedder");
     let cx = cx.reopened_with(TestEmbedder::new()).await?;
     expect_eq!(
         cx.near(&scope, TEA).await?,
@@ -294,7 +294,7 @@ async fn dedup_others(cx: &Cx) -> CaseResult {
     expect_eq!(
         keys,
         ["new1", "old1", "old2"],
-        "hits by words of which `new2` repeats `new1` by the current model"
+        "hits by words, if `new2` repeats `new1` by the current model"
     );
     expect_eq!(found.duplicates, 1, "duplicates counted");
     Ok(())

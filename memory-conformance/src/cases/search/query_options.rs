@@ -61,7 +61,7 @@ async fn top_k(cx: &Cx) -> CaseResult {
         sentences.iter().map(|(key, text)| (key.as_str(), text.as_str())).collect();
     cx.say_all(&scope, &sentences).await?;
     let all = cx.find(&scope, query("tea").with_top_k(1_000.min(cx.capabilities().max_top_k))).await?;
-    expect_eq!(all.len(), 30, "hits where 30 entries match");
+    expect_eq!(all.len(), 30, "hits if 30 entries match");
     for top_k in [1, 2, 10, 29, 30, 31] {
         let hits = cx.find(&scope, query("tea").with_top_k(top_k)).await?;
         let due: Vec<&str> = hit_keys(&all).into_iter().take(top_k).collect();
@@ -76,11 +76,7 @@ async fn top_k_greatest(cx: &Cx) -> CaseResult {
     let keys: Vec<String> = (0..max + 5).map(|at| format!("{at:04}")).collect();
     let scope = keyed(cx, &keys.iter().map(String::as_str).collect::<Vec<_>>()).await?;
     let hits = cx.find(&scope, query("tea").with_top_k(max)).await?;
-    check!(
-        hit_keys(&hits) == keys.split_at(max).0,
-        "{} hits where {max} were asked for, or not in order",
-        hits.len()
-    );
+    check!(hit_keys(&hits) == keys.split_at(max).0, "{} hits instead of {max}, or not in order", hits.len());
     Ok(())
 }
 
@@ -140,7 +136,7 @@ async fn filter_first(cx: &Cx) -> CaseResult {
     let rare = filter(r#"{"eq":["metadata.rare",true]}"#)?;
     for (top_k, due) in [(1, 1), (2, 2), (3, 3), (10, 3)] {
         let hits = cx.find(&scope, query("green tea").with_filter(rare.clone()).with_top_k(top_k)).await?;
-        expect_eq!(hits.len(), due, "hits with top_k {top_k} where three match words and filter");
+        expect_eq!(hits.len(), due, "hits with top_k {top_k} if three match words and filter");
     }
     let none = filter(r#"{"eq":["metadata.rare","true"]}"#)?;
     expect_eq!(
@@ -155,7 +151,7 @@ async fn prefix_first(cx: &Cx) -> CaseResult {
     let scope = buried(cx).await?;
     for (top_k, due) in [(1, 1), (3, 3), (10, 3)] {
         let hits = cx.find(&scope, query("green tea").with_prefix("rare/").with_top_k(top_k)).await?;
-        expect_eq!(hits.len(), due, "hits with top_k {top_k} where three match words and prefix");
+        expect_eq!(hits.len(), due, "hits with top_k {top_k} if three match words and prefix");
     }
     Ok(())
 }
@@ -170,7 +166,7 @@ async fn filter_scores(cx: &Cx) -> CaseResult {
             expect_eq!(
                 Some(hit.score),
                 whole,
-                "the score of `{}`, as without filter and prefix",
+                "the score of `{}`, which filter and prefix must not change",
                 hit.entry.key
             );
         }

@@ -196,7 +196,7 @@ async fn score_unmoved(cx: &Cx) -> CaseResult {
     let hits = cx.find(&scope, query("green tea", boosted.clone())).await?;
     for hit in &hits {
         let due = plain.iter().find(|other| other.entry.key == hit.entry.key).map(|other| other.score);
-        expect_eq!(Some(hit.score), due, "the score of `{}`, as without rank options", hit.entry.key);
+        expect_eq!(Some(hit.score), due, "the score of `{}`, which no rank option changes", hit.entry.key);
     }
     // `d` ranks high but scores low: the threshold applies to the score.
     let lowest = expect_some!(plain.last(), "the lowest hit");
@@ -233,11 +233,7 @@ async fn top_k_after(cx: &Cx) -> CaseResult {
     let scope = alike(cx, 150, &[60, 149]).await?;
     for similarity in [1.0, 0.0] {
         let hits = cx.find(&scope, query("tea", by_source(similarity)).with_top_k(3)).await?;
-        expect_eq!(
-            hit_keys(&hits),
-            ["0060", "0149", "0000"],
-            "the best three of 150, of which two are boosted"
-        );
+        expect_eq!(hit_keys(&hits), ["0060", "0149", "0000"], "the best three of 150, two of them boosted");
     }
     Ok(())
 }
@@ -249,7 +245,7 @@ async fn pool(cx: &Cx) -> CaseResult {
     expect_eq!(
         hit_keys(&hits),
         ["1999", "0000"],
-        "the best two where a boosted one is in the pool and two are not"
+        "the best two, if one boosted entry is in the pool and two are not"
     );
     Ok(())
 }
@@ -259,10 +255,10 @@ async fn no_similarity(cx: &Cx) -> CaseResult {
     let rank = options(|rank| (rank.similarity, rank.recency, rank.half_life_seconds) = (0.0, 1.0, 3_600.0));
     let hits = cx.find(&scope, query("green tea", rank)).await?;
     expect_eq!(hit_keys(&hits), ["e", "d", "c", "b", "a"], "hits by recency alone");
-    check!(hits.iter().all(|hit| hit.score > 0.0), "a score is lost where similarity weighs nothing");
+    check!(hits.iter().all(|hit| hit.score > 0.0), "a score is missing if similarity has weight 0");
     let nothing = options(|rank| rank.similarity = 0.0);
     let hits = cx.find(&scope, query("green tea", nothing)).await?;
-    expect_eq!(hit_keys(&hits), ["a", "b", "c", "d", "e"], "hits where nothing weighs anything");
+    expect_eq!(hit_keys(&hits), ["a", "b", "c", "d", "e"], "hits if all weights are 0");
     Ok(())
 }
 

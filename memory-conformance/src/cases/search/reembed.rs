@@ -149,7 +149,7 @@ async fn after_failure(cx: &Cx) -> CaseResult {
                 expect_kind!(failed, kind, "a step whose embedder fails with {fault:?}");
             }
             _ => {
-                check!(failed.is_err(), "a step whose embedder fails with {fault:?} says {failed:?}");
+                check!(failed.is_err(), "a step whose embedder fails with {fault:?} reports {failed:?}");
             }
         }
         expect_eq!(cx.near(&scope, TEA).await?.len(), 2, "hits after a step that failed with {fault:?}");
@@ -178,9 +178,9 @@ async fn refused_text(cx: &Cx) -> CaseResult {
     expect_eq!(
         (step.embedded, step.remaining, step.failed),
         (2, 1, 1),
-        "embedded, remaining, failed where the embedder refuses one text of three"
+        "embedded, remaining, failed, if the embedder refuses one of three texts"
     );
-    expect_eq!(cx.near(&scope, TEA).await?, ["a", "c"], "hits where one text was refused");
+    expect_eq!(cx.near(&scope, TEA).await?, ["a", "c"], "hits after one text was refused");
     let step = cx.reembed(&scope, 10).await?;
     expect_eq!((step.embedded, step.remaining), (1, 0), "embedded and remaining once it refuses none");
     Ok(())
@@ -206,7 +206,7 @@ async fn past_refused(cx: &Cx) -> CaseResult {
         [(1, 5), (1, 4), (1, 3), (0, 3)],
         "embedded and remaining by steps of one, with three texts first that are refused"
     );
-    expect_eq!(cx.near(&scope, TEA).await?, ["x", "y", "z"], "hits behind texts that are refused");
+    expect_eq!(cx.near(&scope, TEA).await?, ["x", "y", "z"], "hits after refused texts");
     Ok(())
 }
 
@@ -233,7 +233,7 @@ async fn text_apart(cx: &Cx) -> CaseResult {
     expect_eq!(
         texts,
         [Some(TEA.to_owned())],
-        "the text of the vector in an export, as it is not the entry's"
+        "the vector's text in an export, because it is not the entry's"
     );
     // A write with an explicit text.
     cx.say(&scope, "k", "rain tomorrow").await?;
@@ -276,6 +276,6 @@ async fn scope_apart(cx: &Cx) -> CaseResult {
     let (scope, other) = (bare(cx, &["a"]).await?, bare(cx, &["b"]).await?);
     let step = cx.reembed(&scope, 10).await?;
     expect_eq!((step.embedded, step.remaining), (1, 0), "embedded and remaining of the scope alone");
-    expect_eq!(cx.near(&other, TEA).await?.len(), 0, "hits in a scope that was not embedded anew");
+    expect_eq!(cx.near(&other, TEA).await?.len(), 0, "hits in a scope that was not re-embedded");
     Ok(())
 }

@@ -32,7 +32,7 @@ async fn late_overwrite(cx: &Cx) -> CaseResult {
     cx.set_with(&scope, "bare", "\"ann drinks green tea\"", never_embed()).await?;
     hold.release();
     let outcome = late.await?;
-    check!(outcome.embedding != Embedding::Stored, "a vector that came late is told as stored");
+    check!(outcome.embedding != Embedding::Stored, "a vector that came too late is reported as stored");
     expect_eq!(cx.near(&scope, TEA).await?.len(), 0, "hits by a vector that came late");
 
     let hold = cx.embedder().hold_next();
@@ -103,7 +103,7 @@ async fn others_go_on(cx: &Cx) -> CaseResult {
     cx.delete(&scope, "b").await?;
     expect_eq!(cx.near(&scope, TEA).await?, ["a", "c", "n"], "hits while another text is being embedded");
     hold.release();
-    expect_eq!(late.await?.embedding, Embedding::Stored, "the embedding that took long");
+    expect_eq!(late.await?.embedding, Embedding::Stored, "the slow embedding");
     expect_eq!(cx.near(&scope, TEA).await?, ["a", "c", "k", "n"], "hits once it ended");
     Ok(())
 }

@@ -94,7 +94,7 @@ async fn compare(cx: &Cx, small: &Cx, scope: &Scope, mode: SearchMode, round: u3
             (hits(cx.find(scope, query.clone()).await?), hits(small.find(scope, query).await?));
         expect_eq!(found.len(), due.len(), "hits with small caches, {kind}, in round {round}");
         for (found, due) in found.iter().zip(&due) {
-            check!(!all || found.0 == due.0, "`{}` is found where `{}` is due, {kind}", found.0, due.0);
+            check!(!all || found.0 == due.0, "`{}` is found instead of `{}`, {kind}", found.0, due.0);
             check!(
                 (found.1 - due.1).abs() < CLOSE && (found.2 - due.2).abs() < CLOSE,
                 "with small caches `{}` scores {found:?}, else {due:?}, {kind}, in round {round}",

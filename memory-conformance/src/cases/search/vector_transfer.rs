@@ -101,7 +101,7 @@ async fn imported_model(cx: &Cx) -> CaseResult {
     cx.import(&scope, records, OnExisting::Skip).await?;
     expect_eq!(cx.near(&scope, TEA).await?, ["both", "own"], "hits by the current model");
     let counts: Vec<usize> = cx.export(&scope).await?.iter().map(|record| record.vectors.len()).collect();
-    expect_eq!(counts, [2, 1, 1], "vectors in an export of what was imported");
+    expect_eq!(counts, [2, 1, 1], "vectors in an export after an import");
     let repair = cx.reembed(&scope, 10).await?;
     expect_eq!(
         (repair.embedded, repair.remaining),

@@ -80,7 +80,7 @@ async fn only_with_vectors(cx: &Cx) -> CaseResult {
     cx.set_with(&scope, "bare", "\"ann drinks green tea\"", bare.clone()).await?;
     cx.set_with(&scope, "b", "\"ann drinks green water\"", bare).await?;
     let keys = cx.near(&scope, QUERY).await?;
-    expect_eq!(keys, ["a", "c", "d", "e", "f"], "hits by vectors where `b` and `bare` have none");
+    expect_eq!(keys, ["a", "c", "d", "e", "f"], "hits by vectors if `b` and `bare` have none");
     Ok(())
 }
 
@@ -162,7 +162,11 @@ async fn negative(cx: &Cx) -> CaseResult {
     }
     cx.say(&scope, "tea", "tea").await?;
     let hits = cx.find(&scope, by_vector("tea")).await?;
-    expect_eq!(hit_keys(&hits), ["tea", "a", "b", "c", "d", "e"], "hits of which five point away");
+    expect_eq!(
+        hit_keys(&hits),
+        ["tea", "a", "b", "c", "d", "e"],
+        "hits, five of which have a negative cosine"
+    );
     check!(hits.iter().skip(1).all(|hit| hit.score == 0.0), "a hit with a cosine below 0 scores more than 0");
     let hits = cx.find(&scope, by_vector("tea").with_threshold(0.0)).await?;
     expect_eq!(hits.len(), 6, "hits with a threshold of 0");
@@ -193,7 +197,11 @@ async fn filter_first(cx: &Cx) -> CaseResult {
         [(1, &["rare/near"][..]), (2, &["rare/near", "rare/far"]), (10, &["rare/near", "rare/far"])]
     {
         let hits = cx.find(&scope, by_vector(QUERY).with_filter(rare.clone()).with_top_k(top_k)).await?;
-        expect_eq!(hit_keys(&hits), due, "the best {top_k} of the two that match, behind 198 that do not");
+        expect_eq!(
+            hit_keys(&hits),
+            due,
+            "the best {top_k} of the two that match, ranked after 198 that do not"
+        );
     }
     let none = filter(r#"{"eq":["metadata.rare","true"]}"#)?;
     let hits = cx.find(&scope, by_vector(QUERY).with_filter(none)).await?;
@@ -275,12 +283,12 @@ async fn gone(cx: &Cx) -> CaseResult {
         "an entry written again scores {stale} for its old text, {fresh} for its new"
     );
     cx.say(&scope, "deleted", new).await?;
-    let anew = expect_some!(cx.near_score(&scope, new, "deleted").await?, "the entry that began anew");
-    check!(anew > 0.99, "an entry that began anew scores {anew} for its text");
+    let anew = expect_some!(cx.near_score(&scope, new, "deleted").await?, "the recreated entry");
+    check!(anew > 0.99, "a recreated entry scores {anew} for its text");
     cx.kv().drop_scope(&scope).await?;
     expect_eq!(cx.near(&scope, old).await?.len(), 0, "hits after the scope was dropped");
     cx.say(&scope, "one", new).await?;
-    expect_eq!(cx.near(&scope, old).await?, ["one"], "hits of a scope that began anew");
+    expect_eq!(cx.near(&scope, old).await?, ["one"], "hits of a recreated scope");
     Ok(())
 }
 
@@ -479,7 +487,7 @@ async fn pool(cx: &Cx) -> CaseResult {
     expect_eq!(
         hit_keys(&hits),
         ["1999", "0000"],
-        "the best two where a boosted one is in the pool and two are not"
+        "the best two, if one boosted entry is in the pool and two are not"
     );
     Ok(())
 }

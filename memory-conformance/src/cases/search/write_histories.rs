@@ -217,7 +217,7 @@ async fn scores_hold(cx: &Cx, scope: &Scope) -> CaseResult {
             let due = cx.cosine(&text, &shows).max(0.0);
             check!(
                 (hit.score - due).abs() < CLOSE,
-                "a hit scores {} for `{text}`, yet the entry it shows, `{shows}`, is worth {due}",
+                "a hit scores {} for `{text}`, but its entry, `{shows}`, should score {due}",
                 hit.score
             );
         }
@@ -244,7 +244,7 @@ async fn settled(cx: &Cx, scope: &Scope) -> CaseResult {
         let text = entry.search_text();
         let score = cx.near_score(scope, &text, name).await?;
         if text.starts_with("bare") {
-            expect_eq!(score, None, "the score of `{name}`, whose last write wanted no vector");
+            expect_eq!(score, None, "the score of `{name}`, whose last write skipped embedding");
         } else {
             check!(
                 score.is_some_and(|score| score > 0.999),

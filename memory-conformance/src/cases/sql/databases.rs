@@ -63,7 +63,7 @@ async fn listed(cx: &Cx) -> CaseResult {
         let own = cx.sql().sql_usage(scope).await?;
         check!(
             usage.bytes > 0 && usage.bytes == own.bytes,
-            "usage {usage:?} in the list, {own:?} asked alone"
+            "usage {usage:?} in the list, {own:?} for the scope alone"
         );
     }
     check!(page.next.is_none(), "a cursor though all are shown");
@@ -192,7 +192,7 @@ async fn drop_of_nothing(cx: &Cx) -> CaseResult {
         "a database that never was is said to have been there"
     );
     db.query("SELECT 1").await?;
-    check!(!cx.sql().drop_sql_scope(&db.scope).await?, "a query has made a database");
+    check!(!cx.sql().drop_sql_scope(&db.scope).await?, "a query created a database");
     Ok(())
 }
 
@@ -223,7 +223,7 @@ async fn drop_loses(cx: &Cx) -> CaseResult {
     is_lost(&tx, "of a scope that was dropped").await?;
     check!(db.tables().await?.is_empty(), "tables after the scope was dropped with a transaction open");
     db.exec("CREATE TABLE t (n INTEGER)").await?;
-    is_lost(&tx, "of a scope that was dropped and made anew").await?;
+    is_lost(&tx, "of a scope that was dropped and recreated").await?;
     expect_eq!(db.count("t").await?, 0, "rows of a lost transaction");
     Ok(())
 }
@@ -236,7 +236,7 @@ async fn late_writer(cx: &Cx) -> CaseResult {
     expect_kind!(
         late.exec("INSERT INTO t VALUES (3)").await,
         ErrorKind::InvalidArgument,
-        "a write into what is gone"
+        "a write to a dropped database"
     );
     late.exec("CREATE TABLE t (n INTEGER)").await?;
     late.exec("INSERT INTO t VALUES (4)").await?;
@@ -254,14 +254,14 @@ async fn late_writer_beside(cx: &Cx) -> CaseResult {
     expect_kind!(
         there.exec("INSERT INTO t VALUES (3)").await,
         ErrorKind::InvalidArgument,
-        "a write of another handle into what is gone"
+        "another handle's write to a dropped database"
     );
     there.exec("CREATE TABLE t (n INTEGER)").await?;
     there.exec("INSERT INTO t VALUES (4)").await?;
     expect_eq!(
         here.ints("SELECT n FROM t").await?,
         [4],
-        "what the other handle wrote into the scope made anew"
+        "what the other handle wrote to the recreated scope"
     );
     here.exec("INSERT INTO t VALUES (5)").await?;
     expect_eq!(there.ints("SELECT n FROM t ORDER BY n").await?, [4, 5]);

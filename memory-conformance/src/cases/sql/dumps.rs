@@ -228,13 +228,13 @@ async fn into_what_is_there(cx: &Cx) -> CaseResult {
     db.exec("CREATE TABLE mine (n INTEGER)").await?;
     db.exec("INSERT INTO mine VALUES (1)").await?;
     let refused = restored(cx, &db.scope, dump.clone()).await;
-    expect_kind!(refused, ErrorKind::Conflict, "restoring where a table is");
+    expect_kind!(refused, ErrorKind::Conflict, "restoring into a scope with a table");
     let tables: Vec<String> = db.tables().await?.into_iter().map(|table| table.name).collect();
     expect_eq!(tables, ["mine"], "tables after a refused restore");
     expect_eq!(db.count("mine").await?, 1);
     db.exec("DROP TABLE mine").await?;
     restored(cx, &db.scope, dump).await?;
-    expect_eq!(db.count("t").await?, 20, "rows restored where no table is left");
+    expect_eq!(db.count("t").await?, 20, "rows restored after the tables were dropped");
     Ok(())
 }
 
@@ -264,16 +264,16 @@ async fn in_the_place_of(cx: &Cx) -> CaseResult {
     let dump = sample(cx).await?;
     let db = tangled(cx).await?;
     let outcome = replaced(cx, &db.scope, dump.iter().cloned().map(Ok).collect()).await?;
-    expect_eq!((outcome.tables, outcome.rows), (1, 20), "tables and rows of what took the place");
+    expect_eq!((outcome.tables, outcome.rows), (1, 20), "tables and rows of the replacement");
     check!(outcome.skipped.is_empty(), "objects were not restored: {:?}", outcome.skipped);
     let copy = cx.database()?;
     restored(cx, &copy.scope, dump).await?;
-    expect_eq!(db.tables().await?, copy.tables().await?, "what a scope holds that was replaced");
+    expect_eq!(db.tables().await?, copy.tables().await?, "the tables of a replaced scope");
     expect_eq!(db.count("t").await?, 20);
-    expect_eq!(dumped(cx, &db.scope).await?, dumped(cx, &copy.scope).await?, "the dump of what was replaced");
+    expect_eq!(dumped(cx, &db.scope).await?, dumped(cx, &copy.scope).await?, "the dump of a replaced scope");
     for gone in ["parents", "a_view", "of_a_view"] {
         let found = db.query(&format!("SELECT * FROM {gone}")).await;
-        expect_kind!(found, ErrorKind::InvalidArgument, "`{gone}` after something else took its place");
+        expect_kind!(found, ErrorKind::InvalidArgument, "`{gone}` after it was replaced");
     }
     Ok(())
 }
@@ -282,7 +282,7 @@ async fn in_the_place_of_nothing(cx: &Cx) -> CaseResult {
     let dump = sample(cx).await?;
     let db = cx.database()?;
     replaced(cx, &db.scope, dump.into_iter().map(Ok).collect()).await?;
-    expect_eq!(db.count("t").await?, 20, "rows where nothing was replaced");
+    expect_eq!(db.count("t").await?, 20, "rows after a failed replacement");
     Ok(())
 }
 
@@ -291,7 +291,7 @@ async fn replacing_fails(cx: &Cx) -> CaseResult {
     let db = tangled(cx).await?;
     let before = dumped(cx, &db.scope).await?;
     let half = || dump.iter().take(dump.len() / 2).cloned().map(Ok);
-    let lost = Error::new(ErrorKind::RateLimited, "the source of the dump was told to fail");
+    let lost = Error::new(ErrorKind::RateLimited, "the source of the dump fails on purpose");
     for (what, lines, kind) in [
         ("no dump", vec![Ok(b"not a dump".to_vec())], ErrorKind::InvalidArgument),
         ("nothing", Vec::new(), ErrorKind::InvalidArgument),
@@ -364,7 +364,7 @@ async fn failing_stream(cx: &Cx) -> CaseResult {
     let db = cx.database()?;
     let half = dump.len() / 2;
     let mut items: Vec<Result<Vec<u8>>> = dump.iter().take(half).cloned().map(Ok).collect();
-    items.push(Err(Error::new(ErrorKind::RateLimited, "the source of the dump was told to fail")));
+    items.push(Err(Error::new(ErrorKind::RateLimited, "the source of the dump fails on purpose")));
     items.extend(dump.into_iter().skip(half).map(Ok));
     let failed = cx.sql().restore(&db.scope, lines(items), RestoreOptions::default()).await;
     expect_kind!(failed, ErrorKind::RateLimited, "a dump whose stream fails");
@@ -388,8 +388,8 @@ async fn one_moment(cx: &Cx) -> CaseResult {
     all.extend(collect_lines(dump).await?);
     let copy = cx.database()?;
     restored(cx, &copy.scope, all).await?;
-    expect_eq!(copy.count("t").await?, 2_000, "rows of a dump that was begun before half of them went");
-    check!(copy.tables().await?.len() == 1, "a table that was made after the dump was begun is in it");
+    expect_eq!(copy.count("t").await?, 2_000, "rows of a dump that began before half of them were deleted");
+    check!(copy.tables().await?.len() == 1, "the dump contains a table that was created after it began");
     Ok(())
 }
 
@@ -426,7 +426,7 @@ async fn of_the_scope(cx: &Cx) -> CaseResult {
     let bytes: Vec<u8> = dumped(cx, &mine.scope).await?.concat();
     let dump = String::from_utf8_lossy(&bytes);
     for hidden in ["hidden_table", "hidden-row", "hidden-key", "hidden-entry"] {
-        check!(!dump.contains(hidden), "the dump holds `{hidden}`");
+        check!(!dump.contains(hidden), "the dump contains `{hidden}`");
     }
     let copy = copied(cx, &mine).await?;
     expect_eq!(copy.texts("SELECT v FROM shown_table").await?, ["shown-row"]);

@@ -38,7 +38,7 @@ async fn each_sees_its_own(databases: &[(i64, Database<'_>)]) -> CaseResult {
         expect_eq!(
             db.ints("SELECT n FROM t").await?,
             [*n],
-            "what {:?} {:?} holds",
+            "the contents of {:?} {:?}",
             db.scope.kind,
             db.scope.id
         );
@@ -125,7 +125,7 @@ async fn writes_stay(cx: &Cx) -> CaseResult {
     if let [(_, first), rest @ ..] = databases.as_slice() {
         first.exec("DROP TABLE t").await?;
         for (_, db) in rest {
-            expect_eq!(db.count("t").await?, 1, "rows of a scope beside one whose table was dropped");
+            expect_eq!(db.count("t").await?, 1, "rows of a scope next to one whose table was dropped");
         }
     }
     Ok(())
@@ -175,11 +175,11 @@ async fn nothing_is_empty(cx: &Cx) -> CaseResult {
     expect_kind!(
         db.query("SELECT * FROM t").await,
         ErrorKind::InvalidArgument,
-        "a table that was never made"
+        "a table that was never created"
     );
     check!(db.tables().await?.is_empty(), "a scope without a database has tables");
     expect_eq!(db.bytes().await?, 0, "bytes of a scope without a database");
-    expect_eq!(cx.sql().drop_sql_scope(&db.scope).await?, false, "dropping what is not there");
+    expect_eq!(cx.sql().drop_sql_scope(&db.scope).await?, false, "dropping a database that does not exist");
     Ok(())
 }
 
@@ -194,7 +194,7 @@ async fn reading_makes_none(cx: &Cx) -> CaseResult {
     db.tables().await?;
     db.bytes().await?;
     drop(crate::stream::collect_lines(cx.sql().dump(&db.scope).await?).await?);
-    check!(listed(cx).await?.is_empty(), "reading made a database: {:?}", listed(cx).await?);
+    check!(listed(cx).await?.is_empty(), "reading created a database: {:?}", listed(cx).await?);
     db.exec("CREATE TABLE t (n INTEGER)").await?;
     expect_eq!(listed(cx).await?, [db.scope.id.as_str()], "after the first write");
     Ok(())
@@ -206,6 +206,6 @@ async fn refusals_make_none(cx: &Cx) -> CaseResult {
     check!(db.exec("BEGIN").await.is_err(), "`BEGIN` succeeded");
     check!(db.exec("CREATE TABLE t (n INTEGER); SELECT 1").await.is_err(), "two statements succeeded");
     check!(db.exec("no statement").await.is_err(), "no statement succeeded");
-    check!(listed(cx).await?.is_empty(), "a refused statement made a database");
+    check!(listed(cx).await?.is_empty(), "a refused statement created a database");
     Ok(())
 }

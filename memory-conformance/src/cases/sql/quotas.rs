@@ -59,17 +59,17 @@ async fn fill(cx: &Cx, db: &Database<'_>) -> CaseResult<i64> {
             return Ok(id - 1);
         }
     }
-    Err(Stop::failed(format_args!("8 MB went into a quota of {QUOTA} bytes")))
+    Err(Stop::failed(format_args!("8 MB were stored within a quota of {QUOTA} bytes")))
 }
 
 async fn growth(cx: &Cx) -> CaseResult {
     let db = cramped(cx, QUOTA).await?;
     let rows = fill(cx, &db).await?;
-    check!(rows >= 10, "{rows} rows of 8,000 bytes went into 512 KiB");
+    check!(rows >= 10, "{rows} rows of 8,000 bytes were stored in 512 KiB");
     expect_eq!(db.count("t").await?, rows, "rows after one was refused");
     expect_kind!(insert(cx, &db, 5_000).await, ErrorKind::QuotaExceeded, "a further row");
     let last = db.value(&format!("SELECT v FROM t WHERE id = {rows}")).await?;
-    check!(last == text(noise(cx, rows.unsigned_abs())), "the last row that was taken is damaged");
+    check!(last == text(noise(cx, rows.unsigned_abs())), "the last accepted row is damaged");
     Ok(())
 }
 
@@ -83,7 +83,7 @@ async fn one_statement(cx: &Cx) -> CaseResult {
     insert(cx, &db, 2).await?;
     let copy = "CREATE TABLE copies AS WITH RECURSIVE s (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM s WHERE i < 200) \
                 SELECT t.v || s.i AS v FROM t, s";
-    expect_kind!(db.exec(copy).await, ErrorKind::QuotaExceeded, "a table made of 3 MB");
+    expect_kind!(db.exec(copy).await, ErrorKind::QuotaExceeded, "creating a table of 3 MB");
     expect_eq!(db.count("t").await?, 2);
     check!(db.query("SELECT 1 FROM copies").await.is_err(), "a table that was refused is there");
     Ok(())
@@ -146,7 +146,7 @@ async fn deleting_in_tx(cx: &Cx) -> CaseResult {
     tx.exec("DELETE FROM t WHERE id <= 3").await?;
     insert(cx, &tx, 3_000).await?;
     tx.commit().await?;
-    expect_eq!(db.count("t").await?, rows - 2, "rows after a transaction that made room");
+    expect_eq!(db.count("t").await?, rows - 2, "rows after a transaction that freed space");
     Ok(())
 }
 
@@ -221,7 +221,7 @@ async fn of_others(cx: &Cx) -> CaseResult {
     let (full, other) = (cramped(cx, QUOTA).await?, cramped(cx, QUOTA).await?);
     let before = other.bytes().await?;
     fill(cx, &full).await?;
-    expect_eq!(other.bytes().await?, before, "bytes of a scope beside one that is full");
+    expect_eq!(other.bytes().await?, before, "bytes of a scope next to a full one");
     insert(cx, &other, 1).await?;
     expect_eq!(other.count("t").await?, 1);
     Ok(())

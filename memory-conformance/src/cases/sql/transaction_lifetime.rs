@@ -111,7 +111,7 @@ async fn idle(cx: &Cx) -> CaseResult {
         .exec("INSERT INTO t VALUES (2)")
         .await?;
     is_lost(&tx, "that lay idle for too long").await?;
-    expect_eq!(db.ints(ALL).await?, [2], "what is left of a transaction that lay idle");
+    expect_eq!(db.ints(ALL).await?, [2], "rows of a transaction that was idle for too long");
     Ok(())
 }
 
@@ -229,7 +229,7 @@ async fn writer_times_out(cx: &Cx) -> CaseResult {
     expect_kind!(
         hurried.exec("INSERT INTO t VALUES (2)").await,
         ErrorKind::Timeout,
-        "a writer beside an open transaction"
+        "a writer while a transaction is open"
     );
     tx.commit().await?;
     expect_eq!(db.ints(ALL).await?, [1], "after a writer has given up");
@@ -307,7 +307,7 @@ async fn dropped_statement(cx: &Cx) -> CaseResult {
             }
             lost => {
                 expect_kind!(lost, ErrorKind::TransactionLost, "a commit after a dropped statement");
-                expect_eq!(db.ints(ALL).await?, [0_i64; 0], "what is left of a lost transaction");
+                expect_eq!(db.ints(ALL).await?, [0_i64; 0], "rows of a lost transaction");
             }
         }
     }

@@ -140,7 +140,7 @@ pub(super) async fn is_lost(db: &Database<'_>, why: &str) -> CaseResult {
     let lost = ErrorKind::TransactionLost;
     let error =
         expect_kind!(db.exec("INSERT INTO t VALUES (4711)").await, lost, "`exec` in a transaction {why}");
-    check!(!said_open(&error)?, "a transaction {why} is said to be open");
+    check!(!said_open(&error)?, "a transaction {why} is reported as open");
     expect_kind!(db.exec("DELETE FROM t").await, lost, "another `exec` in a transaction {why}");
     expect_kind!(db.query("SELECT 1").await, lost, "`query` in a transaction {why}");
     expect_kind!(db.savepoint().await, lost, "a savepoint in a transaction {why}");
@@ -244,7 +244,7 @@ async fn inner_commit(cx: &Cx) -> CaseResult {
     tx.savepoint().await?;
     tx.exec("INSERT INTO t VALUES (1)").await?;
     expect_eq!(tx.commit().await?.depth, 1, "the depth after a savepoint was committed");
-    expect_eq!(db.ints(ALL).await?, [0_i64; 0], "outside, after a savepoint alone was committed");
+    expect_eq!(db.ints(ALL).await?, [0_i64; 0], "outside, after only a savepoint was committed");
     expect_eq!(tx.ints(ALL).await?, [1]);
     tx.rollback().await?;
     expect_eq!(db.ints(ALL).await?, [0_i64; 0], "after the transaction around it was rolled back");
@@ -265,7 +265,7 @@ async fn depths(cx: &Cx) -> CaseResult {
         seen.push(state.depth);
     }
     expect_eq!(seen, [1, 2, 3, 4, 3, 2, 1], "depths on the way in and out");
-    expect_eq!(tx.ints(ALL).await?, [0_i64; 0], "an inner commit went with the rollback around it");
+    expect_eq!(tx.ints(ALL).await?, [0_i64; 0], "an inner commit survived the rollback around it");
     tx.exec("INSERT INTO t VALUES (9)").await?;
     tx.commit().await?;
     expect_eq!(db.ints(ALL).await?, [9]);
@@ -283,7 +283,7 @@ async fn deepest(cx: &Cx) -> CaseResult {
     check!(said_open(&error)?, "an eighteenth level is said to have ended the transaction");
     expect_eq!(tx.count("t").await?, 16, "rows in the transaction after a savepoint was refused");
     expect_eq!(tx.rollback().await?.depth, 16, "the depth after one rollback");
-    expect_eq!(tx.savepoint().await?.depth, 17, "a savepoint where one was rolled back");
+    expect_eq!(tx.savepoint().await?.depth, 17, "a savepoint after one was rolled back");
     for depth in (0..=16).rev() {
         expect_eq!(tx.commit().await?.depth, depth, "the depth after a commit");
     }
@@ -370,7 +370,7 @@ async fn is_as_told(db: &Database<'_>, tx: &Database<'_>, error: &Error, what: &
         expect_eq!(db.ints(ALL).await?, [1, 2], "what was committed after {what}");
     } else {
         is_lost(tx, &format!("that {what} ended")).await?;
-        expect_eq!(db.ints(ALL).await?, [0_i64; 0], "what is left of a transaction that {what} ended");
+        expect_eq!(db.ints(ALL).await?, [0_i64; 0], "rows of a transaction that {what} ended");
     }
     // In either case the scope works.
     db.with(|options| options.timeout = Some(ms(10_000))).exec("INSERT INTO t VALUES (99)").await?;

@@ -1,4 +1,4 @@
-//! What a row of `bench drift` is measured on.
+//! The engine that `bench drift` measures.
 
 use std::time::Duration;
 
@@ -6,20 +6,20 @@ use memory_core::Result;
 
 use crate::bench::machine::Machine;
 
-/// What is measured on: stores of the product, the same work by hand, and another program.
+/// An engine: stores of the product on it, the same work by hand, and another program.
 pub(super) trait Engine {
-    /// Of what the figures are.
+    /// Description of the machine for the report.
     fn machine(&self) -> Machine;
 
-    /// Where its files are, for the head of the report.
-    fn place(&self) -> String;
+    /// Its folder or server, for the head of the report.
+    fn location(&self) -> String;
 
-    /// The URL of a store of this name, which is empty when it is first asked for.
+    /// The URL of a store by this name, which is empty at first.
     fn store(&mut self, name: &'static str) -> Result<String>;
 
-    /// Overwrites one entry after another by hand until the slice ends; how many.
+    /// Overwrites one entry after another by hand until the slice ends; returns how many.
     fn overwrite(&mut self, seed: u64, slice: Duration) -> Result<u64>;
 
-    /// Has another program commit to a store, and change nothing that the sessions of this benchmark have seen.
+    /// Lets another program commit to a store without changing anything that the benchmark's sessions have seen.
     fn others_commit(&mut self, name: &'static str) -> Result<()>;
 }

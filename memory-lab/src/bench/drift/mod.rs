@@ -1,4 +1,5 @@
-//! `memory-lab bench drift`: what the drift guard costs a writer, beside the same writer without it and beside the raw engine.
+//! `memory-lab bench drift`: what the drift guard costs a writer, compared with the same writer without it and with the raw
+//! engine.
 
 mod engine;
 mod postgres;
@@ -24,10 +25,10 @@ use super::options::{DriftArgs, chosen};
 use super::report::{Row, Unit, write_foot, write_head};
 use super::workload::{BATCH, Random, Work, Workload};
 
-/// Calls between two looks at the clock.
+/// Calls between two reads of the clock.
 const STRIDE: u32 = 8;
 
-/// What one side runs.
+/// What one side measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Side {
     /// The engine by hand.
@@ -65,7 +66,7 @@ const fn plan(name: &'static str, work: Work, ours: DriftPolicy, floor: Side, ta
     Plan { name, work, ours, floor, others: false, target }
 }
 
-/// The product with one session, which has read what it writes.
+/// The product with one session, which has read the entries that it writes.
 struct Ours {
     memory: Memory,
     session: DriftSession,
@@ -107,7 +108,7 @@ impl Ours {
 
     async fn run(&self, work: Work, mut random: Random, slice: Slice<'_>) -> Result<u64> {
         let guarded = self.session.guard(self.backend()?);
-        // Without a policy it is the backend itself; nothing but the policy differs between the sides.
+        // Without a policy this is the backend itself; only the policy differs between the sides.
         let mut done = 0;
         while slice.goes_on()? {
             for _ in 0..STRIDE {
@@ -125,7 +126,7 @@ impl Ours {
     }
 }
 
-/// The store in which the rows are measured.
+/// Name of the store that the rows are measured in.
 const STORE: &str = "product";
 
 pub(super) fn run(args: &DriftArgs, json: bool, out: &mut (dyn Write + Send)) -> Result<()> {
@@ -146,7 +147,7 @@ pub(super) fn run(args: &DriftArgs, json: bool, out: &mut (dyn Write + Send)) ->
     };
     let machine = engine.machine();
     if !json {
-        write_head(out, &machine, keys, &engine.place())?;
+        write_head(out, &machine, keys, &engine.location())?;
     }
     let url = engine.store(STORE)?;
     runtime.block_on(async { Ours::load(&memory::open(&url).await?, &workload).await })?;
@@ -169,7 +170,7 @@ pub(super) fn run(args: &DriftArgs, json: bool, out: &mut (dyn Write + Send)) ->
                 interleave(args.rounds, || product(&ours), || Sample::of(|| engine.overwrite(next(), slice)))?
             }
             Side::Product(policy) => {
-                // A store of its own: a session must not find writes that it has not seen.
+                // Each side has its own store, so that a session finds no writes that it has not seen.
                 let other_url = engine.store(plan.name)?;
                 let other = runtime.block_on(async {
                     let other = memory::open(&other_url).await?;
@@ -186,7 +187,7 @@ pub(super) fn run(args: &DriftArgs, json: bool, out: &mut (dyn Write + Send)) ->
     if json { Ok(()) } else { write_foot(out, met, plans.len()) }
 }
 
-/// On a worker of the runtime, as a task of a server would be.
+/// Runs on a worker of the runtime, as a task of a server would.
 async fn spawn(
     ours: &Arc<Ours>,
     work: Work,
@@ -197,8 +198,7 @@ async fn spawn(
     let (ours, stop) = (Arc::clone(ours), Arc::clone(stop));
     let task =
         tokio::spawn(async move { ours.run(work, Random::new(seed), Slice::lasting(slice, &stop)).await });
-    task.await
-        .map_err(|error| Error::internal("a task of the benchmark stopped by a bug").with_source(error))?
+    task.await.map_err(|error| Error::internal("a task of the benchmark panicked").with_source(error))?
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The drift guard on PostgreSQL: each store a database, the floor an upsert by tokio-postgres.
+//! The drift guard on PostgreSQL: each store is a database, and the floor is an upsert with tokio-postgres.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -17,13 +17,13 @@ use crate::bench::machine::Machine;
 use crate::bench::measure::Slice;
 use crate::bench::workload::{BATCH, Random, Workload};
 
-/// What names the server where the command line does not.
+/// The environment variable that names the server if the command line does not.
 pub(super) const SERVER: &str = "MEMORY_TEST_POSTGRES_URL";
 
-/// Calls between two looks at the clock.
+/// Calls between two reads of the clock.
 const STRIDE: u32 = 8;
 
-/// The columns that an entry has, keyed as entries are; no scopes, counters, words or triggers.
+/// The columns and the key of an entry, without scopes, counters, words and triggers.
 const TABLE: &str = "CREATE TABLE entries (
     scope integer NOT NULL, key text NOT NULL, version bigint NOT NULL, created_at bigint NOT NULL, updated_at bigint NOT NULL,
     expires_at bigint, accesses bigint NOT NULL, source text, metadata text, value text NOT NULL, PRIMARY KEY (scope, key))";
@@ -33,7 +33,7 @@ const FILL: &str = "INSERT INTO entries SELECT 1, k, 1, $1, $1, NULL, 0, NULL, N
 const SET: &str = "INSERT INTO entries VALUES (1, $1, 1, $3, $3, NULL, 0, NULL, NULL, $2) ON CONFLICT (scope, key) DO UPDATE \
      SET value = excluded.value, version = entries.version + 1, updated_at = excluded.updated_at RETURNING version";
 
-/// What another program changes; no session reads it.
+/// The entry that another program changes; no session reads it.
 const BYSTANDER: &str = "bystander";
 
 pub(super) struct Postgres<'r> {
@@ -41,7 +41,7 @@ pub(super) struct Postgres<'r> {
     runtime: &'r Runtime,
     stop: Arc<AtomicBool>,
     workload: Arc<Workload>,
-    /// Databases that were made.
+    /// Databases that were created.
     made: Vec<String>,
     server: String,
     floor: Option<(Arc<Client>, Statement)>,
@@ -58,7 +58,7 @@ impl<'r> Postgres<'r> {
             Some(url) => url.to_owned(),
             None => std::env::var(SERVER).map_err(|_| {
                 Error::invalid(format!(
-                    "no PostgreSQL server is named: write --postgres postgres://user@host/database, or set {SERVER}"
+                    "no PostgreSQL server is named; give --postgres postgres://user@host/database, or set {SERVER}"
                 ))
             })?,
         };
@@ -89,12 +89,12 @@ impl<'r> Postgres<'r> {
         Ok(postgres)
     }
 
-    /// The URL of a database of its own, made where it was not yet.
+    /// The URL of a database of its own, created if necessary.
     fn database(&mut self, name: &str) -> Result<String> {
         let name = format!("memory_bench_{}_{name}", std::process::id());
         if !self.made.contains(&name) {
             self.runtime.block_on(async {
-                // A template that nobody is connected to.
+                // template0 never has connections.
                 let sql = format!("CREATE DATABASE {name} TEMPLATE template0");
                 connect(&self.url).await?.batch_execute(&sql).await.map_err(failed)
             })?;
@@ -115,7 +115,7 @@ impl Drop for Postgres<'_> {
         });
         if let Err(error) = dropped {
             note(&format!(
-                "the databases of the benchmark are still there: {}: {error}",
+                "the databases of the benchmark could not be dropped: {}: {error}",
                 self.made.join(", ")
             ));
         }
@@ -124,10 +124,10 @@ impl Drop for Postgres<'_> {
 
 impl Engine for Postgres<'_> {
     fn machine(&self) -> Machine {
-        Machine::beside(self.server.clone())
+        Machine::with_server(self.server.clone())
     }
 
-    fn place(&self) -> String {
+    fn location(&self) -> String {
         self.server.clone()
     }
 
@@ -135,10 +135,10 @@ impl Engine for Postgres<'_> {
         self.database(name)
     }
 
-    /// As a task on a worker of the runtime, as the product's are.
+    /// Runs as a task on a worker of the runtime, as the product does.
     fn overwrite(&mut self, seed: u64, slice: Duration) -> Result<u64> {
         let (client, statement) =
-            self.floor.clone().ok_or_else(|| Error::internal("the floor was not laid"))?;
+            self.floor.clone().ok_or_else(|| Error::internal("the floor was not prepared"))?;
         let (workload, stop) = (Arc::clone(&self.workload), Arc::clone(&self.stop));
         let task = self.runtime.spawn(async move {
             let (mut random, mut done) = (Random::new(seed), 0);
@@ -155,10 +155,10 @@ impl Engine for Postgres<'_> {
         });
         self.runtime
             .block_on(task)
-            .map_err(|error| Error::internal("a task of the benchmark stopped by a bug").with_source(error))?
+            .map_err(|error| Error::internal("a task of the benchmark panicked").with_source(error))?
     }
 
-    /// A SQL client changes an entry beside those that are measured: its triggers run, and the scope's token moves.
+    /// A SQL client changes an entry that is not measured: triggers run, and the scope's token changes.
     fn others_commit(&mut self, name: &'static str) -> Result<()> {
         let url = self.database(name)?;
         self.runtime.block_on(async {
@@ -177,12 +177,12 @@ impl Engine for Postgres<'_> {
             if changed == 1 {
                 return Ok(());
             }
-            Err(Error::internal("another program found nothing to change; the row would mean nothing"))
+            Err(Error::internal("the other program found nothing to change; the row would be meaningless"))
         })
     }
 }
 
-/// The entries by hand, and the statement that overwrites one.
+/// The entries of the floor, and the statement that overwrites one.
 async fn fill(url: &str, workload: &Workload) -> Result<(Arc<Client>, Statement)> {
     let client = connect(url).await?;
     client.batch_execute(TABLE).await.map_err(failed)?;
@@ -196,7 +196,7 @@ async fn fill(url: &str, workload: &Workload) -> Result<(Arc<Client>, Statement)
     Ok((Arc::new(client), statement))
 }
 
-/// What of the URL is the product's, and what the driver's.
+/// The product's configuration; its `url` is the part for the driver.
 fn config(url: &str) -> Result<PostgresConfig> {
     memory::postgres::config(&BackendUrl::parse(url)?, &OpenContext::default())
 }
@@ -205,11 +205,11 @@ async fn connect(url: &str) -> Result<Client> {
     let (client, connection) = tokio_postgres::connect(&config(url)?.url, NoTls).await.map_err(|error| {
         Error::new(
             ErrorKind::Unavailable,
-            "the PostgreSQL server cannot be reached without TLS; check the URL, and that it runs",
+            "the PostgreSQL server cannot be reached without TLS; check the URL, and that the server runs",
         )
         .with_source(error)
     })?;
-    // How it ends is told to whoever waits for a statement.
+    // An error of the connection also fails the statement that waits for it.
     tokio::spawn(async move { drop(connection.await) });
     Ok(client)
 }
@@ -217,23 +217,23 @@ async fn connect(url: &str) -> Result<Client> {
 fn failed(error: tokio_postgres::Error) -> Error {
     Error::new(
         ErrorKind::Unavailable,
-        "a statement of the benchmark failed; the role must be allowed to make databases",
+        "a statement of the benchmark failed; the role must be allowed to create databases",
     )
     .with_source(error)
 }
 
-/// The URL with another database in it.
+/// The URL with another database.
 fn with_database(url: &str, name: &str) -> Result<String> {
     let (place, query) = url.split_once('?').map_or((url, None), |(place, query)| (place, Some(query)));
     let (scheme, rest) = place
         .split_once("://")
-        .ok_or_else(|| Error::invalid("the URL of the server is written postgres://user@host/database"))?;
+        .ok_or_else(|| Error::invalid("the server's URL must have the form postgres://user@host/database"))?;
     let authority = rest.split('/').next().unwrap_or_default();
     let query = query.map(|query| format!("?{query}")).unwrap_or_default();
     Ok(format!("{scheme}://{authority}/{name}{query}"))
 }
 
-/// How many databases have names that begin so.
+/// The number of databases whose name has this prefix.
 #[cfg(test)]
 pub(super) fn databases(runtime: &Runtime, url: &str, prefix: &str) -> Result<i64> {
     runtime.block_on(async {

@@ -1,4 +1,4 @@
-//! The drift guard on SQLite: each store a file, the floor rusqlite by hand.
+//! The drift guard on SQLite: each store is a file, and the floor is raw rusqlite.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ impl Engine for Sqlite {
         Machine::of(&self.parent)
     }
 
-    fn place(&self) -> String {
+    fn location(&self) -> String {
         self.parent.display().to_string()
     }
 
@@ -51,7 +51,7 @@ impl Engine for Sqlite {
         repeat(Work::Set, Slice::lasting(slice, &self.stop), || self.floor.run(Work::Set))
     }
 
-    /// To a table that is nobody's entries.
+    /// Commits to a table that holds no entries.
     fn others_commit(&mut self, name: &'static str) -> Result<()> {
         memory_sqlite::prepare_process();
         rusqlite::Connection::open(self.file(name))

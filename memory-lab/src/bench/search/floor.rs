@@ -1,4 +1,4 @@
-//! What the answers are held against: the memory bandwidth of this machine, and an exhaustive search.
+//! What searches are compared with: this machine's memory bandwidth, and an exhaustive search.
 
 use std::hint::black_box;
 use std::path::Path;
@@ -8,8 +8,8 @@ use rusqlite::{Connection, OpenFlags};
 
 use super::vectors::Vectors;
 
-/// Reads every number once: what an exact scan of 32-bit floats cannot be faster than on one thread. It only combines
-/// bits, in as many registers as every processor has, so that it waits for memory and not for itself.
+/// Reads every number once: a lower bound for an exact scan of 32-bit floats on one thread. It only combines bits, in as
+/// many registers as every processor has, so that memory is the bottleneck.
 pub(super) fn read_all(vectors: &Vectors) {
     let (chunks, rest) = vectors.numbers().as_chunks::<32>();
     let mut seen = [0_u32; 32];
@@ -21,7 +21,7 @@ pub(super) fn read_all(vectors: &Vectors) {
     black_box((seen, rest.iter().fold(0, |seen, x| seen ^ x.to_bits())));
 }
 
-/// Reads every stored vector through SQLite, which the first search cannot do without.
+/// Reads every stored vector through SQLite, as the first search must.
 pub(super) fn read_blobs(file: &Path) -> Result<u64> {
     let read = || -> rusqlite::Result<u64> {
         memory_sqlite::prepare_process();

@@ -1,5 +1,5 @@
-//! `memory-lab bench search`: vector, filtered, hybrid and text search beside an exhaustive search and this machine's
-//! memory bandwidth.
+//! `memory-lab bench search`: vector, filtered, hybrid and text search, compared with an exhaustive search and this
+//! machine's memory bandwidth.
 
 mod floor;
 pub(super) mod options;
@@ -20,7 +20,7 @@ use tokio::runtime::Runtime;
 
 use self::options::SearchArgs;
 use self::row::{Figures, Row, Target, write_foot, write_head};
-use self::store::{Ask, Store};
+use self::store::{SearchKind, Store};
 use self::table::Table;
 use self::vectors::Vectors;
 use super::machine::{Machine, folder, goes_on, resident_bytes, runtime};
@@ -35,10 +35,10 @@ const FLOOR_PASSES: usize = 5;
 enum Work {
     /// The first search after opening; the floor reads the stored vectors through SQLite.
     First,
-    /// Memory that the first search took, for each vector; the floor is the vector itself.
+    /// Memory that the first search takes per vector; the floor is the vector itself.
     Memory,
     /// A search; the floor reads every number once.
-    Search(Ask),
+    Search(SearchKind),
 }
 
 struct Plan {
@@ -62,7 +62,7 @@ const PLANS: [Plan; 7] = [
 ];
 
 const fn search(mode: SearchMode, one_in: usize) -> Work {
-    Work::Search(Ask { mode, one_in })
+    Work::Search(SearchKind { mode, one_in })
 }
 
 pub(super) fn run(args: &SearchArgs, json: bool, out: &mut (dyn Write + Send)) -> Result<()> {
@@ -88,7 +88,7 @@ struct Bench {
     runtime: Runtime,
     stored: Arc<Vectors>,
     asked: Arc<Vectors>,
-    /// Open for all rows but those of the first search.
+    /// Open for all rows except those of the first search.
     store: Option<Store>,
     dir: tempfile::TempDir,
     stop: Arc<AtomicBool>,
@@ -138,13 +138,13 @@ impl Bench {
     fn measure(&mut self, work: Work, args: &SearchArgs) -> Result<Figures> {
         match work {
             Work::First | Work::Memory => self.measure_first(work, args),
-            Work::Search(ask) => self.measure_search(ask, args),
+            Work::Search(kind) => self.measure_search(kind, args),
         }
     }
 
-    /// Opens the store anew for each round.
+    /// Reopens the store for each round.
     fn measure_first(&mut self, work: Work, args: &SearchArgs) -> Result<Figures> {
-        let ask = Ask { mode: SearchMode::Vector, one_in: 1 };
+        let kind = SearchKind { mode: SearchMode::Vector, one_in: 1 };
         self.store = None;
         let mut figures = Figures::default();
         for _ in 0..args.rounds {
@@ -155,7 +155,7 @@ impl Bench {
             let store = self.open()?;
             let before = resident_bytes();
             let started = Instant::now();
-            self.runtime.block_on(store.search(ask, 0, 10))?;
+            self.runtime.block_on(store.search(kind, 0, 10))?;
             let first = micros(started);
             let (ours, floor) = match work {
                 Work::Memory => {
@@ -173,14 +173,14 @@ impl Bench {
         Ok(figures)
     }
 
-    fn measure_search(&mut self, ask: Ask, args: &SearchArgs) -> Result<Figures> {
+    fn measure_search(&mut self, kind: SearchKind, args: &SearchArgs) -> Result<Figures> {
         let store = match &self.store {
             Some(store) => store.clone(),
             None => self.store.insert(self.open()?).clone(),
         };
         let top_k = usize::try_from(args.top_k).unwrap_or(usize::MAX);
         let mut figures = Figures::default();
-        // One round is thrown away: it loads what later ones keep in memory.
+        // The first round is discarded: it loads what later ones keep in memory.
         for round in 0..=args.rounds {
             self.goes_on()?;
             let floor: Vec<f64> = (0..FLOOR_PASSES)
@@ -193,12 +193,12 @@ impl Bench {
             let mut times = Vec::with_capacity(self.asked.len());
             for query in 0..self.asked.len() {
                 let started = Instant::now();
-                let hits = self.runtime.block_on(store.search(ask, query, top_k))?;
+                let hits = self.runtime.block_on(store.search(kind, query, top_k))?;
                 times.push(micros(started));
-                if round == 0 && ask.mode == SearchMode::Vector {
+                if round == 0 && kind.mode == SearchMode::Vector {
                     self.goes_on()?;
                     let truth =
-                        floor::nearest(&self.stored, self.asked.row(query), top_k, |row| ask.passes(row));
+                        floor::nearest(&self.stored, self.asked.row(query), top_k, |row| kind.passes(row));
                     figures.found += truth.iter().filter(|number| hits.contains(number)).count();
                     figures.sought += truth.len();
                 }

@@ -1,4 +1,4 @@
-//! One line a row, for a program or a person.
+//! Rows of the report: one line each, as JSON or for a person.
 
 use std::io::Write;
 
@@ -11,13 +11,13 @@ use crate::bench::machine::{self, Machine};
 use crate::bench::measure::median;
 use crate::bench::report::{broken, figure};
 
-/// What the rounds gave.
+/// The measurements of all rounds.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Figures {
-    /// Of each round: the median and the 99th percentile of its searches.
+    /// For each round, the median and the 99th percentile of its searches.
     ours: Vec<(f64, f64)>,
     floor: Vec<f64>,
-    /// Of the rows that an exhaustive search gives, how many were hits.
+    /// Results of an exhaustive search: how many were found, and how many were sought.
     pub(super) found: usize,
     pub(super) sought: usize,
 }
@@ -31,15 +31,15 @@ impl Figures {
     }
 }
 
-/// What the project holds itself to; stated for 384 dimensions and 100,000 or 1,000,000 vectors.
+/// The project's targets, stated for 384 dimensions and 100,000 or 1,000,000 vectors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub(super) struct Target {
-    /// Most that `ours` may be.
+    /// Upper limit of `ours`.
     #[serde(rename = "target")]
     most: Option<f64>,
-    /// Most that `ratio` may be.
+    /// Upper limit of `ratio`.
     target_ratio: Option<f64>,
-    /// Least recall.
+    /// Lower limit of the recall.
     target_recall: Option<f64>,
 }
 
@@ -113,7 +113,7 @@ pub(super) struct Row {
     floor: f64,
     /// `ours / floor`.
     ratio: f64,
-    /// Share of the rows of an exhaustive search that were hits; absent where that is not the question.
+    /// Share of the results of an exhaustive search that were found; absent for rows that do not measure it.
     recall: Option<f64>,
     unit: &'static str,
     better: &'static str,
@@ -134,7 +134,7 @@ pub(super) struct Row {
     #[serde(flatten)]
     machine: Machine,
     load: Option<f64>,
-    /// Figures of a debug build mean nothing.
+    /// Figures of a debug build are meaningless.
     build: &'static str,
 }
 
@@ -226,7 +226,7 @@ impl Row {
     }
 }
 
-/// What stands above the table.
+/// The head of the table.
 pub(super) fn write_head(
     out: &mut dyn Write,
     machine: &Machine,
@@ -248,7 +248,7 @@ pub(super) fn write_head(
         args.top_k,
     );
     if cfg!(debug_assertions) {
-        head.push_str("warning: this is a debug build; its figures mean nothing. Build with --release\n");
+        head.push_str("warning: this is a debug build; its figures are meaningless. Build with --release\n");
     }
     head.push_str(
         "\nmedians of interleaved rounds; floor of a search: reading every number once, on one thread, in the same run\n\
@@ -257,9 +257,8 @@ pub(super) fn write_head(
     out.write_all(head.as_bytes()).and_then(|()| out.flush()).map_err(broken)
 }
 
-/// What stands below it.
+/// The line below the table.
 pub(super) fn write_foot(out: &mut dyn Write, met: usize, rows: usize) -> Result<()> {
     let load = machine::load().map_or_else(|| "unknown".to_owned(), |load| format!("{load:.2}"));
-    writeln!(out, "\n{met} of {rows} rows meet what is stated of them; load at the end {load}")
-        .map_err(broken)
+    writeln!(out, "\n{met} of {rows} rows meet their targets; load at the end {load}").map_err(broken)
 }

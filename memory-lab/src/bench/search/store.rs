@@ -1,4 +1,4 @@
-//! The product, filled: opened by URL, through `Checked` and trait objects.
+//! The filled store of the product, opened by URL, through `Checked` and trait objects.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,15 +18,15 @@ const BATCH: usize = 2_000;
 /// Words of an entry's sentence.
 const WORDS: usize = 12;
 
-/// What one row asks.
+/// The search of one row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Ask {
+pub(super) struct SearchKind {
     pub(super) mode: SearchMode,
-    /// Of a filter, one in how many passes; 1: no filter.
+    /// One in this many entries passes the filter; 1 means no filter.
     pub(super) one_in: usize,
 }
 
-impl Ask {
+impl SearchKind {
     pub(super) fn passes(self, index: usize) -> bool {
         self.one_in == 1 || index.is_multiple_of(self.one_in)
     }
@@ -55,7 +55,7 @@ impl Store {
     }
 
     /// Stores `count` entries: a sentence that begins with the entry's number, and metadata to filter by. `so_far` is
-    /// told how many are stored, and may end it.
+    /// called with the number stored so far, and may stop it with an error.
     pub(super) async fn load(&self, count: usize, mut so_far: impl FnMut(usize) -> Result<()>) -> Result<()> {
         for start in (0..count).step_by(BATCH) {
             let end = count.min(start + BATCH);
@@ -73,10 +73,10 @@ impl Store {
     }
 
     /// The numbers of the hits, best first.
-    pub(super) async fn search(&self, ask: Ask, query: usize, top_k: usize) -> Result<Vec<usize>> {
-        let mut question = SearchQuery::new(sentence(query)).with_mode(ask.mode).with_top_k(top_k);
-        if ask.one_in > 1 {
-            let field = Field::Metadata(field(ask.one_in).to_owned());
+    pub(super) async fn search(&self, kind: SearchKind, query: usize, top_k: usize) -> Result<Vec<usize>> {
+        let mut question = SearchQuery::new(sentence(query)).with_mode(kind.mode).with_top_k(top_k);
+        if kind.one_in > 1 {
+            let field = Field::Metadata(field(kind.one_in).to_owned());
             question = question.with_filter(Filter::Eq(field, Scalar::Int(0)));
         }
         let found = self.backend()?.search(&self.scope, question).await?;
@@ -85,7 +85,7 @@ impl Store {
             .iter()
             .map(|hit| {
                 let number = hit.entry.key.as_str().trim_start_matches("note/").parse();
-                number.map_err(|_| Error::internal("a hit of the benchmark has a key it never stored"))
+                number.map_err(|_| Error::internal("a hit has a key that the benchmark never stored"))
             })
             .collect()
     }
@@ -96,7 +96,7 @@ fn field(one_in: usize) -> &'static str {
 }
 
 fn entry(number: usize) -> Result<NewEntry> {
-    // The words need no escape.
+    // The words need no escaping.
     let value = Json::parse(format!("\"{}\"", sentence(number)))?;
     let rest = |one_in| i64::try_from(number % one_in).unwrap_or(0);
     let metadata = Metadata::new().with(field(100), rest(100)).with(field(10), rest(10));

@@ -1,4 +1,4 @@
-//! An embedder that knows its vectors by number: what is measured is search, not a model.
+//! An embedder that looks vectors up by number, so that search is measured and not a model.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use memory_core::{EmbedRole, Embedder, EmbeddingModel, Error, Result};
 
 use super::vectors::Vectors;
 
-/// Texts begin with a number, which says whose vector is theirs.
+/// Vectors by number. A text begins with the number of its vector.
 pub(super) struct Table {
     model: EmbeddingModel,
     stored: Arc<Vectors>,

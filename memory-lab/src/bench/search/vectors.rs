@@ -1,4 +1,4 @@
-//! What is stored and asked: vectors from a seeded generator, or from a file.
+//! The vectors to store and to query, from a seeded generator or a file.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use memory_core::{Error, Result};
 use crate::bench::machine::io;
 use crate::bench::workload::Random;
 
-/// Largest file that is read.
+/// Largest file that is read, in bytes.
 const MAX_FILE_BYTES: u64 = 64 << 30;
 
 /// A matrix of unit vectors, row by row.
@@ -35,9 +35,9 @@ impl Vectors {
         &self.numbers
     }
 
-    /// Clusters on the sphere: a centre for every 100 vectors or so, drawn around a direction that all share, and each
-    /// vector around its centre. The cosine of two of one cluster is about 0.6, of two others about 0.15: as of
-    /// sentence embeddings. The same seed gives the same vectors; queries are drawn like them and are none of them.
+    /// Clusters on the sphere: about one centre per 100 vectors, drawn around a common direction, and each vector around its
+    /// centre. As with sentence embeddings, the cosine of two vectors is about 0.6 within a cluster and about 0.15 across
+    /// clusters. The same seed gives the same vectors. Queries are drawn the same way but are not stored.
     pub(super) fn clustered(count: usize, queries: usize, dimensions: usize, seed: u64) -> (Self, Self) {
         let mut random = Random::new(seed);
         let common = gaussian(&mut random, dimensions);
@@ -59,7 +59,7 @@ impl Vectors {
     }
 
     /// Reads little-endian numbers, row by row: 16-bit floats from a file named `*.f16`, else 32-bit ones. The last
-    /// `queries` rows are taken out, to be asked with.
+    /// `queries` rows are the queries and are not stored.
     pub(super) fn read(path: &Path, queries: usize, dimensions: usize) -> Result<(Self, Self)> {
         let doing = format!("read {}", path.display());
         let size = std::fs::metadata(path).map_err(|error| io(&doing, error))?.len();
@@ -71,7 +71,7 @@ impl Vectors {
         let width = if half { 2 } else { 4 };
         if bytes.is_empty() || bytes.len() % (width * dimensions) != 0 {
             return Err(Error::invalid(format!(
-                "{} holds {} bytes, which are no rows of {dimensions} numbers of {width} bytes; correct --dimensions",
+                "{} has {} bytes, which is not a whole number of rows of {dimensions} numbers of {width} bytes; correct --dimensions",
                 path.display(),
                 bytes.len()
             )));
@@ -93,7 +93,7 @@ impl Vectors {
         let rows = numbers.len() / dimensions;
         if rows < queries + 10 {
             return Err(Error::invalid(format!(
-                "{} holds {rows} vectors; {queries} of them are asked with, so there must be more",
+                "{} has {rows} vectors, and {queries} of them are queries; it needs more, or lower --queries",
                 path.display()
             )));
         }

@@ -1,4 +1,4 @@
-//! What a good programmer writes by hand: raw rusqlite on a thread of its own, asked over a channel.
+//! What a good programmer writes by hand: raw rusqlite on a thread of its own, called through a channel.
 
 use std::collections::{HashMap, VecDeque};
 use std::path::{Path, PathBuf};
@@ -8,15 +8,15 @@ use memory_core::{Error, Result};
 use memory_sqlite::lab::engine_bytes;
 use rusqlite::{Connection, OpenFlags};
 
-use super::work::{HANDLES, HOT, Places, ROWS, SELECT, Work, analytic, insert};
+use super::work::{HANDLES, HOT, ROWS, SELECT, ScopeChoice, Work, analytic, insert};
 use crate::bench::measure::Slice;
 
-/// Calls between two looks at the clock.
+/// Calls between two reads of the clock.
 const STRIDE: usize = 8;
 
 type Job = (Work, usize, u64);
 
-/// The thread, and the ways to and from it.
+/// The thread, and the channels to and from it.
 pub(super) struct Floor {
     jobs: Option<Sender<Job>>,
     answers: Receiver<std::result::Result<(), rusqlite::Error>>,
@@ -49,16 +49,16 @@ impl Floor {
         Ok(Self { jobs: Some(jobs), answers, thread: Some(thread), count: 0 })
     }
 
-    /// Does `work` until the slice ends; how often.
-    pub(super) fn repeat(&mut self, work: Work, places: &mut Places, slice: Slice<'_>) -> Result<u64> {
-        let gone = || Error::internal("the floor's thread stopped by a bug");
+    /// Repeats `work` until the slice ends; returns how often.
+    pub(super) fn repeat(&mut self, work: Work, scopes: &mut ScopeChoice, slice: Slice<'_>) -> Result<u64> {
+        let gone = || Error::internal("the floor's thread panicked");
         let mut done = 0;
         while slice.goes_on()? {
             for _ in 0..STRIDE {
                 self.count += 1;
-                let place = if work.is_over_scopes() { places.place(work) } else { 0 };
+                let scope_number = if work.is_over_scopes() { scopes.next_scope(work) } else { 0 };
                 let jobs = self.jobs.as_ref().ok_or_else(gone)?;
-                jobs.send((work, place, self.count)).map_err(|_| gone())?;
+                jobs.send((work, scope_number, self.count)).map_err(|_| gone())?;
                 self.answers
                     .recv()
                     .map_err(|_| gone())?
@@ -81,34 +81,36 @@ impl Drop for Floor {
 
 struct Worker {
     files: Vec<PathBuf>,
-    /// Connections that stay open: of scopes that are asked for again.
+    /// Connections that stay open: those of frequently used scopes.
     open: HashMap<usize, Connection>,
-    /// Connections that were opened last: they stay open as long as the product's would.
+    /// The connections opened last. They stay open as long as the product's would.
     recent: VecDeque<Connection>,
     analytic: std::sync::Arc<str>,
     insert: std::sync::Arc<str>,
 }
 
 impl Worker {
-    fn run(&mut self, (work, place, count): Job) -> rusqlite::Result<()> {
+    fn run(&mut self, (work, scope_number, count): Job) -> rusqlite::Result<()> {
         let id = i64::try_from(count % ROWS as u64).unwrap_or_default();
         match work {
             Work::Analytic | Work::Insert => {
                 let sql = if work == Work::Insert { &self.insert } else { &self.analytic };
                 let sql = std::sync::Arc::clone(sql);
-                self.kept(0)?.prepare(&sql).map(drop)
+                self.open_connection(0)?.prepare(&sql).map(drop)
             }
             Work::New => {
                 let sql = format!("SELECT name, score FROM people WHERE id = {id} AND {count} > 0");
-                read(&mut self.kept(0)?.prepare(&sql)?, [])
+                read(&mut self.open_connection(0)?.prepare(&sql)?, [])
             }
             Work::Repeated | Work::Hit | Work::Memory => {
-                read(&mut *self.kept(place)?.prepare_cached(SELECT)?, [id])
+                read(&mut *self.open_connection(scope_number)?.prepare_cached(SELECT)?, [id])
             }
-            // As good as any cache of so many connections could do.
-            Work::Skewed if place < HOT => read(&mut *self.kept(place)?.prepare_cached(SELECT)?, [id]),
+            // The best that a cache of this many connections could do.
+            Work::Skewed if scope_number < HOT => {
+                read(&mut *self.open_connection(scope_number)?.prepare_cached(SELECT)?, [id])
+            }
             Work::Miss | Work::Skewed => {
-                let connection = open(self.file(place)?)?;
+                let connection = open(self.file(scope_number)?)?;
                 read(&mut connection.prepare(SELECT)?, [id])?;
                 self.recent.push_back(connection);
                 while self.recent.len() + self.open.len() > HANDLES {
@@ -119,16 +121,16 @@ impl Worker {
         }
     }
 
-    fn file(&self, place: usize) -> rusqlite::Result<&Path> {
-        self.files.get(place).map(PathBuf::as_path).ok_or(rusqlite::Error::InvalidQuery)
+    fn file(&self, scope_number: usize) -> rusqlite::Result<&Path> {
+        self.files.get(scope_number).map(PathBuf::as_path).ok_or(rusqlite::Error::InvalidQuery)
     }
 
-    fn kept(&mut self, place: usize) -> rusqlite::Result<&Connection> {
-        if !self.open.contains_key(&place) {
-            let connection = open(self.file(place)?)?;
-            self.open.insert(place, connection);
+    fn open_connection(&mut self, scope_number: usize) -> rusqlite::Result<&Connection> {
+        if !self.open.contains_key(&scope_number) {
+            let connection = open(self.file(scope_number)?)?;
+            self.open.insert(scope_number, connection);
         }
-        self.open.get(&place).ok_or(rusqlite::Error::InvalidQuery)
+        self.open.get(&scope_number).ok_or(rusqlite::Error::InvalidQuery)
     }
 }
 
@@ -137,7 +139,7 @@ fn open(file: &Path) -> rusqlite::Result<Connection> {
     Connection::open_with_flags(file, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)
 }
 
-/// Bytes that the engine holds for each of so many connections that have each run a statement.
+/// Bytes that the engine holds per connection, after each has run a statement.
 pub(super) fn memory(files: &[PathBuf], handles: usize) -> Result<f64> {
     let before = engine_bytes();
     let opened = || -> rusqlite::Result<Vec<Connection>> {
@@ -154,7 +156,7 @@ pub(super) fn memory(files: &[PathBuf], handles: usize) -> Result<f64> {
     Ok(each(engine_bytes().saturating_sub(before), opened.len()))
 }
 
-/// The share of one among so many.
+/// The total divided by the count.
 #[allow(clippy::cast_precision_loss, reason = "bytes of memory and connections are far below 2^53")]
 pub(super) fn each(bytes: u64, count: usize) -> f64 {
     bytes as f64 / count.max(1) as f64

@@ -1,5 +1,5 @@
-//! `memory-lab bench sql`: statements through validator, sandbox and trait beside the same ones through raw rusqlite, and
-//! many scopes beside as many files.
+//! `memory-lab bench sql`: statements through validator, sandbox and trait, compared with the same statements through raw
+//! rusqlite; and many scopes, compared with as many files.
 
 mod floor;
 mod ours;
@@ -16,7 +16,7 @@ use tokio::runtime::Runtime;
 
 use self::floor::Floor;
 use self::ours::Ours;
-use self::work::{HANDLES, Places, ROWS, Work};
+use self::work::{HANDLES, ROWS, ScopeChoice, Work};
 use super::machine::{Machine, folder, runtime};
 use super::measure::{Rounds, Sample, Slice, interleave};
 use super::options::chosen;
@@ -33,7 +33,7 @@ pub(super) struct SqlArgs {
     /// Interleaved rounds; figures are their medians
     #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u32).range(5..=101))]
     rounds: u32,
-    /// Fewer scopes and short rounds: for a look, not for a figure to keep
+    /// Fewer scopes and short rounds: for a quick look, not for figures to publish
     #[arg(long)]
     quick: bool,
     /// Rows whose name contains this
@@ -50,7 +50,7 @@ struct Plan {
     target: f64,
 }
 
-/// Those over many scopes come last, so that the others meet a store with one.
+/// Those over many scopes come last, so that the others run in a store with a single scope.
 const PLANS: [Plan; 8] = [
     Plan { name: "select_repeated", work: Work::Repeated, target: 1.5 },
     Plan { name: "select_new", work: Work::New, target: 3.0 },
@@ -112,12 +112,12 @@ impl Bench {
     fn measure(&mut self, work: Work, rounds: u32, slice: Duration) -> Result<Rounds> {
         let Self { runtime, stop, ours, floor, scopes, .. } = self;
         let mut seed = 0;
-        let mut places = || {
+        let mut scope_choice = || {
             seed += 1;
-            Places::new(seed, *scopes)
+            ScopeChoice::new(seed, *scopes)
         };
-        // Both sides are asked for the same scopes in the same order.
-        let (mut of_ours, mut of_floor) = (places(), places());
+        // Both sides use the same scopes in the same order.
+        let (mut of_ours, mut of_floor) = (scope_choice(), scope_choice());
         let mut count = 0_u64;
         let ours = || {
             Sample::of(|| {

@@ -1,4 +1,4 @@
-//! The product, as a user reaches it: opened by URL, through `Checked` and trait objects.
+//! The product, as a user calls it: opened by URL, through `Checked` and trait objects.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,16 +11,16 @@ use memory_sqlite::lab::engine_bytes;
 use memory_validator::{Dialect, Mode, Policy, STACK_BYTES, Validator, Verdict};
 
 use super::floor::each;
-use super::work::{HANDLES, Places, ROWS, SELECT, Work, analytic, insert};
+use super::work::{HANDLES, ROWS, SELECT, ScopeChoice, Work, analytic, insert};
 use crate::bench::machine::{goes_on, io};
 use crate::bench::measure::Slice;
 use crate::bench::ours::url;
 
-/// Calls between two looks at the clock.
+/// Calls between two reads of the clock.
 const STRIDE: u64 = 8;
 /// The store's name in its folder.
 const FILE: &str = "memory.db";
-/// Scopes that are filled at once.
+/// Scopes that are filled concurrently.
 const TOGETHER: usize = 16;
 
 pub(super) struct Ours {
@@ -44,31 +44,31 @@ impl Ours {
                 .collect();
             for task in tasks {
                 task.await.map_err(|error| {
-                    Error::internal("a task of the benchmark stopped by a bug").with_source(error)
+                    Error::internal("a task of the benchmark panicked").with_source(error)
                 })??;
             }
         }
         let mut files = Vec::new();
         databases(&dir.join(format!("{FILE}.sql")), &mut files)?;
         if files.len() != scopes.len() {
-            return Err(Error::internal("there are other files than scopes"));
+            return Err(Error::internal("the number of database files is not the number of scopes"));
         }
         files.sort();
         Ok(Self { memory, run, scopes, files })
     }
 
-    /// The databases, in no order of their scopes.
+    /// The database files, in any order.
     pub(super) fn files(&self) -> &[PathBuf] {
         &self.files
     }
 
-    /// Bytes that the engine holds for each of so many connections at rest, in a store that was filled.
+    /// Bytes that the engine holds per idle connection, in a filled store.
     pub(super) async fn memory(dir: &Path, handles: usize) -> Result<f64> {
         let memory = connect(dir).await?;
         let facet = memory.sql().ok_or_else(|| Error::unsupported("query", memory.name()))?;
         let run = run()?;
         let mut before = 0;
-        // The first one starts what all share.
+        // The first one allocates what all of them share.
         for number in 0..handles {
             facet
                 .query(&run, &scope(number)?, SELECT, &[SqlValue::Int(1)], StatementOptions::default())
@@ -84,11 +84,11 @@ impl Ours {
         self.memory.sql().ok_or_else(|| Error::unsupported("query", self.memory.name()))
     }
 
-    /// Does `work` until the slice ends; how often.
+    /// Repeats `work` until the slice ends; returns how often.
     pub(super) async fn repeat(
         &self,
         work: Work,
-        places: &mut Places,
+        scopes: &mut ScopeChoice,
         count: &mut u64,
         slice: Slice<'_>,
     ) -> Result<u64> {
@@ -97,9 +97,9 @@ impl Ours {
         while slice.goes_on()? {
             for _ in 0..STRIDE {
                 *count += 1;
-                let place = if work.is_over_scopes() { places.place(work) } else { 0 };
+                let scope_number = if work.is_over_scopes() { scopes.next_scope(work) } else { 0 };
                 let scope =
-                    self.scopes.get(place).ok_or_else(|| Error::internal("there is no such scope"))?;
+                    self.scopes.get(scope_number).ok_or_else(|| Error::internal("there is no such scope"))?;
                 let id = i64::try_from(*count % ROWS as u64).unwrap_or_default();
                 let options = StatementOptions::default();
                 let rows = if work == Work::New {
@@ -109,7 +109,7 @@ impl Ours {
                     facet.query(&self.run, scope, SELECT, &[SqlValue::Int(id)], options).await?
                 };
                 if rows.rows.len() != 1 {
-                    return Err(Error::internal("a row is missing; the figures would mean nothing"));
+                    return Err(Error::internal("a row is missing; the figures would be meaningless"));
                 }
                 done += 1;
             }
@@ -159,13 +159,13 @@ fn databases(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
     Ok(())
 }
 
-/// Decides about a statement over and over, on a thread with the stack that it takes.
+/// Validates a statement repeatedly, on a thread with the stack that this needs.
 pub(super) fn validate(work: Work, slice: Slice<'_>) -> Result<u64> {
     let sql = if work == Work::Insert { insert() } else { analytic() };
     let decide = || {
         let policy = Policy::new(Dialect::Sqlite);
         let mut done = 0;
-        // Once at least: starting the thread takes its time.
+        // At least once: starting the thread takes time.
         while slice.goes_on()? || done == 0 {
             if let Verdict::Refused(refusal) =
                 Validator::check_here(&sql, Dialect::Sqlite, Mode::Exec, &policy)
@@ -180,7 +180,7 @@ pub(super) fn validate(work: Work, slice: Slice<'_>) -> Result<u64> {
         let thread = std::thread::Builder::new().stack_size(2 * STACK_BYTES).spawn_scoped(threads, decide);
         match thread.map(std::thread::ScopedJoinHandle::join) {
             Ok(Ok(done)) => done,
-            Ok(Err(_)) => Err(Error::internal("the benchmark stopped by a bug; please report it")),
+            Ok(Err(_)) => Err(Error::internal("the benchmark panicked, which is a bug; please report it")),
             Err(error) => Err(io("start a thread", error)),
         }
     })

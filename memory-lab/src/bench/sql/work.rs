@@ -6,7 +6,7 @@ use crate::bench::workload::Random;
 pub(super) const ROWS: usize = 1_000;
 /// Connections that stay open between statements.
 pub(super) const HANDLES: usize = 1_024;
-/// Scopes that fit into them, with a writer's and a reader's each.
+/// Scopes that fit into them, at two connections each: a writer's and a reader's.
 pub(super) const HOT: usize = 400;
 
 /// What one operation of a row is.
@@ -16,17 +16,17 @@ pub(super) enum Work {
     Repeated,
     /// One small SELECT, another text each time.
     New,
-    /// Validating a query of twenty lines; floor: preparing it.
+    /// Validating a query of twenty lines; the floor prepares it.
     Analytic,
-    /// Validating an INSERT of 500 rows; floor: preparing it.
+    /// Validating an INSERT of 500 rows; the floor prepares it.
     Insert,
     /// A SELECT in one of the scopes whose connections stay open.
     Hit,
     /// A SELECT in the least recently used scope.
     Miss,
-    /// A SELECT that nine times of ten goes to one tenth of the scopes, else to any.
+    /// A SELECT that goes to one tenth of the scopes nine times out of ten, else to any scope.
     Skewed,
-    /// What the engine holds for each connection that stays open.
+    /// Memory that the engine holds for each connection that stays open.
     Memory,
 }
 
@@ -36,19 +36,19 @@ impl Work {
     }
 }
 
-/// Which scope is asked next.
-pub(super) struct Places {
+/// Chooses the scope of the next statement.
+pub(super) struct ScopeChoice {
     random: Random,
     next: usize,
     scopes: usize,
 }
 
-impl Places {
+impl ScopeChoice {
     pub(super) fn new(seed: u64, scopes: usize) -> Self {
         Self { random: Random::new(seed), next: 0, scopes }
     }
 
-    pub(super) fn place(&mut self, work: Work) -> usize {
+    pub(super) fn next_scope(&mut self, work: Work) -> usize {
         match work {
             Work::Hit => self.random.below(HOT.min(self.scopes)),
             Work::Miss => {

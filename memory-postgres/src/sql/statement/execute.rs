@@ -124,7 +124,7 @@ pub(crate) async fn run(
         None => Types { oids: first_types(&asked.args), were_known: false, are_parsed: false },
     };
     let was_kept = exchange.session.named.knows(&asked.text);
-    let (heard, sink) = fly(exchange, &opening.first, opening, asked, &types).await?;
+    let (heard, sink) = send(exchange, &opening.first, opening, asked, &types).await?;
     let Some(refused) = &heard.fault else {
         if let (Some(shape), false) = (shape, types.were_known) {
             parameter_types.put(shape, types.oids);
@@ -150,7 +150,7 @@ pub(crate) async fn run(
     };
     let tried = match second {
         Ok(types) => {
-            fly(exchange, &opening.again, opening, asked, &types).await.map(|done| (done, types.oids))
+            send(exchange, &opening.again, opening, asked, &types).await.map(|done| (done, types.oids))
         }
         Err(Failed::Statement(_)) => return Ok((heard, sink)),
         Err(failed) => return Err(failed),
@@ -174,7 +174,7 @@ fn is_about_kept(state: &str) -> bool {
 }
 
 /// Sends the statement with everything around it, and receives its answer.
-async fn fly(
+async fn send(
     exchange: &mut Exchange<'_>,
     start: &Start,
     opening: &Opening,

@@ -183,6 +183,6 @@ async fn asked_only_then(cx: &Cx) -> CaseResult {
     db.exec("DELETE FROM notes WHERE id = 50").await?;
     expect_eq!(cx.embedder().calls(), calls, "calls of the embedder by statements without such an argument");
     db.query_with("SELECT count(*) FROM notes WHERE e = ?", &[embed("asked words")]).await?;
-    check!(cx.embedder().calls() > calls, "the embedder was not asked");
+    check!(cx.embedder().calls() > calls, "the embedder was not called");
     Ok(())
 }

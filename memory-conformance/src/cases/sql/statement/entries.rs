@@ -156,7 +156,7 @@ async fn without_database(cx: &Cx) -> CaseResult {
     let db = cx.database()?;
     cx.set(&db.scope, "k", "1").await?;
     expect_eq!(db.texts(KEYS).await?, ["k"], "keys of a scope without a SQL database");
-    expect_eq!(db.bytes().await?, 0, "bytes of a SQL database that nobody made");
+    expect_eq!(db.bytes().await?, 0, "bytes of a SQL database that was never created");
     Ok(())
 }
 

@@ -42,7 +42,7 @@ async fn rows_come_back(cx: &Cx) -> CaseResult {
     let due: Vec<Vec<SqlValue>> =
         [(3, "three"), (2, "two"), (1, "one")].map(|(id, word)| vec![SqlValue::Int(id), text(word)]).into();
     expect_eq!(rows.rows, due, "three rows in falling order");
-    check!(!rows.truncated, "three rows are said to be cut off");
+    check!(!rows.truncated, "three rows are reported as truncated");
     db.exec("INSERT INTO words (id, word) VALUES (4, 'four')").await?;
     expect_eq!(db.count("words").await?, 4, "rows after one more");
     expect_eq!(db.value("SELECT word FROM words WHERE id = 4").await?, text("four"));
@@ -143,7 +143,7 @@ async fn columns(cx: &Cx) -> CaseResult {
     expect_eq!(rows.columns, ["word", "id", "the next"], "names of columns, in order");
     expect_eq!(rows.rows, [[text("one"), SqlValue::Int(1), SqlValue::Int(2)]]);
     let none = db.query("SELECT word, id FROM words WHERE id > 100").await?;
-    expect_eq!(none.columns, ["word", "id"], "names of columns where no row comes");
+    expect_eq!(none.columns, ["word", "id"], "names of columns of an empty result");
     check!(none.rows.is_empty() && !none.truncated, "rows where none match");
     Ok(())
 }
@@ -160,7 +160,7 @@ async fn keeps_no_row(cx: &Cx) -> CaseResult {
     let db = words_of(cx).await?;
     let refused =
         db.exec("INSERT INTO words (id, word) VALUES (7, 'a'), (8, 'b'), (1, 'again'), (9, 'c')").await;
-    expect_kind!(refused, ErrorKind::InvalidArgument, "four rows of which the third repeats a key");
+    expect_kind!(refused, ErrorKind::InvalidArgument, "four rows, the third of which repeats a key");
     expect_eq!(db.ints("SELECT id FROM words ORDER BY id").await?, [1, 2, 3], "rows after a failed insert");
     let refused =
         db.exec("INSERT INTO words (id, word) SELECT 10 - id, word FROM words UNION ALL SELECT 1, 'x'").await;

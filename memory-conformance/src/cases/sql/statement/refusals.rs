@@ -227,7 +227,7 @@ async fn reaching_out_in_query(cx: &Cx) -> CaseResult {
         let error = expect_some!(db.query(statement).await.err(), "the refusal of `{statement}` by `query`");
         check!(
             matches!(error.kind(), ErrorKind::StatementRefused | ErrorKind::ReadOnly),
-            "`{statement}` by `query` failed with {}, which is no refusal: {error}",
+            "`{statement}` by `query` failed with {}, which is not a refusal: {error}",
             error.kind()
         );
         is_untouched(&db, statement).await?;
@@ -341,7 +341,7 @@ async fn no_sql(cx: &Cx) -> CaseResult {
             );
         }
     }
-    is_untouched(&db, "texts that are no statements").await
+    is_untouched(&db, "texts that are not statements").await
 }
 
 async fn by_the_engine(cx: &Cx) -> CaseResult {

@@ -39,7 +39,7 @@ async fn rows(cx: &Cx) -> CaseResult {
         expect_eq!(answer.truncated, truncated, "`truncated` of ten rows with a cap of {cap}");
     }
     let none = db.with(|options| options.max_rows = 1).query("SELECT i FROM n WHERE i > 99").await?;
-    check!(none.rows.is_empty() && !none.truncated, "no row with a cap of 1 is said to be cut off");
+    check!(none.rows.is_empty() && !none.truncated, "no row with a cap of 1 is reported as truncated");
     Ok(())
 }
 
@@ -47,7 +47,7 @@ async fn rows_by_default(cx: &Cx) -> CaseResult {
     let db = numbers(cx, 10_001).await?;
     let answer = db.query("SELECT i FROM n ORDER BY i").await?;
     expect_eq!(answer.rows.len(), 10_000, "rows of 10,001 with the default cap");
-    check!(answer.truncated, "10,001 rows with a cap of 10,000 are said to be whole");
+    check!(answer.truncated, "10,001 rows with a cap of 10,000 are reported as complete");
     let answer = db.query("SELECT i FROM n WHERE i <= 10000 ORDER BY i").await?;
     check!(answer.rows.len() == 10_000 && !answer.truncated, "10,000 rows with a cap of 10,000 are cut");
     Ok(())
@@ -66,7 +66,7 @@ async fn bytes(cx: &Cx) -> CaseResult {
         "{} rows of 1,000 characters came with a cap of 4,500 bytes",
         answer.rows.len()
     );
-    check!(answer.truncated, "10,000 characters with a cap of 4,500 bytes are said to be whole");
+    check!(answer.truncated, "10,000 characters with a cap of 4,500 bytes are reported as complete");
     check!(answer.rows.iter().all(|row| *row == [text("x".repeat(1_000))]), "a row that came is not whole");
     let whole = db.with(|options| options.max_bytes = 100_000).query("SELECT v FROM t").await?;
     check!(
@@ -98,7 +98,7 @@ async fn first_row(cx: &Cx) -> CaseResult {
     let capped = db.with(|options| options.max_bytes = 1_000);
     let answer = capped.query("SELECT v FROM t ORDER BY id").await?;
     check!(answer.rows.is_empty(), "a row of 50,000 characters came with a cap of 1,000 bytes");
-    check!(answer.truncated, "an answer whose first row is too big is said to be whole");
+    check!(answer.truncated, "an answer whose first row is too big is reported as complete");
     expect_eq!(answer.columns, ["v"], "columns of an answer that was cut to nothing");
     expect_eq!(capped.value("SELECT v FROM t WHERE id = 2").await?, text("small"), "a row that fits");
     Ok(())

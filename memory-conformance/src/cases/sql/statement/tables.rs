@@ -80,7 +80,10 @@ async fn columns(cx: &Cx) -> CaseResult {
     let types: Vec<String> =
         table.columns.iter().map(|column| column.declared_type.to_ascii_lowercase()).collect();
     expect_eq!(types, ["text", "integer", "double precision", "boolean"], "declared types");
-    check!(table.columns.iter().all(|column| column.primary_key == 0), "a primary key where there is none");
+    check!(
+        table.columns.iter().all(|column| column.primary_key == 0),
+        "a primary key in a table without one"
+    );
     let view: Vec<&str> = named(&tables, "v")?.columns.iter().map(|column| column.name.as_str()).collect();
     expect_eq!(view, ["renamed", "zeta"], "columns of a view");
     Ok(())
@@ -140,7 +143,7 @@ async fn committed(cx: &Cx) -> CaseResult {
     db.exec("CREATE TABLE before (n INTEGER)").await?;
     let (tx, _) = db.begin().await?;
     tx.exec("CREATE TABLE during (n INTEGER)").await?;
-    expect_eq!(names(&db).await?, ["before"], "tables while one is made in a transaction");
+    expect_eq!(names(&db).await?, ["before"], "tables while a transaction creates another");
     tx.commit().await?;
     expect_eq!(names(&db).await?, ["before", "during"], "tables after its commit");
     Ok(())

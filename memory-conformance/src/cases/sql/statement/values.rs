@@ -112,7 +112,7 @@ async fn not_a_number(cx: &Cx) -> CaseResult {
             check!(matches!(back, SqlValue::Real(x) if x.is_nan()), "NaN came back as {back:?}");
         }
         refused => {
-            expect_kind!(refused, ErrorKind::InvalidArgument, "NaN where the engine has none");
+            expect_kind!(refused, ErrorKind::InvalidArgument, "NaN on an engine without it");
             expect_eq!(db.count("t").await?, 0, "rows of a statement that was refused");
         }
     }
@@ -156,7 +156,11 @@ async fn text_with_nul(cx: &Cx) -> CaseResult {
             let back = db.value_with("SELECT v FROM t WHERE id = ?", &[id]).await?;
             expect_eq!(back, text(nul), "a text with NUL");
         } else {
-            expect_kind!(stored, ErrorKind::InvalidArgument, "a text with NUL where the engine holds none");
+            expect_kind!(
+                stored,
+                ErrorKind::InvalidArgument,
+                "a text with NUL on an engine that cannot store it"
+            );
         }
     }
     Ok(())

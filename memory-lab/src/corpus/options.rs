@@ -6,12 +6,12 @@ use std::time::Duration;
 use clap::Args;
 use memory_server::terminal::{Failure, duration};
 
-/// Rows read of a result; the rest is cut, as for an agent.
+/// Rows read of a result; the rest is cut off, as for an agent.
 pub(super) const MAX_ROWS: usize = 1_000;
 /// Bytes read of a result.
 pub(super) const MAX_BYTES: usize = 1 << 20;
 /// How long a statement may overrun its deadline before it counts as hung.
-pub(super) const PATIENCE: Duration = Duration::from_secs(2);
+pub(super) const GRACE: Duration = Duration::from_secs(2);
 /// Default time limit of a statement.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -33,7 +33,7 @@ pub(crate) struct CorpusArgs {
     /// Size limit of a scope's database, in bytes
     #[arg(long, value_name = "BYTES", default_value_t = 32 << 20)]
     quota: u64,
-    /// Switch the validator off, to see what the engine's own layers stop
+    /// Switch the validator off, to see what the other layers stop
     #[arg(long)]
     no_validator: bool,
     /// Switch every layer off but this one: gate, grammar, walk, readonly, config, authorizer, limits, deadline, heap,
@@ -50,24 +50,24 @@ pub(crate) struct CorpusArgs {
 
 /// What to run, and how.
 #[derive(Clone, Debug)]
-pub(super) struct Trial {
+pub(super) struct RunOptions {
     pub(super) corpus: PathBuf,
     pub(super) base: Option<PathBuf>,
     pub(super) no_validator: bool,
     pub(super) only_layer: Option<String>,
     pub(super) timeout: Duration,
     pub(super) quota: u64,
-    /// In the child process: its folder, and the first line.
+    /// In the child process: its folder and first line.
     pub(super) child: Option<(PathBuf, usize)>,
 }
 
 impl CorpusArgs {
     /// # Errors
     /// `invalid_argument` for a malformed duration.
-    pub(super) fn trial(self) -> Result<Trial, Failure> {
+    pub(super) fn options(self) -> Result<RunOptions, Failure> {
         let timeout = self.timeout.as_deref().map(duration).transpose()?;
-        Ok(Trial {
-            // The parser lets one of them through.
+        Ok(RunOptions {
+            // The parser accepts exactly one of them.
             corpus: self.file.or(self.corpus).unwrap_or_default(),
             base: self.base,
             no_validator: self.no_validator,
