@@ -55,6 +55,11 @@ fn faithful(json: &Json, value: &SqlValue) {
         }
         // The inner value, byte for byte.
         SqlValue::Json(value) => assert!(text.contains(value.as_str())),
+        SqlValue::Array(values) => {
+            let elements: Vec<Json> = serde_json::from_str(text).expect("it was read");
+            assert_eq!(elements.len(), values.len());
+            elements.iter().zip(values).for_each(|(json, value)| faithful(json, value));
+        }
         _ => assert_eq!(json.kind(), JsonKind::Object),
     }
 }
@@ -71,6 +76,7 @@ fn made_of(bytes: &[u8]) {
     round_trip(&SqlValue::Blob(bytes.to_vec()));
     let text = String::from_utf8_lossy(bytes).into_owned();
     round_trip(&SqlValue::Text(text.clone()));
+    round_trip(&SqlValue::Array(vec![SqlValue::Text(text.clone()), SqlValue::Int(number), SqlValue::Null]));
     round_trip(&SqlValue::Embed(text));
 }
 
@@ -84,6 +90,9 @@ fn round_trip(value: &SqlValue) {
 fn equal(a: &SqlValue, b: &SqlValue) -> bool {
     match (a, b) {
         (SqlValue::Real(a), SqlValue::Real(b)) => a.to_bits() == b.to_bits() || a.is_nan() && b.is_nan(),
+        (SqlValue::Array(a), SqlValue::Array(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| equal(a, b))
+        }
         _ => a == b,
     }
 }

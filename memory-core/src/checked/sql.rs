@@ -4,13 +4,14 @@ use async_trait::async_trait;
 
 use super::Checked;
 use super::arguments::{check_scopes_page, check_statement, check_tenant};
+use crate::capabilities::SqlDialect;
 use crate::error::Result;
 use crate::interposed::Op;
 use crate::provider::Provider;
 use crate::scope::{RunContext, Scope, TenantId};
 use crate::sql::{
     DumpStream, ExecOutcome, RestoreOptions, RestoreOutcome, Rows, SqlFacet, SqlScopePage, SqlScopesQuery,
-    SqlUsage, SqlValue, StatementOptions, TableInfo, TxId, TxState,
+    SqlUsage, SqlValue, StatementOptions, TableInfo, TxId, TxState, check_array, no_arrays,
 };
 
 impl<P: Provider> Checked<P> {
@@ -29,6 +30,14 @@ impl<P: Provider> Checked<P> {
         check_statement(sql, args, options)?;
         if options.tx.is_some() {
             self.require(self.capabilities.sql_transactions, op)?;
+        }
+        for arg in args {
+            if let SqlValue::Array(elements) = arg {
+                if self.capabilities.sql_dialect != Some(SqlDialect::Postgres) {
+                    return Err(no_arrays());
+                }
+                check_array(elements)?;
+            }
         }
         if args.iter().any(|arg| matches!(arg, SqlValue::Embed(_))) && !self.capabilities.sql_vectors {
             return Err(self.vector_unsupported(op));

@@ -14,7 +14,8 @@ use crate::json::Json;
 /// JSON: `null`, booleans, strings, integers and finite reals as themselves; `{"$blob": "base64"}`;
 /// `{"$int": "9007199254740993"}` (accepted; for clients without 64-bit integers);
 /// `{"$real": "NaN" | "Infinity" | "-Infinity"}`; `{"$numeric": "1.10"}`; `{"$json": …}` to pass a
-/// JSON value as such; `{"$embed": "text"}` (arguments only) to pass that text's embedding.
+/// JSON value as such; `{"$embed": "text"}` (arguments only) to pass that text's embedding; an array
+/// (arguments only, on PostgreSQL) of these, or of arrays.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum SqlValue {
@@ -36,6 +37,17 @@ pub enum SqlValue {
     Json(Json),
     /// Only as an argument: replaced by the embedding of this text inside the process.
     Embed(String),
+    /// Only as an argument, on PostgreSQL: an array of any values but `Embed`, or of arrays of equal length.
+    Array(Vec<Self>),
+}
+
+/// Most levels of an array argument, which is PostgreSQL's limit.
+const MAX_ARRAY_LEVELS: usize = 6;
+
+/// The refusal of an array argument by an engine without arrays (ARG-8).
+#[must_use]
+pub fn no_arrays() -> Error {
+    Error::invalid("SQLite has no arrays; pass {\"$json\": […]} and read it with json_each")
 }
 
 impl Serialize for SqlValue {
@@ -62,6 +74,7 @@ impl Serialize for SqlValue {
             Self::Blob(bytes) => tagged(serializer, "$blob", &STANDARD.encode(bytes)),
             Self::Json(json) => tagged(serializer, "$json", json),
             Self::Embed(text) => tagged(serializer, "$embed", text),
+            Self::Array(elements) => elements.serialize(serializer),
         }
     }
 }
@@ -77,9 +90,13 @@ impl SqlValue {
     /// Reads the JSON form.
     ///
     /// # Errors
-    /// `invalid_argument` for an array, an untagged object, an unknown tag, an integer beyond 64
-    /// bits, or a real beyond a double's range.
+    /// `invalid_argument` for an untagged object, an unknown tag, an integer beyond 64 bits, a real beyond
+    /// a double's range, or an array of more than 6 levels.
     pub fn from_json(json: &Json) -> Result<Self> {
+        Self::within_levels(json, MAX_ARRAY_LEVELS)
+    }
+
+    fn within_levels(json: &Json, levels: usize) -> Result<Self> {
         use crate::json::JsonKind;
         let text = json.as_str();
         match json.kind() {
@@ -100,7 +117,15 @@ impl SqlValue {
                     }
                 }
             }
-            JsonKind::Array => Err(Error::invalid("an array argument must be passed as {\"$json\": […]}")),
+            JsonKind::Array => {
+                let levels = levels.checked_sub(1).ok_or_else(too_many_levels)?;
+                let elements: Vec<Json> = parse(text)?;
+                elements
+                    .iter()
+                    .map(|element| Self::within_levels(element, levels))
+                    .collect::<Result<_>>()
+                    .map(Self::Array)
+            }
             JsonKind::Object => Self::from_tagged(text),
         }
     }
@@ -148,6 +173,50 @@ impl SqlValue {
     }
 }
 
+/// Checks that an array argument is rectangular (ARG-9).
+///
+/// # Errors
+/// `invalid_argument`.
+pub(crate) fn check_array(elements: &[SqlValue]) -> Result<()> {
+    lengths(elements, MAX_ARRAY_LEVELS).map(drop)
+}
+
+/// The lengths of an array, level by level.
+fn lengths(elements: &[SqlValue], levels: usize) -> Result<Vec<usize>> {
+    let levels = levels.checked_sub(1).ok_or_else(too_many_levels)?;
+    let mut inner: Option<Vec<usize>> = None;
+    for element in elements {
+        let found = match element {
+            SqlValue::Array(nested) if nested.is_empty() => {
+                return Err(Error::invalid(
+                    "an array argument contains an empty array; only the whole array may be empty",
+                ));
+            }
+            SqlValue::Array(nested) => lengths(nested, levels)?,
+            SqlValue::Embed(_) => {
+                return Err(Error::invalid(
+                    "an array argument contains $embed; pass it as an argument of its own",
+                ));
+            }
+            _ => Vec::new(),
+        };
+        if *inner.get_or_insert_with(|| found.clone()) != found {
+            return Err(Error::invalid(
+                "the arrays within an array argument differ in length or depth; make them equal, or pass {\"$json\": […]}",
+            ));
+        }
+    }
+    let mut all = vec![elements.len()];
+    all.extend(inner.unwrap_or_default());
+    Ok(all)
+}
+
+fn too_many_levels() -> Error {
+    Error::invalid(format!(
+        "an array argument has more than {MAX_ARRAY_LEVELS} levels; pass {{\"$json\": […]}}"
+    ))
+}
+
 fn parse<T: serde::de::DeserializeOwned>(text: &str) -> Result<T> {
     serde_json::from_str(text)
         .map_err(|error| Error::invalid("a tagged argument has the wrong JSON type").with_source(error))
@@ -171,6 +240,11 @@ mod tests {
             (r#"{"$numeric":"1.10"}"#, SqlValue::Numeric("1.10".into())),
             (r#"{"$json":{"a":1e400}}"#, SqlValue::Json(Json::parse(r#"{"a":1e400}"#).unwrap())),
             (r#"{"$embed":"hi"}"#, SqlValue::Embed("hi".into())),
+            ("[]", SqlValue::Array(vec![])),
+            (
+                r#"[1,null,{"$blob":""}]"#,
+                SqlValue::Array(vec![SqlValue::Int(1), SqlValue::Null, SqlValue::Blob(vec![])]),
+            ),
         ] {
             assert_eq!(serde_json::from_str::<SqlValue>(text).unwrap(), value, "{text}");
             assert_eq!(serde_json::to_string(&value).unwrap(), text);
@@ -180,9 +254,16 @@ mod tests {
 
     #[test]
     fn values_that_cannot_be_bound_without_loss_are_refused() {
-        for bad in
-            ["[1]", "{}", r#"{"a":1}"#, r#"{"$blob":"!"}"#, "9223372036854775808", "1e400", r#"{"$int":1}"#]
-        {
+        for bad in [
+            "[[[[[[[1]]]]]]]",
+            "[{}]",
+            "{}",
+            r#"{"a":1}"#,
+            r#"{"$blob":"!"}"#,
+            "9223372036854775808",
+            "1e400",
+            r#"{"$int":1}"#,
+        ] {
             assert!(serde_json::from_str::<SqlValue>(bad).is_err(), "{bad}");
         }
     }

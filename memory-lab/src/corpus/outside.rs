@@ -226,7 +226,7 @@ mod tests {
         std::fs::write(canary.join("canary.txt"), "otherwise").unwrap();
         std::fs::remove_file(root.join("t/other/data.db")).unwrap();
         let changes = outside.changes(&before, &outside.snapshot(&own, &named), &named).join(", ");
-        for what in ["evil.db appeared", "canary.txt changed", "data.db went"] {
+        for what in ["evil.db appeared", "canary.txt changed", "data.db disappeared"] {
             assert!(changes.contains(what), "{changes}");
         }
         assert!(!named[0].exists());

@@ -1,4 +1,4 @@
-//! `corpus`: statements in a fresh scope each, hostile ones above all.
+//! `corpus`: statements, most of them hostile, each in a fresh scope.
 
 use std::path::PathBuf;
 
@@ -19,7 +19,7 @@ fn corpus(user: &User, lines: &[Value], more: &[&str]) -> Ran {
     user.run(&arguments)
 }
 
-/// A line of each class of attack, and what must become of it.
+/// One line per class of attack, with the expected outcome.
 fn attacks(evil: &str) -> Vec<Value> {
     let line = |id: &str, op: &str, sql: &str, expect: &str| json!({"id": id, "category": id.split('-').next(), "op": op, "sql": sql, "expect": expect});
     vec![
@@ -59,7 +59,7 @@ fn attacks(evil: &str) -> Vec<Value> {
 }
 
 #[test]
-fn every_class_of_attack_ends_as_it_must_and_each_line_says_how() {
+fn every_class_of_attack_ends_as_expected_and_is_reported() {
     let user = User::new();
     let evil = user.home().join("evil.db");
     let ran = corpus(&user, &attacks(evil.to_str().unwrap()), &["--json"]);
@@ -88,7 +88,7 @@ fn every_class_of_attack_ends_as_it_must_and_each_line_says_how() {
 }
 
 #[test]
-fn legitimate_statements_must_run_and_a_corpus_without_json_is_a_table() {
+fn legitimate_statements_must_run_and_the_default_report_is_a_table() {
     let user = User::new();
     let lines = [
         json!({"id": "ok", "category": "a", "op": "query", "sql": "SELECT count(*) FROM notes WHERE id > ?", "args": [1]}),
@@ -105,7 +105,7 @@ fn legitimate_statements_must_run_and_a_corpus_without_json_is_a_table() {
 }
 
 #[test]
-fn one_layer_alone_stops_what_it_is_there_for() {
+fn a_single_layer_stops_its_class_of_attack() {
     let user = User::new();
     let evil = user.home().join("evil.db");
     let attach = [attacks(evil.to_str().unwrap()).swap_remove(0)];
@@ -124,7 +124,7 @@ fn one_layer_alone_stops_what_it_is_there_for() {
 }
 
 #[test]
-fn a_line_that_cannot_be_read_is_reported_and_the_others_run() {
+fn an_unreadable_line_is_reported_and_the_others_run() {
     let user = User::new();
     let line = |id: &str, sql: &str| json!({"id": id, "op": "query", "sql": sql}).to_string();
     let lines = [
@@ -152,25 +152,20 @@ fn a_line_that_cannot_be_read_is_reported_and_the_others_run() {
             unreadable("line 2"),
             unreadable("bare"),
             unreadable("line 4"),
-            unreadable("array"),
+            ("array", "invalid_argument"),
             ("last", "ok"),
         ]
     );
     let summary = &summary["summary"];
-    assert_eq!((&summary["lines"], &summary["unreadable"]), (&json!(6), &json!(4)));
+    assert_eq!((&summary["lines"], &summary["unreadable"]), (&json!(6), &json!(3)));
     assert_eq!(summary["not_as_expected_ids"], json!(["line 2", "bare", "line 4", "array"]));
-    for why in [
-        "line 2 cannot be read",
-        "neither `sql` nor `sql_parts`",
-        "the same id",
-        "only PostgreSQL has arrays",
-    ] {
+    for why in ["line 2 cannot be read", "neither `sql` nor `sql_parts`", "the same id"] {
         assert!(ran.stderr.contains(why), "{why}: {}", ran.stderr);
     }
 }
 
 #[test]
-fn arguments_may_have_names_where_the_engine_has_them() {
+fn sqlite_takes_named_arguments() {
     let user = User::new();
     let line = json!({"id": "named", "op": "query", "sql": "SELECT 1 FROM notes WHERE id > :low AND body <> @not",
         "args": {"low": 1, "@not": "one"}});
@@ -179,7 +174,7 @@ fn arguments_may_have_names_where_the_engine_has_them() {
 }
 
 #[test]
-fn a_corpus_is_tried_on_the_backend_that_is_named() {
+fn a_corpus_runs_on_the_named_backend() {
     let user = User::new();
     user.file("there/memory.toml", "[backends.mine]\nurl = \"sqlite:mine.db\"\n");
     let line = json!({"id": "a", "op": "query", "sql": "SELECT 1"});
@@ -189,7 +184,7 @@ fn a_corpus_is_tried_on_the_backend_that_is_named() {
 }
 
 #[test]
-fn a_file_that_is_no_corpus_is_refused_whole() {
+fn a_file_without_a_readable_line_is_refused() {
     let user = User::new();
     for bad in ["", "no json\n", "{\"id\":\"a\",\"op\":\"exec\"}\n"] {
         user.file("bad.jsonl", bad);
@@ -234,8 +229,8 @@ fn the_shared_corpora_end_as_they_expect() {
 
 /// `cargo xtask check` searches the product for the same text.
 #[test]
-fn a_program_that_can_take_layers_away_bears_a_mark() {
-    let mark = b"sandbox layers can be taken away in this build";
+fn a_build_that_can_switch_layers_off_contains_a_marker() {
+    let marker = b"sandbox layers can be switched off in this build";
     let program = std::fs::read(crate::PROGRAM).unwrap();
-    assert!(program.windows(mark.len()).any(|window| window == mark));
+    assert!(program.windows(marker.len()).any(|window| window == marker));
 }

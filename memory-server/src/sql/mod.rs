@@ -19,7 +19,7 @@ use crate::terminal::{Context, Exit, Failure, Out, values};
 pub(crate) struct SqlArgs {
     /// A statement [default: read statements from standard input, each ended by `;`]
     statement: Option<String>,
-    /// A value for the statement's next placeholder, as JSON: 7, '"text"', null, '{"$blob":"AP8="}'
+    /// A value for the statement's next placeholder, as JSON: 7, '"text"', null, '{"$blob":"AP8="}', '[1,2]'
     #[arg(long = "arg", value_name = "JSON", requires = "statement")]
     args: Vec<String>,
     /// Rows per result at most: 1 to 10,000

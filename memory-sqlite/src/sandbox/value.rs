@@ -1,6 +1,6 @@
 //! Converting arguments and results.
 
-use memory_core::sql::SqlValue;
+use memory_core::sql::{SqlValue, no_arrays};
 use memory_core::{Error, Result};
 use rusqlite::ToSql;
 use rusqlite::types::{ToSqlOutput, ValueRef};
@@ -12,7 +12,7 @@ pub(super) struct Argument<'a>(ValueRef<'a>);
 
 impl<'a> Argument<'a> {
     /// # Errors
-    /// `invalid_argument` for NaN, which SQLite would store as NULL; `internal` for a text that was not embedded.
+    /// `invalid_argument` for NaN, which SQLite would store as NULL, and for an array; `internal` for a text that was not embedded.
     pub(super) fn new(value: &'a SqlValue) -> Result<Self> {
         let value = match value {
             SqlValue::Null => ValueRef::Null,
@@ -28,6 +28,7 @@ impl<'a> Argument<'a> {
             SqlValue::Blob(bytes) => ValueRef::Blob(bytes),
             SqlValue::Json(json) => ValueRef::Text(json.as_str().as_bytes()),
             SqlValue::Embed(_) => return Err(Error::internal("an argument was not embedded")),
+            SqlValue::Array(_) => return Err(no_arrays()),
             _ => return Err(Error::invalid("SQLite does not support this kind of argument")),
         };
         Ok(Self(value))

@@ -20,6 +20,32 @@ mutants! {
     "sql.args-by-name": ["ARG-6"] needs [Sql], "named parameters take the next argument" => ask(by_name);
     "sql.args-without-limit": ["ARG-7"] needs [Sql], "arguments over the limit are ignored"
         => ask_ahead(|request| change_statement(request, |_, args| if args.len() > 32_766 { args.clear(); }));
+    "sql.args-arrays-as-json": ["ARG-8"] needs [Sql], "an array argument is passed as its JSON text"
+        => ask_ahead(|request| change_arrays(request, |array| serde_json::to_string(array).ok().map(SqlValue::Text)));
+    "sql.args-ragged-arrays": ["ARG-9"] needs [Sql], "an array argument with arrays in it is NULL if they differ"
+        => ask_ahead(|request| change_arrays(request, |array| is_ragged(array).then_some(SqlValue::Null)));
+}
+
+/// Replaces array arguments for which `change` returns a value.
+fn change_arrays(request: &mut Request, change: impl Fn(&SqlValue) -> Option<SqlValue>) {
+    change_statement(request, |_, args| {
+        for arg in args.iter_mut().filter(|arg| matches!(arg, SqlValue::Array(_))) {
+            if let Some(changed) = change(arg) {
+                *arg = changed;
+            }
+        }
+    });
+}
+
+/// Whether an array contains arrays of different lengths.
+fn is_ragged(array: &SqlValue) -> bool {
+    let SqlValue::Array(elements) = array else { return false };
+    let mut lengths = elements.iter().filter_map(|element| match element {
+        SqlValue::Array(nested) => Some(nested.len()),
+        _ => None,
+    });
+    let first = lengths.next();
+    lengths.any(|length| Some(length) != first)
 }
 
 fn spliced(request: &mut Request) {

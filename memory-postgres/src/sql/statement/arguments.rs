@@ -23,6 +23,16 @@ const FLOAT8: Oid = 701;
 const VARCHAR: Oid = 1043;
 const NUMERIC: Oid = 1700;
 const JSONB: Oid = 3802;
+const BOOL_ARRAY: Oid = 1000;
+const BYTEA_ARRAY: Oid = 1001;
+const INT2_ARRAY: Oid = 1005;
+const INT4_ARRAY: Oid = 1007;
+const TEXT_ARRAY: Oid = 1009;
+const VARCHAR_ARRAY: Oid = 1015;
+const INT8_ARRAY: Oid = 1016;
+const FLOAT8_ARRAY: Oid = 1022;
+const NUMERIC_ARRAY: Oid = 1231;
+const JSONB_ARRAY: Oid = 3807;
 
 /// The arguments with each text replaced by its embedding, in pgvector's notation. One call to the embedder.
 ///
@@ -63,29 +73,64 @@ fn as_text(vector: &[f32]) -> String {
 /// # Errors
 /// `too_large`; `invalid_argument` for a text with U+0000.
 pub(crate) fn encode(args: &[SqlValue], longest: usize) -> Result<Vec<Option<Vec<u8>>>> {
-    args.iter()
-        .map(|arg| {
-            let bytes = match arg {
-                SqlValue::Null => return Ok(None),
-                SqlValue::Bool(true) => b"true".to_vec(),
-                SqlValue::Bool(false) => b"false".to_vec(),
-                SqlValue::Int(int) => int.to_string().into_bytes(),
-                SqlValue::Real(real) => real_text(*real).into_bytes(),
-                SqlValue::Numeric(text) | SqlValue::Text(text) => text.clone().into_bytes(),
-                SqlValue::Json(json) => json.as_str().as_bytes().to_vec(),
-                SqlValue::Blob(bytes) => {
-                    within(bytes.len(), longest)?;
-                    return Ok(Some(hex(bytes)));
-                }
-                _ => return Err(Error::internal("an argument was not embedded")),
-            };
+    args.iter().map(|arg| encode_one(arg, longest)).collect()
+}
+
+fn encode_one(arg: &SqlValue, longest: usize) -> Result<Option<Vec<u8>>> {
+    let bytes = match arg {
+        SqlValue::Null => return Ok(None),
+        SqlValue::Bool(true) => b"true".to_vec(),
+        SqlValue::Bool(false) => b"false".to_vec(),
+        SqlValue::Int(int) => int.to_string().into_bytes(),
+        SqlValue::Real(real) => real_text(*real).into_bytes(),
+        SqlValue::Numeric(text) | SqlValue::Text(text) => text.clone().into_bytes(),
+        SqlValue::Json(json) => json.as_str().as_bytes().to_vec(),
+        SqlValue::Blob(bytes) => {
             within(bytes.len(), longest)?;
-            if bytes.contains(&0) {
-                return Err(Error::invalid("a text argument holds U+0000, which PostgreSQL cannot store"));
-            }
-            Ok(Some(bytes))
-        })
-        .collect()
+            return Ok(Some(hex(bytes)));
+        }
+        SqlValue::Array(elements) => {
+            let mut literal = Vec::new();
+            write_array(elements, longest, &mut literal)?;
+            return Ok(Some(literal));
+        }
+        _ => return Err(Error::internal("an argument was not embedded")),
+    };
+    within(bytes.len(), longest)?;
+    if bytes.contains(&0) {
+        return Err(Error::invalid("a text argument holds U+0000, which PostgreSQL cannot store"));
+    }
+    Ok(Some(bytes))
+}
+
+/// An array in the engine's notation: `{1,NULL,"a \"b\""}`. Texts are always quoted, so that they are never read as NULL or syntax.
+fn write_array(elements: &[SqlValue], longest: usize, out: &mut Vec<u8>) -> Result<()> {
+    out.push(b'{');
+    for (at, element) in elements.iter().enumerate() {
+        if at > 0 {
+            out.push(b',');
+        }
+        match element {
+            SqlValue::Array(nested) => write_array(nested, longest, out)?,
+            other => match (other, encode_one(other, longest)?) {
+                (_, None) => out.extend_from_slice(b"NULL"),
+                (SqlValue::Text(_) | SqlValue::Json(_) | SqlValue::Blob(_), Some(text)) => {
+                    out.push(b'"');
+                    for byte in text {
+                        if matches!(byte, b'"' | b'\\') {
+                            out.push(b'\\');
+                        }
+                        out.push(byte);
+                    }
+                    out.push(b'"');
+                }
+                (_, Some(number)) => out.extend_from_slice(&number),
+            },
+        }
+        within(out.len(), longest)?;
+    }
+    out.push(b'}');
+    Ok(())
 }
 
 fn within(length: usize, longest: usize) -> Result<()> {
@@ -128,7 +173,14 @@ pub(crate) fn first_types(args: &[SqlValue]) -> Vec<Oid> {
 /// Whether the inferred types must be known before the statement runs.
 pub(crate) fn depends_on_types(args: &[SqlValue]) -> bool {
     args.iter().any(|arg| {
-        matches!(arg, SqlValue::Bool(_) | SqlValue::Int(_) | SqlValue::Real(_) | SqlValue::Numeric(_))
+        matches!(
+            arg,
+            SqlValue::Bool(_)
+                | SqlValue::Int(_)
+                | SqlValue::Real(_)
+                | SqlValue::Numeric(_)
+                | SqlValue::Array(_)
+        )
     })
 }
 
@@ -144,11 +196,14 @@ pub(crate) fn second_types(args: &[SqlValue], first: &[Oid], found: &[Oid]) -> O
             let named = match arg {
                 SqlValue::Int(_) if is_text => INT8,
                 SqlValue::Bool(_) if is_text => BOOL,
-                SqlValue::Real(real) if is_text || is_whole && (real.fract() != 0.0 || !real.is_finite()) => {
-                    FLOAT8
-                }
-                SqlValue::Numeric(text) if is_text || is_whole && text.contains(['.', 'e', 'E', 'N']) => {
-                    NUMERIC
+                SqlValue::Real(_) if is_text || is_whole && has_fraction(arg) => FLOAT8,
+                SqlValue::Numeric(_) if is_text || is_whole && has_fraction(arg) => NUMERIC,
+                SqlValue::Array(elements) => {
+                    let own = array_of(element_type(elements));
+                    let keeps = is_text
+                        || own != TEXT_ARRAY && matches!(*found, TEXT_ARRAY | VARCHAR_ARRAY)
+                        || matches!(*found, INT2_ARRAY | INT4_ARRAY | INT8_ARRAY) && has_fraction(arg);
+                    if keeps { own } else { *first }
                 }
                 _ => return *first,
             };
@@ -161,19 +216,63 @@ pub(crate) fn second_types(args: &[SqlValue], first: &[Oid], found: &[Oid]) -> O
 
 /// The types of literals with these values, for parameters whose type the engine cannot infer.
 pub(crate) fn literal_types(args: &[SqlValue]) -> Vec<Oid> {
-    args.iter()
-        .map(|arg| match arg {
-            SqlValue::Bool(_) => BOOL,
-            SqlValue::Int(int) if i32::try_from(*int).is_ok() => INT4,
-            SqlValue::Int(_) => INT8,
-            SqlValue::Real(_) => FLOAT8,
-            SqlValue::Numeric(_) => NUMERIC,
-            SqlValue::Text(_) => TEXT,
-            SqlValue::Json(_) => JSONB,
-            SqlValue::Blob(_) => BYTEA,
-            _ => UNKNOWN,
-        })
-        .collect()
+    args.iter().map(literal_type).collect()
+}
+
+fn literal_type(arg: &SqlValue) -> Oid {
+    match arg {
+        SqlValue::Bool(_) => BOOL,
+        SqlValue::Int(int) if i32::try_from(*int).is_ok() => INT4,
+        SqlValue::Int(_) => INT8,
+        SqlValue::Real(_) => FLOAT8,
+        SqlValue::Numeric(_) => NUMERIC,
+        SqlValue::Text(_) => TEXT,
+        SqlValue::Json(_) => JSONB,
+        SqlValue::Blob(_) => BYTEA,
+        SqlValue::Array(elements) => array_of(element_type(elements)),
+        _ => UNKNOWN,
+    }
+}
+
+/// The type that holds every element of an array without loss; unknown if all are NULL.
+pub(crate) fn element_type(elements: &[SqlValue]) -> Oid {
+    elements.iter().fold(UNKNOWN, |common, element| {
+        let own = match element {
+            SqlValue::Array(nested) => element_type(nested),
+            other => literal_type(other),
+        };
+        let is_number = |oid| matches!(oid, INT4 | INT8 | FLOAT8 | NUMERIC);
+        match (common, own) {
+            (UNKNOWN, known) | (known, UNKNOWN) => known,
+            (common, own) if common == own => own,
+            (INT4 | INT8, INT4 | INT8) => INT8,
+            (common, own) if is_number(common) && is_number(own) => NUMERIC,
+            _ => TEXT,
+        }
+    })
+}
+
+fn array_of(element: Oid) -> Oid {
+    match element {
+        BOOL => BOOL_ARRAY,
+        BYTEA => BYTEA_ARRAY,
+        INT4 => INT4_ARRAY,
+        INT8 => INT8_ARRAY,
+        FLOAT8 => FLOAT8_ARRAY,
+        NUMERIC => NUMERIC_ARRAY,
+        JSONB => JSONB_ARRAY,
+        _ => TEXT_ARRAY,
+    }
+}
+
+/// Whether an integer type may not hold the number, or a number in the array.
+pub(crate) fn has_fraction(arg: &SqlValue) -> bool {
+    match arg {
+        SqlValue::Real(real) => real.fract() != 0.0 || !real.is_finite(),
+        SqlValue::Numeric(text) => text.contains(['.', 'e', 'E', 'N']),
+        SqlValue::Array(elements) => elements.iter().any(has_fraction),
+        _ => false,
+    }
 }
 
 /// Whether an error may come from wrongly inferred or declared types.
@@ -199,6 +298,54 @@ mod tests {
         let first = first_types(&args);
         assert_eq!(second_types(&args, &first, &[TEXT, TEXT, INT4, INT4]), Some(vec![INT8, 0, FLOAT8, 0]));
         assert_eq!(second_types(&args, &first, &[INT4, TEXT, FLOAT8, INT4]), None);
+    }
+
+    #[test]
+    fn an_array_is_quoted_so_that_its_texts_are_data() {
+        let text = |text: &str| SqlValue::Text(text.to_owned());
+        let array = |elements: &[SqlValue]| SqlValue::Array(elements.to_vec());
+        for (argument, literal) in [
+            (array(&[]), "{}"),
+            (
+                array(&[SqlValue::Int(1), SqlValue::Null, SqlValue::Real(2.5), SqlValue::Bool(true)]),
+                "{1,NULL,2.5e0,true}",
+            ),
+            (
+                array(&[text("NULL"), text(""), text(r#"a"b\c"#), text("{x,y} ")]),
+                r#"{"NULL","","a\"b\\c","{x,y} "}"#,
+            ),
+            (
+                array(&[array(&[SqlValue::Blob(vec![255])]), array(&[SqlValue::Null])]),
+                r#"{{"\\xff"},{NULL}}"#,
+            ),
+        ] {
+            let sent = encode(&[argument], 100).unwrap();
+            assert_eq!(sent, [Some(literal.as_bytes().to_vec())]);
+        }
+        assert!(encode(&[array(&[text("a\0")])], 100).is_err());
+        let error = encode(&[array(&vec![SqlValue::Int(7); 60])], 100).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::TooLarge);
+    }
+
+    #[test]
+    fn an_array_has_the_type_of_its_elements_where_the_engine_finds_none() {
+        let (whole, real, text) = (SqlValue::Int(1), SqlValue::Real(0.5), SqlValue::Text("a".into()));
+        for (elements, due) in [
+            (vec![whole.clone(), SqlValue::Null], INT4_ARRAY),
+            (vec![whole.clone(), SqlValue::Int(1 << 40)], INT8_ARRAY),
+            (vec![whole.clone(), real.clone()], NUMERIC_ARRAY),
+            (vec![SqlValue::Array(vec![real.clone()])], FLOAT8_ARRAY),
+            (vec![whole.clone(), text.clone()], TEXT_ARRAY),
+            (vec![], TEXT_ARRAY),
+        ] {
+            let args = [SqlValue::Array(elements)];
+            assert_eq!(literal_types(&args), [due]);
+            assert_eq!(second_types(&args, &[UNKNOWN], &[TEXT]), Some(vec![due]));
+        }
+        let halves = [SqlValue::Array(vec![real])];
+        assert_eq!(second_types(&halves, &[UNKNOWN], &[INT4_ARRAY]), Some(vec![FLOAT8_ARRAY]));
+        assert_eq!(second_types(&halves, &[UNKNOWN], &[FLOAT8_ARRAY]), None);
+        assert_eq!(second_types(&[SqlValue::Array(vec![text])], &[UNKNOWN], &[TEXT_ARRAY]), None);
     }
 
     #[test]

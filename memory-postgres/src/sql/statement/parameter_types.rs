@@ -6,6 +6,7 @@ use memory_core::sql::SqlValue;
 use memory_sql::WeightedCache;
 
 use crate::sql::protocol::Oid;
+use crate::sql::statement::arguments::{element_type, has_fraction};
 
 /// Longer texts are not cached.
 const LONGEST: usize = 8 << 10;
@@ -19,19 +20,24 @@ pub(crate) struct Shape {
 
 impl Shape {
     pub(crate) fn new(text: &Arc<str>, args: &[SqlValue]) -> Self {
-        let kinds = args
-            .iter()
-            .map(|arg| match arg {
+        let mut kinds = Vec::with_capacity(args.len());
+        for arg in args {
+            let kind = match arg {
                 SqlValue::Null => 0,
                 SqlValue::Bool(_) => 1,
                 SqlValue::Int(int) => 2 + u8::from(i32::try_from(*int).is_err()),
-                SqlValue::Real(real) => 4 + u8::from(real.fract() != 0.0),
-                SqlValue::Numeric(text) => 6 + u8::from(text.contains(['.', 'e', 'E', 'N'])),
+                SqlValue::Real(_) => 4 + u8::from(has_fraction(arg)),
+                SqlValue::Numeric(_) => 6 + u8::from(has_fraction(arg)),
                 SqlValue::Blob(_) => 8,
                 SqlValue::Json(_) => 9,
+                SqlValue::Array(elements) => {
+                    kinds.extend(element_type(elements).to_le_bytes());
+                    11 + u8::from(has_fraction(arg))
+                }
                 _ => 10,
-            })
-            .collect();
+            };
+            kinds.push(kind);
+        }
         Self { text: Arc::clone(text), kinds }
     }
 }

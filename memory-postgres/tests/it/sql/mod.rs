@@ -1,5 +1,6 @@
 //! The SQL facet.
 
+mod arrays;
 #[cfg(feature = "lab")]
 mod corpora;
 mod dumps;

@@ -1,7 +1,7 @@
 //! ARG: each argument is bound to its placeholder.
 
-use memory_core::ErrorKind;
 use memory_core::sql::SqlValue;
+use memory_core::{ErrorKind, SqlDialect};
 
 use crate::case::cases;
 use crate::check::{CaseResult, check, expect_eq, expect_kind};
@@ -18,6 +18,8 @@ cases! {
     "sql.args.none-in-literals": [Sql], ["ARG-5"] => none_in_literals;
     "sql.args.names-are-refused": [Sql], ["ARG-6"] => names;
     "sql.args.over-the-limit": [Sql], ["ARG-7"] => over_the_limit;
+    "sql.args.arrays": [Sql], ["ARG-8"] => arrays;
+    "sql.args.malformed-arrays": [Sql], ["ARG-9"] => malformed_arrays;
 }
 
 async fn table<'a>(cx: &'a Cx) -> CaseResult<Database<'a>> {
@@ -28,7 +30,7 @@ async fn table<'a>(cx: &'a Cx) -> CaseResult<Database<'a>> {
 
 async fn row(db: &Database<'_>) -> CaseResult<Vec<SqlValue>> {
     let mut rows = db.rows("SELECT a, b, c FROM t").await?;
-    check!(rows.len() == 1, "{} rows where one was written", rows.len());
+    check!(rows.len() == 1, "{} rows instead of one", rows.len());
     Ok(rows.pop().unwrap_or_default())
 }
 
@@ -160,5 +162,89 @@ async fn over_the_limit(cx: &Cx) -> CaseResult {
     let db = cx.database()?;
     let refused = db.query_with("SELECT 1", &vec![SqlValue::Null; 32_767]).await;
     expect_kind!(refused, ErrorKind::TooLarge, "32,767 arguments");
+    Ok(())
+}
+
+fn array(elements: &[SqlValue]) -> SqlValue {
+    SqlValue::Array(elements.to_vec())
+}
+
+async fn arrays(cx: &Cx) -> CaseResult {
+    let db = cx.database()?;
+    db.exec("CREATE TABLE t (n INTEGER)").await?;
+    for n in 1..=4 {
+        db.exec_with("INSERT INTO t VALUES (?)", &[SqlValue::Int(n)]).await?;
+    }
+    let numbers = array(&[SqlValue::Int(3), SqlValue::Int(1), SqlValue::Null, SqlValue::Int(9)]);
+    if cx.dialect() != SqlDialect::Postgres {
+        let refused =
+            db.query_with("SELECT n FROM t WHERE n IN (SELECT value FROM json_each(?))", &[numbers]).await;
+        let error = expect_kind!(refused, ErrorKind::InvalidArgument, "an array on an engine without arrays");
+        check!(error.message().contains("json_each"), "the refusal gives no advice: {error}");
+        return Ok(());
+    }
+    let found = db
+        .query_with("SELECT n FROM t WHERE n = ANY ($1) ORDER BY n", std::slice::from_ref(&numbers))
+        .await?;
+    expect_eq!(found.rows, [[SqlValue::Int(1)], [SqlValue::Int(3)]], "the rows that an array names");
+
+    let nasty =
+        ["NULL", "", "null", "a\"b", "back\\slash\\", "{", "}", "x,y", " ", "'; DROP TABLE t; --", "é🦀"];
+    let mut given = texts(&nasty);
+    given.push(SqlValue::Null);
+    let sql = "SELECT v FROM unnest($1::text[]) WITH ORDINALITY AS u (v, at) ORDER BY at";
+    let back: Vec<SqlValue> =
+        db.query_with(sql, &[array(&given)]).await?.rows.into_iter().flatten().collect();
+    expect_eq!(back, given, "the texts of an array");
+
+    for (sql, elements) in [
+        ("bigint", vec![SqlValue::Int(i64::MAX), SqlValue::Int(i64::MIN)]),
+        ("boolean", vec![SqlValue::Bool(true), SqlValue::Bool(false)]),
+        (
+            "double precision",
+            vec![SqlValue::Real(0.1), SqlValue::Real(f64::INFINITY), SqlValue::Real(5e-324)],
+        ),
+        ("numeric", vec![SqlValue::Numeric("1.10".to_owned())]),
+        ("bytea", vec![SqlValue::Blob(vec![0, 92, 34, 255]), SqlValue::Blob(vec![])]),
+    ] {
+        let read = format!("SELECT v FROM unnest($1::{sql}[]) WITH ORDINALITY AS u (v, at) ORDER BY at");
+        let rows = db.query_with(&read, &[array(&elements)]).await?.rows;
+        expect_eq!(rows.into_iter().flatten().collect::<Vec<_>>(), elements, "the elements of a {sql}[]");
+    }
+
+    let nested =
+        array(&[array(&[SqlValue::Int(1), SqlValue::Int(2)]), array(&[SqlValue::Int(3), SqlValue::Null])]);
+    expect_eq!(
+        db.value_with("SELECT ($1::int[])[2][1]", &[nested]).await?,
+        SqlValue::Int(3),
+        "an element of an array of arrays"
+    );
+    let none = db.value_with("SELECT count(*) FROM unnest($1::int[])", &[array(&[])]).await?;
+    expect_eq!(none, SqlValue::Int(0), "the elements of an empty array");
+    let untyped = db.value_with("SELECT cardinality($1)", &[numbers]).await?;
+    expect_eq!(untyped, SqlValue::Int(4), "the number of elements where no type is required");
+
+    db.exec("CREATE TABLE kept (words text[])").await?;
+    db.exec_with("INSERT INTO kept VALUES (?)", &[array(&texts(&["a b", "c"]))]).await?;
+    expect_eq!(db.value("SELECT words[1] FROM kept").await?, text("a b"), "an array that was stored");
+    Ok(())
+}
+
+async fn malformed_arrays(cx: &Cx) -> CaseResult {
+    let db = cx.database()?;
+    db.exec("CREATE TABLE t (a TEXT)").await?;
+    let one = || SqlValue::Int(1);
+    let deep = (0..6).fold(array(&[one()]), |inner, _| array(&[inner]));
+    for (what, argument) in [
+        ("arrays of different lengths", array(&[array(&[one()]), array(&[one(), one()])])),
+        ("an array beside a value", array(&[one(), array(&[one()])])),
+        ("an empty array in an array", array(&[array(&[])])),
+        ("seven levels", deep),
+        ("a text to embed in an array", array(&[SqlValue::Embed("tea".to_owned())])),
+    ] {
+        let refused = db.exec_with("INSERT INTO t VALUES (CAST(? AS TEXT))", &[argument]).await;
+        expect_kind!(refused, ErrorKind::InvalidArgument, "an argument with {what}");
+    }
+    expect_eq!(db.count("t").await?, 0, "rows of refused statements");
     Ok(())
 }

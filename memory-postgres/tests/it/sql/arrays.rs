@@ -1,0 +1,131 @@
+//! Array arguments.
+
+use memory_core::sql::{SqlFacet as _, SqlValue, StatementOptions};
+use memory_core::{Checked, ErrorKind, Json, RunContext, Scope, ScopeId};
+use memory_postgres::PostgresProvider;
+use serde_json::{Value, json};
+
+use crate::support;
+use crate::support::sql;
+
+/// `SplitMix64`.
+struct Random(u64);
+
+impl Random {
+    fn bits(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn below(&mut self, end: u64) -> u64 {
+        self.bits() % end
+    }
+
+    /// A text, mostly of characters with a meaning in an array literal.
+    fn text(&mut self) -> String {
+        const PARTS: [&str; 20] = [
+            "NULL", "null", "{", "}", ",", "\"", "\\", "'", " ", "\t", "\n", ";", "[1:2]=", "a", "B", "0",
+            "é", "🦀", "$1", "--",
+        ];
+        (0..self.below(5)).map(|_| PARTS[usize::try_from(self.below(20)).unwrap()]).collect()
+    }
+
+    fn element(&mut self, kind: u64) -> Value {
+        if self.below(6) == 0 {
+            return Value::Null;
+        }
+        match kind {
+            0 => json!(self.text()),
+            1 => json!(self.bits().cast_signed() >> self.below(64)),
+            2 => json!(f64::from(i32::try_from(self.below(2_000_000)).unwrap() - 1_000_000) / 1024.0),
+            _ => json!(self.below(2) == 0),
+        }
+    }
+}
+
+async fn opened(place: &sql::Place) -> (Checked<PostgresProvider>, Scope, RunContext) {
+    let provider = Checked::new(PostgresProvider::open(place.config()).await.unwrap()).unwrap();
+    let scope = Scope::agent("arrays", "a").unwrap();
+    let run = RunContext::new(scope.tenant.clone(), ScopeId::new("a").unwrap(), ScopeId::new("r").unwrap());
+    (provider, scope, run)
+}
+
+fn argument(json: &Value) -> SqlValue {
+    SqlValue::from_json(&Json::parse(json.to_string()).unwrap()).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_json_array_comes_back_through_unnest() {
+    let Some(place) = sql::Place::made(support::SERVER).await else { return };
+    let (provider, scope, run) = opened(&place).await;
+    let mut random = Random(7);
+    for round in 0..300 {
+        let kind = random.below(4);
+        let elements: Vec<Value> = (0..random.below(12)).map(|_| random.element(kind)).collect();
+        let typed = ["text", "bigint", "double precision", "boolean"][usize::try_from(kind).unwrap()];
+        let sql = format!("SELECT v FROM unnest($1::{typed}[]) WITH ORDINALITY AS u (v, at) ORDER BY at");
+        let given = argument(&json!(elements));
+        let rows = provider
+            .query(&run, &scope, &sql, std::slice::from_ref(&given), StatementOptions::default())
+            .await;
+        let back: Vec<SqlValue> = rows
+            .unwrap_or_else(|error| panic!("{round}: {given:?}: {error:?}"))
+            .rows
+            .into_iter()
+            .flatten()
+            .collect();
+        let due: Vec<SqlValue> = elements.iter().map(argument).collect();
+        assert_eq!(back, due, "{round}: {given:?}");
+    }
+}
+
+/// The type of a parameter is cached by the statement's text: another array must not inherit it.
+#[tokio::test(flavor = "multi_thread")]
+async fn elements_of_another_type_do_not_inherit_the_type_of_an_earlier_call() {
+    let Some(place) = sql::Place::made(support::SERVER).await else { return };
+    let (provider, scope, run) = opened(&place).await;
+    let options = StatementOptions::default;
+    provider.exec(&run, &scope, "CREATE TABLE t (n int, s text)", &[], options()).await.unwrap();
+    provider.exec(&run, &scope, "INSERT INTO t VALUES (1, '1'), (2, 'b')", &[], options()).await.unwrap();
+    let count = async |sql: &str, array: Value| {
+        provider
+            .query(&run, &scope, sql, &[argument(&array)], options())
+            .await
+            .map(|rows| rows.rows[0][0].clone())
+    };
+    let by_number = "SELECT count(*) FROM t WHERE n = ANY (?)";
+    for (array, found) in [
+        (json!([1, 2]), 2),
+        (json!([1.5, 2.0]), 1),
+        (json!([1, null]), 1),
+        (json!([]), 0),
+        (json!(["2"]), 1),
+        (json!([3_000_000_000_i64, 1]), 1),
+        (json!([{"$numeric": "2.0"}, {"$numeric": "0.1"}]), 1),
+    ] {
+        assert_eq!(count(by_number, array.clone()).await.unwrap(), SqlValue::Int(found), "{array}");
+    }
+    let by_text = "SELECT count(*) FROM t WHERE s = ANY (?)";
+    for (array, found) in [(json!(["1", "b"]), 2), (json!([1, 2]), 1), (json!(["b", null]), 1)] {
+        assert_eq!(count(by_text, array.clone()).await.unwrap(), SqlValue::Int(found), "{array}");
+    }
+    let refused = count("SELECT count(*) FROM t WHERE n = ?", json!([1])).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::InvalidArgument, "{refused:?}");
+    let refused = count(by_number, json!(["x"])).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::InvalidArgument, "{refused:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_array_over_the_size_limit_of_an_argument_is_too_large() {
+    let Some(place) = sql::Place::made(support::SERVER).await else { return };
+    let (provider, scope, run) = opened(&place).await;
+    let text = SqlValue::Text("x".repeat(1 << 20));
+    let array = SqlValue::Array(vec![text; 6]);
+    let refused = provider
+        .query(&run, &scope, "SELECT cardinality($1::text[])", &[array], StatementOptions::default())
+        .await;
+    assert_eq!(refused.unwrap_err().kind(), ErrorKind::TooLarge);
+}
