@@ -10,6 +10,18 @@ use memory_core::{Capabilities, Clock, Embedder, IdGen, Provider, Result};
 use crate::system::{RandomIds, SystemClock};
 use crate::url::BackendUrl;
 
+/// What a store is opened for. It matters where opening could create the store: for files.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Access {
+    /// Anything; a missing file is created.
+    #[default]
+    Create,
+    /// Anything; a missing file is `not_found`.
+    Existing,
+    /// Reading only: a missing file is `not_found`, and one that this process may not write is read as it is.
+    Read,
+}
+
 /// What a factory gets besides the URL.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -25,6 +37,8 @@ pub struct OpenContext {
     pub allowed_hosts: Vec<String>,
     /// The embedder for entries; `None`: no vectors.
     pub embedder: Option<Arc<dyn Embedder>>,
+    /// What the store is opened for.
+    pub access: Access,
     /// Whether the caller set `clock`, instead of the default.
     pub(crate) clock_is_given: bool,
 }
@@ -46,6 +60,7 @@ impl Default for OpenContext {
             base_dir: None,
             allowed_hosts: Vec::new(),
             embedder: None,
+            access: Access::Create,
             clock_is_given: false,
         }
     }

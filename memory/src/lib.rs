@@ -56,7 +56,7 @@ pub use crate::backends::postgres;
 pub use crate::backends::sqlite;
 
 pub use crate::config::Config;
-pub use crate::factory::{Factory, OpenContext};
+pub use crate::factory::{Access, Factory, OpenContext};
 pub use crate::memory::Memory;
 pub use crate::policy::Policy;
 pub use crate::registry::{Registry, open};

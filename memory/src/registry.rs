@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use memory_core::{Capabilities, Clock, Embedder, EmbeddingOwner, Error, ErrorKind, IdGen, Result, Retry};
 
-use crate::factory::{Factory, OpenContext};
+use crate::factory::{Access, Factory, OpenContext};
 use crate::memory::Memory;
 use crate::url::{BackendUrl, check_scheme};
 
@@ -93,6 +93,13 @@ impl Registry {
     #[must_use]
     pub fn with_embedder(mut self, embedder: Arc<dyn Embedder>) -> Self {
         self.context.embedder = Some(embedder);
+        self
+    }
+
+    /// Sets what stores are opened for.
+    #[must_use]
+    pub fn with_access(mut self, access: Access) -> Self {
+        self.context.access = access;
         self
     }
 

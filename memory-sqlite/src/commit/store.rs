@@ -47,10 +47,12 @@ pub(crate) struct Store {
 
 impl Store {
     /// Opens the database of this path, or one in memory, and starts the threads that read and write. Committed changes
-    /// are published to `texts` and `vectors`. The caller runs the checkpointer on a thread of its own; a database in memory
+    /// are published to `texts` and `vectors`. If it `reads`, the file is one that this process may not write. The caller runs
+    /// the checkpointer on a thread of its own; a database in memory, and one that is only read,
     /// has none.
     pub(crate) fn open(
         path: Option<&Path>,
+        reads: bool,
         config: SqliteConfig,
         clock: Arc<dyn Clock>,
         texts: Arc<dyn Follower<TextChange>>,
@@ -58,6 +60,7 @@ impl Store {
     ) -> Result<(Arc<Self>, Option<Checkpointer>)> {
         let opening = OPENING.lock().unwrap_or_else(PoisonError::into_inner);
         let location = match path {
+            Some(path) if reads => location::read_only(path)?,
             Some(path) => Location::File(location::prepare(path)?),
             None => Location::Memory,
         };
@@ -67,7 +70,7 @@ impl Store {
         let signal = Arc::new(Signal::new(config.checkpoint_pages));
         let file_id = match &location {
             Location::Memory => None,
-            Location::File(path) => FileId::of(path),
+            Location::File(path) | Location::ReadOnly(path, _) => FileId::of(path),
         };
         let watch = Arc::new(Watch::new(&connection, location.path().map(Path::to_path_buf).zip(file_id))?);
         let uses = Uses::new(&config, schema::tracked_since(&connection, clock.now())?);
@@ -90,19 +93,27 @@ impl Store {
                 workers.extend((0..config.workers).map(|_| WorkerConnection::Shared(Arc::clone(&writer))));
                 Readers::Shared(Arc::clone(&writer))
             }
-            Location::File(path) => {
+            Location::File(path) | Location::ReadOnly(path, _) => {
                 let mut pool = Vec::new();
                 for _ in 0..config.readers {
-                    let reader = open::connect(path, file_id, &config, Role::Reader)?;
+                    let reader = open::connect(&location, path, file_id, &config, Role::Reader)?;
                     // A caller's thread does not wait for locks; a worker does.
                     reader.busy_timeout(Duration::ZERO).map_err(engine)?;
                     pool.push(reader);
                 }
                 for _ in 0..config.workers {
-                    workers.push(WorkerConnection::Own(open::connect(path, file_id, &config, Role::Reader)?));
+                    workers.push(WorkerConnection::Own(open::connect(
+                        &location,
+                        path,
+                        file_id,
+                        &config,
+                        Role::Reader,
+                    )?));
                 }
-                let connection = open::connect(path, file_id, &config, Role::Writer)?;
-                checkpointer = Some(Checkpointer::new(connection, path, config.checkpoint_pages));
+                if !reads {
+                    let connection = open::connect(&location, path, file_id, &config, Role::Writer)?;
+                    checkpointer = Some(Checkpointer::new(connection, path, config.checkpoint_pages));
+                }
                 Readers::Pool(Mutex::new(pool))
             }
         };
@@ -181,7 +192,7 @@ impl Store {
 
     /// As [`connect`](Self::connect), with this role.
     pub(crate) fn connect_as(&self, role: Role) -> Result<Option<Connection>> {
-        let connect = |path| open::connect(path, self.file_id, &self.config, role);
+        let connect = |path| open::connect(&self.location, path, self.file_id, &self.config, role);
         self.database().map(connect).transpose()
     }
 
@@ -192,7 +203,20 @@ impl Store {
 
     /// Whether the database is a file, which can be read while it is written.
     pub(crate) fn is_file(&self) -> bool {
-        matches!(self.location, Location::File(_))
+        !matches!(self.location, Location::Memory)
+    }
+
+    /// Whether this process may not write the file.
+    pub(crate) fn is_read_only(&self) -> bool {
+        matches!(self.location, Location::ReadOnly(..))
+    }
+
+    /// Whether what was read of a file that is read without locks is of one state.
+    ///
+    /// # Errors
+    /// As [`Still::check`](location::Still::check).
+    pub(crate) fn check_read(&self) -> Result<()> {
+        self.location.check()
     }
 
     pub(crate) fn export_begins(&self) -> Result<()> {
@@ -219,7 +243,7 @@ impl Store {
             return Err(closed());
         }
         match self.readers.inline(read) {
-            Some(Ok(Step::Done(value))) => Ok(Some(value)),
+            Some(Ok(Step::Done(value))) => self.check_read().map(|()| Some(value)),
             Some(Ok(Step::TooMuch)) | None => Ok(None),
             Some(Err(error)) => Err(error),
         }
@@ -255,7 +279,8 @@ impl Store {
         T: Send + 'static,
         F: FnOnce(&Connection) -> Result<T, Unreadable> + Send + 'static,
     {
-        self.workers.run(move |connection| read(connection).map_err(Error::from)).await
+        let value = self.workers.run(move |connection| read(connection).map_err(Error::from)).await?;
+        self.check_read().map(|()| value)
     }
 
     /// Records a use in memory; false if it must be written now.

@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind as IoErrorKind, Read as _};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use memory_core::{Error, Result};
 
@@ -17,6 +18,43 @@ pub(crate) enum Location {
     Memory,
     /// In a file; the path of its folder has no symbolic link.
     File(PathBuf),
+    /// The same, in a file that this process may not write.
+    ReadOnly(PathBuf, Still),
+}
+
+/// Whether a file that is read only may change meanwhile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Still {
+    /// It has no log, so it is read as it is, without locks and without files beside it: then as long as it has this length
+    /// and this time.
+    At(u64, Option<SystemTime>),
+    /// It has a log, whose index another program keeps.
+    Not,
+}
+
+impl Still {
+    fn of(path: &Path) -> Result<Self> {
+        let mut log = path.as_os_str().to_owned();
+        log.push("-wal");
+        if fs::metadata(log).is_ok_and(|log| log.len() > 0) {
+            return Ok(Self::Not);
+        }
+        let found = fs::metadata(path).map_err(file)?;
+        Ok(Self::At(found.len(), found.modified().ok()))
+    }
+
+    /// # Errors
+    /// `unavailable` if the file was changed, so that what was read may belong to two states of it.
+    pub(crate) fn check(self, path: &Path) -> Result<()> {
+        let found = || fs::metadata(path).map(|found| (found.len(), found.modified().ok()));
+        match self {
+            Self::At(length, time) if found().is_ok_and(|found| found != (length, time)) => Err(Error::new(
+                memory_core::ErrorKind::Unavailable,
+                "the database was changed while it was read without locks, since it may only be read here; try again",
+            )),
+            _ => Ok(()),
+        }
+    }
 }
 
 impl Location {
@@ -24,7 +62,16 @@ impl Location {
     pub(crate) fn path(&self) -> Option<&Path> {
         match self {
             Self::Memory => None,
-            Self::File(path) => Some(path),
+            Self::File(path) | Self::ReadOnly(path, _) => Some(path),
+        }
+    }
+
+    /// # Errors
+    /// As [`Still::check`].
+    pub(crate) fn check(&self) -> Result<()> {
+        match self {
+            Self::ReadOnly(path, still) => still.check(path),
+            _ => Ok(()),
         }
     }
 }
@@ -77,6 +124,19 @@ pub(crate) fn prepare(path: &Path) -> Result<PathBuf> {
     let path = fs::canonicalize(folder).map_err(file)?.join(name);
     create_file(&path).map_err(file)?;
     Ok(path)
+}
+
+/// Checks the file with this name, which is only read, and says where it is.
+///
+/// # Errors
+/// As [`prepare`]; `not_found` if it does not exist.
+pub(crate) fn read_only(path: &Path) -> Result<Location> {
+    let path = judge(path)?.ok_or_else(|| {
+        Error::new(memory_core::ErrorKind::NotFound, "the database file does not exist; check its path")
+            .with_retry(memory_core::Retry::Never)
+    })?;
+    let still = Still::of(&path)?;
+    Ok(Location::ReadOnly(path, still))
 }
 
 fn parts(path: &Path) -> Result<(&Path, &OsStr)> {
@@ -182,4 +242,26 @@ fn judge_header(path: &Path) -> Result<()> {
     // (whose log could hold another program's tables). Its tables are checked once it is open.
     let (pages, schema_cookie, wal) = (number(28), number(40), header.get(18) == Some(&2));
     schema::identify(number(68), number(60), pages <= 1 && schema_cookie == 0 && !wal).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_read_without_locks_must_stay_as_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("m.db");
+        fs::write(&path, "one").unwrap();
+        let still = Still::of(&path).unwrap();
+        still.check(&path).unwrap();
+        fs::write(&path, "other").unwrap();
+        assert_eq!(still.check(&path).unwrap_err().kind(), memory_core::ErrorKind::Unavailable);
+        // A log that appears later holds what is not seen; one that is there is read under locks.
+        fs::write(folder.path().join("m.db-wal"), "log").unwrap();
+        let locked = Still::of(&path).unwrap();
+        assert_eq!(locked, Still::Not);
+        fs::write(&path, "any").unwrap();
+        locked.check(&path).unwrap();
+    }
 }

@@ -8,7 +8,8 @@ use memory_core::{Error, ErrorKind, Result};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
-use super::location::{FileId, Location};
+use super::location::{FileId, Location, Still};
+use super::migrations::USER_VERSION;
 use super::schema::{self, Identity};
 use crate::config::{Durability, SqliteConfig};
 use crate::error::{displaced, engine, is_busy, locked};
@@ -31,6 +32,7 @@ pub(crate) fn open(location: &Location, config: &SqliteConfig) -> Result<Connect
     let conn = match location {
         Location::Memory => hardened(Connection::open_in_memory().map_err(engine)?, config)?,
         Location::File(path) => open_unverified(path, config)?,
+        Location::ReadOnly(path, still) => return open_read_only(path, *still, config),
     };
     if schema::read_identity(&conn)? == Identity::Empty {
         conn.execute_batch("PRAGMA auto_vacuum = INCREMENTAL").map_err(engine)?;
@@ -42,6 +44,37 @@ pub(crate) fn open(location: &Location, config: &SqliteConfig) -> Result<Connect
     }
     configure(&conn, config, Role::Writer)?;
     Ok(conn)
+}
+
+/// Opens and checks a file that this process may not write.
+fn open_read_only(path: &Path, still: Still, config: &SqliteConfig) -> Result<Connection> {
+    let conn = hardened(raw_read_only(path, still)?, config)?;
+    match schema::read_identity(&conn).map_err(|error| unread_log(still, error))? {
+        Identity::Ours(USER_VERSION) => {}
+        _ => {
+            return Err(Error::new(
+                ErrorKind::ReadOnly,
+                "the database is empty or was written by an earlier version of this program, and may only be read here; open it \
+                 once where it may be written",
+            ));
+        }
+    }
+    schema::verify(&conn)?;
+    configure(&conn, config, Role::Reader)?;
+    Ok(conn)
+}
+
+/// SQLite reads a log by an index beside it, which cannot be created here.
+fn unread_log(still: Still, error: Error) -> Error {
+    match (still, error.kind()) {
+        (Still::Not, ErrorKind::Unavailable | ErrorKind::ReadOnly) => Error::new(
+            ErrorKind::ReadOnly,
+            "the database has a log (-wal) that cannot be read here; copy both files into a folder that this process may write, or \
+             have a program that may write the database close it",
+        )
+        .with_source(error),
+        _ => error,
+    }
 }
 
 /// Opens a file that [`judge`] has checked, whatever its tables. Our connections run no triggers and no views.
@@ -59,6 +92,7 @@ pub(crate) fn open_unverified(path: &Path, config: &SqliteConfig) -> Result<Conn
 /// Opens one more connection to a database opened by [`open`]. If another file took its name, that is not read, so
 /// the log of the old file is not applied to it.
 pub(crate) fn connect(
+    location: &Location,
     path: &Path,
     id: Option<FileId>,
     config: &SqliteConfig,
@@ -69,7 +103,10 @@ pub(crate) fn connect(
         _ => Ok(()),
     };
     check()?;
-    let conn = raw(path)?;
+    let (conn, role) = match location {
+        Location::ReadOnly(_, still) => (raw_read_only(path, *still)?, Role::Reader),
+        _ => (raw(path)?, role),
+    };
     check()?;
     let conn = hardened(conn, config)?;
     configure(&conn, config, role)?;
@@ -85,6 +122,33 @@ fn raw(path: &Path) -> Result<Connection> {
         | OpenFlags::SQLITE_OPEN_NOFOLLOW
         | OpenFlags::SQLITE_OPEN_EXRESCODE;
     Connection::open_with_flags(path, flags).map_err(engine)
+}
+
+/// Leaves nothing beside the file: one without a log is opened as unchangeable, and of one with a log the index that is there is
+/// read.
+fn raw_read_only(path: &Path, still: Still) -> Result<Connection> {
+    use std::fmt::Write as _;
+    let mut uri = "file:".to_owned();
+    for byte in path.as_os_str().as_encoded_bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'-' | b'_' => {
+                uri.push(char::from(*byte))
+            }
+            byte => {
+                let _ = write!(uri, "%{byte:02X}");
+            }
+        }
+    }
+    uri.push_str(match still {
+        Still::At(..) => "?immutable=1",
+        Still::Not => "?readonly_shm=1",
+    });
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
+        | OpenFlags::SQLITE_OPEN_URI
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX
+        | OpenFlags::SQLITE_OPEN_NOFOLLOW
+        | OpenFlags::SQLITE_OPEN_EXRESCODE;
+    Connection::open_with_flags(uri, flags).map_err(engine)
 }
 
 fn hardened(conn: Connection, config: &SqliteConfig) -> Result<Connection> {

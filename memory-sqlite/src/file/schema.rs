@@ -116,7 +116,7 @@ pub(crate) fn verify(conn: &Connection) -> Result<()> {
 /// The time since which uses are recorded: when the file was first opened by a version that records them.
 pub(crate) fn tracked_since(conn: &Connection, now: memory_core::Timestamp) -> Result<i64> {
     let read = || conn.query_row("SELECT tracked_since FROM database", [], |row| row.get::<_, i64>(0));
-    if read().map_err(engine)? == 0 {
+    if read().map_err(engine)? == 0 && !conn.is_readonly("main").map_err(engine)? {
         conn.execute("UPDATE database SET tracked_since = ?1 WHERE tracked_since = 0", [now.as_millis()])
             .map_err(engine)?;
     }

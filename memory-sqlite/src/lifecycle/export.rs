@@ -70,7 +70,8 @@ fn send(
     }
     let whole = |connection: &Connection| {
         let snapshot = connection.unchecked_transaction()?;
-        pages(store, pipe, |after, now| page(&snapshot, &store.accesses, digest, after, now))
+        pages(store, pipe, |after, now| page(&snapshot, &store.accesses, digest, after, now))?;
+        Ok(store.check_read()?)
     };
     match store.connect() {
         Ok(Some(connection)) => whole(&connection),

@@ -48,6 +48,9 @@ impl Upkeep {
             if due.closed {
                 return;
             }
+            if self.store.is_read_only() {
+                continue;
+            }
             if let (true, Some(checkpointer)) = (due.checkpoint, &mut checkpointer) {
                 let done = match self.store.is_displaced() {
                     true => checkpointer.empty(&self.store.writer),
@@ -68,6 +71,9 @@ impl Upkeep {
 
     /// Writes the access counts held.
     pub(crate) fn flush(&self) -> Result<()> {
+        if self.store.is_read_only() {
+            return Ok(());
+        }
         let _one = self.flushing.lock().unwrap_or_else(PoisonError::into_inner);
         accesses::flush(&self.store.writer, &self.store.accesses)
             .and(uses::flush(&self.store.writer, &self.store.uses))

@@ -246,14 +246,16 @@ impl Backend for SqliteProvider {
             None => None,
         };
         let (store, caches, embedder) = (Arc::clone(&self.store), self.caches.clone(), self.embedder.clone());
-        self.store
+        let found = self
+            .store
             .workers
             .run(move |connection| {
                 let model = embedder.as_deref().map(Embedder::model);
                 search(connection, &store, &caches, &digest, &query, model, vector.as_ref())
                     .map_err(Error::from)
             })
-            .await
+            .await?;
+        self.store.check_read().map(|()| found)
     }
 
     async fn stats(&self, scope: &Scope) -> Result<ScopeStats> {

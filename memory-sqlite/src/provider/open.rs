@@ -3,12 +3,14 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use memory_core::{Clock, Embedder, Result};
+use memory_core::{Clock, Embedder, Error, ErrorKind, Result};
+use rusqlite::ErrorCode;
 
 use super::closing::Closing;
 use crate::commit::store::Store;
 use crate::commit::threads::{on_own_thread, wait_for};
 use crate::config::SqliteConfig;
+use crate::file::location;
 use crate::lifecycle::eviction;
 use crate::lifecycle::upkeep::Upkeep;
 #[cfg(not(feature = "sql"))]
@@ -43,7 +45,27 @@ impl SqliteProvider {
     /// touched. `invalid_argument` for a symbolic link, a folder, or a configuration out of range. `read_only`,
     /// `unavailable` as the file system has it.
     pub fn open(path: impl AsRef<Path>, config: SqliteConfig, clock: Arc<dyn Clock>) -> Result<Self> {
-        Self::start(Some(path.as_ref()), config, clock)
+        Self::start(Some(path.as_ref()), false, config, clock)
+    }
+
+    /// Opens the database of this path to read it. As [`open`](Self::open), except that a missing file is not created; and if
+    /// this process may not write the file or its folder, it is read as it is. Then every write is `read_only`, accesses are
+    /// not counted, and nothing is created beside the file. Without a log it is read without locks: what others write
+    /// meanwhile is not seen, and a read during which they change the file is `unavailable`. A log is read if its index is
+    /// there, that is, while a program that may write has the file open.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open); `not_found` for a missing file; `read_only` for a file of an earlier format, or with a log that
+    /// cannot be read.
+    pub fn open_to_read(path: impl AsRef<Path>, config: SqliteConfig, clock: Arc<dyn Clock>) -> Result<Self> {
+        let path = path.as_ref();
+        if location::judge(path)?.is_some() {
+            match Self::start(Some(path), false, config.clone(), Arc::clone(&clock)) {
+                Err(error) if is_unwritable(&error) => {}
+                opened => return opened,
+            }
+        }
+        Self::start(Some(path), true, config, clock)
     }
 
     /// Opens an empty database in memory, which ends with the provider.
@@ -51,15 +73,15 @@ impl SqliteProvider {
     /// # Errors
     /// `invalid_argument` for a configuration out of range.
     pub fn open_in_memory(config: SqliteConfig, clock: Arc<dyn Clock>) -> Result<Self> {
-        Self::start(None, config, clock)
+        Self::start(None, false, config, clock)
     }
 
-    fn start(path: Option<&Path>, config: SqliteConfig, clock: Arc<dyn Clock>) -> Result<Self> {
+    fn start(path: Option<&Path>, reads: bool, config: SqliteConfig, clock: Arc<dyn Clock>) -> Result<Self> {
         config.check()?;
         crate::prepare_process();
         let caches = Caches::new(&config);
         let (texts, vectors) = (Arc::clone(&caches.indexes), Arc::clone(&caches.matrices));
-        let (store, mut checkpointer) = Store::open(path, config, clock, texts, vectors)?;
+        let (store, mut checkpointer) = Store::open(path, reads, config, clock, texts, vectors)?;
         let upkeep = Arc::new(Upkeep::new(Arc::clone(&store)));
         let background = Arc::clone(&upkeep);
         let sql = store
@@ -81,6 +103,9 @@ impl SqliteProvider {
 
     /// Finishes an eviction or the end of a run in which a process died. Nobody sees half of it in any case.
     fn finish_what_was_left(&self) {
+        if self.store.is_read_only() {
+            return;
+        }
         let found = self.store.readers.inline(eviction::intents);
         if matches!(found, Some(Ok(scopes)) if !scopes.is_empty())
             && let Err(error) = wait_for(self.sql.complete_all())
@@ -146,6 +171,15 @@ impl SqliteProvider {
         })
         .await
     }
+}
+
+/// Whether opening failed since the file or its folder may not be written.
+fn is_unwritable(error: &Error) -> bool {
+    let code = std::error::Error::source(error)
+        .and_then(|source| source.downcast_ref::<rusqlite::Error>())
+        .and_then(rusqlite::Error::sqlite_error_code);
+    error.kind() == ErrorKind::ReadOnly
+        || matches!(code, Some(ErrorCode::CannotOpen | ErrorCode::PermissionDenied | ErrorCode::ReadOnly))
 }
 
 impl Drop for SqliteProvider {

@@ -11,7 +11,7 @@ pub use memory_sqlite::{
 };
 use serde_json::{Map, Value};
 
-use crate::factory::{Factory, OpenContext};
+use crate::factory::{Access, Factory, OpenContext};
 use crate::url::BackendUrl;
 
 /// The path of an in-memory database.
@@ -28,6 +28,12 @@ impl Factory for SqliteFactory {
         let clock = Arc::clone(&context.clock);
         let provider = match file(url, context.base_dir.as_deref())? {
             None => SqliteProvider::open_in_memory(config, clock)?,
+            Some(path) if context.access != Access::Create && is_missing(&path) => {
+                return Err(missing(&path));
+            }
+            Some(path) if context.access == Access::Read => {
+                SqliteProvider::open_to_read(path, config, clock)?
+            }
             Some(path) => SqliteProvider::open(path, config, clock)?,
         };
         Ok(match &context.embedder {
@@ -66,6 +72,9 @@ pub fn repair(url: &BackendUrl, context: &OpenContext, options: RepairOptions) -
             "no other program can change the triggers of an in-memory database; name a file",
         ));
     };
+    if is_missing(&path) {
+        return Err(missing(&path));
+    }
     memory_sqlite::repair(path, &config, options)
 }
 
@@ -85,6 +94,20 @@ pub(crate) fn drift_folder(url: &BackendUrl, base: Option<&Path>) -> Option<Path
 /// `invalid_argument` for a malformed URL.
 pub fn file(url: &BackendUrl, base: Option<&Path>) -> Result<Option<PathBuf>> {
     Ok(path(url)?.map(|path| based(base, path)))
+}
+
+fn is_missing(file: &Path) -> bool {
+    file.symlink_metadata().is_err_and(|error| {
+        matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory)
+    })
+}
+
+fn missing(file: &Path) -> Error {
+    Error::new(
+        ErrorKind::NotFound,
+        format!("there is no store: {} does not exist; check the path, or write something to it first, which creates it", file.display()),
+    )
+    .with_retry(Retry::Never)
 }
 
 /// A store's own files and folders, whether they exist or not: the database with its engine's files, the scopes'

@@ -93,6 +93,14 @@ mod stored {
             DefinitionStore::open(&self.definitions_file()?, clock)
         }
 
+        /// Opens the file of definitions to read them; a missing one is not created and holds none.
+        ///
+        /// # Errors
+        /// As [`Config::definition_store`].
+        pub fn existing_definitions(&self, clock: Arc<dyn Clock>) -> Result<DefinitionStore> {
+            DefinitionStore::open_existing(&self.definitions_file()?, clock)
+        }
+
         /// Refuses a definition that names anything not listed in `[definitions]`, or that has the name of a backend in
         /// the file.
         ///
@@ -123,7 +131,7 @@ mod stored {
             name: &str,
         ) -> Result<Memory> {
             let which = DefinitionRef::parse(name)?;
-            let store = self.definition_store(Arc::clone(&registry.context().clock))?;
+            let store = self.existing_definitions(Arc::clone(&registry.context().clock))?;
             let stored = store.resolve(tenant, &which)?;
             // What was allowed then may not be allowed now.
             let url = self.allowed(&stored.definition)?;

@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use memory_core::{EmbeddingOwner, Error, Result};
+use memory_core::{EmbeddingOwner, Error, ErrorKind, Result};
 
 use super::sections::file::{BackendSection, FallbackWrites};
 use super::{Config, is_file_name};
+use crate::factory::Access;
 use crate::memory::Memory;
 use crate::registry::{Registry, takes_no_embedder};
 
@@ -169,7 +170,15 @@ impl Config {
         options.rest_millis = section.fallback_rest_ms.unwrap_or(DEFAULT_REST_MILLIS);
         options.clock = std::sync::Arc::clone(&registry.context().clock);
         options.fingerprint = self.fingerprint(name, fallback)?;
-        let spare = self.open_alone(registry, fallback).await?;
+        let spare = match self.open_alone(registry, fallback).await {
+            // A file that was never written can answer nothing.
+            Err(error)
+                if error.kind() == ErrorKind::NotFound && registry.context().access != Access::Create =>
+            {
+                return self.open_alone(registry, name).await;
+            }
+            spare => spare?,
+        };
         let opener = Reopen {
             registry: self.registry_for(registry, name)?,
             url: url.clone(),

@@ -66,7 +66,21 @@ impl DefinitionStore {
             .with_retry(Retry::Never)
             .with_source(error)
         })?;
-        let connection = crate::backends::sqlite::connect(path).map_err(failed)?;
+        Self::over(crate::backends::sqlite::connect(path).map_err(failed)?, clock)
+    }
+
+    /// Opens the file to read definitions; a missing one is not created and holds none.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_existing(path: &Path, clock: Arc<dyn Clock>) -> Result<Self> {
+        if path.is_file() {
+            return Self::open(path, clock);
+        }
+        Self::over(crate::backends::sqlite::connect(Path::new(":memory:")).map_err(failed)?, clock)
+    }
+
+    fn over(connection: Connection, clock: Arc<dyn Clock>) -> Result<Self> {
         connection.busy_timeout(Duration::from_secs(5)).map_err(failed)?;
         let pragma = |name: &str| -> Result<i32> {
             connection.pragma_query_value(None, name, |row| row.get(0)).map_err(failed)
