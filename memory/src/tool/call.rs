@@ -75,7 +75,7 @@ impl MemoryTool {
     }
 
     async fn answer_to(&self, input: &str, facts: Option<&mut Facts<'_>>) -> Result<String> {
-        let call = Call::parse(input, self.policy.max_input_bytes)?;
+        let call = Call::parse(input, self.policy.max_input_bytes, || self.ops())?;
         if let Some(facts) = facts {
             facts.called(call.op, call.takes("scope"), |name| call.field(name));
         }

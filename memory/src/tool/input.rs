@@ -31,8 +31,8 @@ pub(super) struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
-    /// Parses the outer object: first size and depth, then each field, then `op`.
-    pub(super) fn parse(text: &'a str, max_bytes: usize) -> Result<Self> {
+    /// Parses the outer object: first size and depth, then each field, then `op`. A refusal lists the `offered` operations.
+    pub(super) fn parse(text: &'a str, max_bytes: usize, offered: impl Fn() -> Vec<ToolOp>) -> Result<Self> {
         if text.len() > max_bytes {
             return Err(Error::too_large("input", text.len(), max_bytes, "bytes"));
         }
@@ -43,15 +43,18 @@ impl<'a> Call<'a> {
                 cut(&error.to_string())
             ))
         })?;
+        let names = || -> Vec<String> { offered().iter().map(|op| op.as_str().to_owned()).collect() };
         let Some(at) = fields.iter().position(|(name, _)| name == "op") else {
-            return Err(Error::invalid(format!("`op` is missing; it is one of {}", names()))
-                .with_detail("ops", op_names()));
+            let names = names();
+            return Err(Error::invalid(format!("`op` is missing; it is one of {}", names.join(", ")))
+                .with_detail("ops", names));
         };
         let (_, raw) = fields.remove(at);
         let name: String = serde_json::from_str(raw.get())
-            .map_err(|_| Error::invalid(format!("`op` must be a string, one of {}", names())))?;
+            .map_err(|_| Error::invalid(format!("`op` must be a string, one of {}", names().join(", "))))?;
         let Some(op) = ToolOp::ALL.iter().find(|op| op.as_str() == name) else {
-            return Err(unknown("op", &name, &op_names(), "").with_detail("ops", op_names()));
+            let names = names();
+            return Err(unknown("op", &name, &names, "").with_detail("ops", names));
         };
         rename(*op, &mut fields)?;
         Ok(Self { op: *op, fields })
@@ -114,14 +117,6 @@ fn rename(op: ToolOp, fields: &mut [(String, &RawValue)]) -> Result<()> {
         (*name).clone_into(field);
     }
     Ok(())
-}
-
-fn op_names() -> Vec<String> {
-    ToolOp::ALL.iter().map(|op| op.as_str().to_owned()).collect()
-}
-
-fn names() -> String {
-    op_names().join(", ")
 }
 
 fn unknown(what: &str, name: &str, known: &[String], of: &str) -> Error {

@@ -1,5 +1,7 @@
 //! Writes outcomes and errors as answers, within the policy's byte limit.
 
+mod host_paths;
+
 use std::collections::BTreeMap;
 
 use memory_core::{Entry, Error, ErrorKind, Key, Metadata, Result, Source, Timestamp};
@@ -7,6 +9,7 @@ use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
+use self::host_paths::{file_name, without_paths};
 use super::input::cut;
 use crate::policy::MIN_ANSWER_BYTES;
 
@@ -180,7 +183,7 @@ pub(super) fn named(mut answer: String, who: &str, max_bytes: usize) -> Result<S
 }
 
 /// The answer of [`MemoryTool::call`](crate::MemoryTool::call) for an error: `{"error": {"code", "message", "details",
-/// "retryable"}}`, at most 16 KiB.
+/// "retryable"}}`, at most 16 KiB. A model reads it, so it names files of the host without their folders.
 #[must_use]
 pub fn refusal(error: &Error) -> String {
     #[derive(Serialize)]
@@ -209,9 +212,26 @@ pub fn refusal(error: &Error) -> String {
             },
         })
     };
-    match write(error.message(), error.details()) {
+    let message = without_paths(error.message());
+    if message != error.message() {
+        // Whoever may see the host's folders finds them here.
+        tracing::warn!(%error, "a model was told of this without the folders");
+    }
+    let mut details = error.details().clone();
+    for (name, value) in &mut details {
+        if let Value::String(text) = value {
+            let shown = match name.as_str() {
+                "drift_backup" => file_name(text).to_owned(),
+                // A key is the model's own text.
+                "key" => continue,
+                _ => without_paths(text).into_owned(),
+            };
+            *text = shown;
+        }
+    }
+    match write(&message, &details) {
         Ok(answer) if answer.len() <= MIN_ANSWER_BYTES => answer,
-        _ => write(&cut(error.message()), &Map::new()).unwrap_or_else(|_| {
+        _ => write(&cut(&message), &Map::new()).unwrap_or_else(|_| {
             json!({"error": {"code": "internal", "message": "an error could not be written as JSON", "details": {}, "retryable": false}})
                 .to_string()
         }),

@@ -1,0 +1,105 @@
+//! Keeps the host's paths from a model: an error's texts name files by their names alone. Logs, the command line and programs
+//! see the whole path.
+
+use std::borrow::Cow;
+
+/// What ends a path in a sentence.
+const ENDS: &[char] = &['`', '"', '\'', '(', ')', '[', ']', '{', '}', '<', '>', ',', ';', '=', '|'];
+/// Endings of the files that programs of this project name. A relative path is known by them.
+const FILES: &[&str] = &[
+    "crt",
+    "db",
+    "drift",
+    "json",
+    "jsonl",
+    "key",
+    "log",
+    "pem",
+    "safetensors",
+    "sock",
+    "sql",
+    "sqlite",
+    "toml",
+    "txt",
+];
+
+/// The text, with every path of the host cut to the name of the file or folder.
+pub(super) fn without_paths(text: &str) -> Cow<'_, str> {
+    if !text.contains(['/', '\\']) {
+        return Cow::Borrowed(text);
+    }
+    text.split_inclusive(|c: char| c.is_whitespace() || ENDS.contains(&c))
+        .map(shortened)
+        .collect::<String>()
+        .into()
+}
+
+fn shortened(word: &str) -> &str {
+    // What follows a scheme of files, as in `sqlite:/srv/a.db`; a web address stays.
+    let path = match word.split_once(':') {
+        Some(("sqlite" | "file", path)) => path,
+        Some((_, rest)) if rest.starts_with("//") => return word,
+        _ => word,
+    };
+    let end =
+        path.trim_end_matches(|c: char| c.is_whitespace() || ENDS.contains(&c) || matches!(c, '.' | ':'));
+    let Some((folders, name)) = end.rsplit_once(['/', '\\']) else { return word };
+    let is_file = || {
+        let ending = name.rsplit_once('.').map_or("", |(_, ending)| ending);
+        let ending = ending.split_once('-').map_or(ending, |(ending, _)| ending);
+        FILES.contains(&ending)
+    };
+    let is_rooted = folders.is_empty()
+        || folders.starts_with(['/', '~', '\\'])
+        || folders.starts_with("./")
+        || folders.starts_with("..")
+        || matches!(folders.as_bytes(), [drive, b':', ..] if drive.is_ascii_alphabetic());
+    let begins_a_name = name.starts_with(|c: char| c.is_alphanumeric() || matches!(c, '.' | '_' | '-'));
+    match begins_a_name && (is_rooted || is_file()) {
+        true => path.get(folders.len() + 1..).unwrap_or(word),
+        false => word,
+    }
+}
+
+/// The last part of a path that is all of a text.
+pub(super) fn file_name(path: &str) -> &str {
+    path.rsplit(['/', '\\']).next().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_of_the_host_is_cut_to_its_name() {
+        for (text, shown) in [
+            (
+                "/srv/memory/main.db cannot be written: permission denied",
+                "main.db cannot be written: permission denied",
+            ),
+            ("the secret file `/run/secrets/mem0` is gone", "the secret file `mem0` is gone"),
+            ("the secret file `keys/mem0.key` is gone", "the secret file `mem0.key` is gone"),
+            ("/etc/memory/memory.toml, line 3: unknown key", "memory.toml, line 3: unknown key"),
+            ("moved to /srv/memory/main.db.", "moved to main.db."),
+            ("open sqlite:/srv/a.db or file:///srv/b.db", "open a.db or b.db"),
+            ("C:\\Users\\ada\\memory.db is locked", "memory.db is locked"),
+            ("(see \"../x/journal.db-wal\")", "(see \"journal.db-wal\")"),
+            ("`~/.config/memory`", "`memory`"),
+        ] {
+            assert_eq!(without_paths(text), shown);
+        }
+    }
+
+    #[test]
+    fn other_slashes_stay() {
+        for text in [
+            "send text/plain or application/json",
+            "the operator does not allow and/or, 1/2, a / b, /* c */ and //",
+            "the scope default/user/ada",
+            "https://api.example/v1/a.json answered 404",
+            "no slash at all",
+        ] {
+            assert_eq!(without_paths(text), text);
+        }
+    }
+}
