@@ -76,6 +76,7 @@ impl Config {
         note(self.file.limits.check());
         note(self.file.audit.check());
         note(self.file.gc.check());
+        note(self.file.snapshot.check());
         note(self.check_embedders());
         let mut journals = BTreeSet::new();
         for (name, section) in &self.file.backends {

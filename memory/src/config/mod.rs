@@ -24,6 +24,7 @@ pub use sections::file::{
     SqlSection,
 };
 pub use sections::gc::GcSection;
+pub use sections::snapshot::SnapshotSection;
 
 use sections::file::with_sql;
 use sections::rules::Rules;

@@ -10,6 +10,7 @@ use super::audit::AuditSection;
 use super::definitions::DefinitionsSection;
 use super::embedders::{EgressSection, EmbedderSection};
 use super::gc::GcSection;
+use super::snapshot::SnapshotSection;
 use crate::policy::{DEFAULT_MAX_ANSWER_BYTES, DEFAULT_MAX_ANSWER_ROWS, DEFAULT_MAX_INPUT_BYTES};
 use crate::url::BackendUrl;
 
@@ -36,6 +37,8 @@ pub struct ConfigFile {
     pub audit: AuditSection,
     /// Which scopes are evicted.
     pub gc: GcSection,
+    /// What snapshots leave out.
+    pub snapshot: SnapshotSection,
     /// Allows backends defined at run time; without it there are none.
     pub definitions: Option<DefinitionsSection>,
 }

@@ -6,3 +6,4 @@ pub(crate) mod embedders;
 pub(crate) mod file;
 pub(crate) mod gc;
 pub(super) mod rules;
+pub(crate) mod snapshot;
