@@ -63,7 +63,7 @@ pub(crate) async fn run(context: &Context, args: ConformanceArgs, out: &mut Out)
     Ok(match (interrupted, report.is_success()) {
         (true, _) => Exit::Interrupted,
         (false, true) => Exit::Ok,
-        (false, false) => Exit::No,
+        (false, false) => Exit::Failed,
     })
 }
 

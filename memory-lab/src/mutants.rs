@@ -95,7 +95,7 @@ pub(crate) async fn run(context: &Context, args: MutantsArgs, out: &mut Out) -> 
     Ok(match (cancelled, answer.mutants.survivors.is_empty()) {
         (true, _) => Exit::Interrupted,
         (false, true) => Exit::Ok,
-        (false, false) => Exit::No,
+        (false, false) => Exit::Failed,
     })
 }
 

@@ -109,6 +109,13 @@ impl Cli {
     }
 }
 
+/// The command line as clap knows it, for tests that walk it.
+#[doc(hidden)]
+#[must_use]
+pub fn command_line() -> clap::Command {
+    Cli::command()
+}
+
 /// Runs the command line of this process.
 #[must_use]
 pub fn main() -> ExitCode {
@@ -178,7 +185,12 @@ async fn dispatch(context: &Context, command: Command, out: &mut Out) -> Result<
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "memory", &mut script);
-            out.raw_line(String::from_utf8_lossy(&script).trim_end())?;
+            let script = String::from_utf8_lossy(&script);
+            if out.is_json() {
+                out.document(&serde_json::json!({ "shell": shell.to_string(), "script": script }))?;
+            } else {
+                out.raw_line(script.trim_end())?;
+            }
             Ok(Exit::Ok)
         }
     }

@@ -17,4 +17,6 @@ mod sql;
 #[doc(hidden)]
 pub mod terminal;
 
+#[doc(hidden)]
+pub use cli::command_line;
 pub use cli::main;

@@ -134,7 +134,7 @@ fn only_the_named_store_is_tested() {
     let user = User::new();
     user.file("memory.toml", "[backends.mine]\nurl = \"sqlite:mine.db\"\n");
     for command in ["conformance", "mutants"] {
-        user.refused(&[command, "--backend", "yours", "--filter", "ttl."], 1, "not_found");
+        user.refused(&[command, "--backend", "yours", "--filter", "ttl."], 3, "not_found");
     }
     assert!(!user.home().join("mine.db").exists());
     let report = user.json(&["conformance", "--backend", "mine", "--filter", "ttl.after"]);

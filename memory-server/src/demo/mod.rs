@@ -96,7 +96,7 @@ pub(crate) async fn run(args: &DemoArgs, quiet: bool, out: &mut Out) -> Result<E
             ))?;
         }
     }
-    Ok(if report.ok { Exit::Ok } else { Exit::No })
+    Ok(if report.ok { Exit::Ok } else { Exit::Failed })
 }
 
 fn print(done: &Done, number: usize, out: &mut Out) -> Result<(), Failure> {

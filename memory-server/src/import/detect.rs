@@ -67,9 +67,16 @@ fn array(head: &str) -> Option<Format> {
         Some(Format::Chatgpt)
     } else if head.contains("\"dia_id\"") || head.contains("\"evidence\"") || head.contains("\"session_1\"") {
         Some(Format::Locomo)
+    } else if head.starts_with('[') && holds_messages(head) {
+        Some(Format::Jsonl)
     } else {
         None
     }
+}
+
+fn holds_messages(head: &str) -> bool {
+    let has = |names: &[&str]| names.iter().any(|name| head.contains(&format!("\"{name}\"")));
+    has(&["messages"]) || has(&["role", "speaker", "name"]) && has(&["content", "text"])
 }
 
 /// By the members of one whole line.
@@ -114,6 +121,8 @@ mod tests {
             ("hello", None),
             ("", None),
             ("[1,2]", None),
+            (r#"[{"role":"user","content":"x"},"#, Some(Format::Jsonl)),
+            ("[\n  {\n    \"speaker\": \"A\",\n    \"text\": \"x\"", Some(Format::Jsonl)),
         ] {
             assert_eq!(format_of(head), format, "{head}");
         }

@@ -7,7 +7,7 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Format {
-    /// One message a line: `{"role"|"speaker", "content"|"text", "time"?, "session"?}`
+    /// Messages, one a line or in a JSON array: `{"role"|"speaker", "content"|"text", "time"?, "session"?}`
     Jsonl,
     /// LoCoMo dialogues, as in `locomo10.json`
     Locomo,

@@ -3,8 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Depth limit for nested folders.
-const MAX_DEPTH: usize = 16;
+/// Depth limit for nested folders; the help and docs/importing.md name it.
+pub(crate) const MAX_DEPTH: usize = 16;
 /// File limit of one import.
 const MAX_FILES: usize = 1_000_000;
 
@@ -22,27 +22,35 @@ pub(crate) struct Input {
     pub(crate) bytes: u64,
 }
 
-/// Every input that `paths` name, in order of name; a folder stands for its `.jsonl` files.
+/// What an import reads.
+#[derive(Debug, Default)]
+pub(crate) struct Inputs {
+    pub(crate) files: Vec<Input>,
+    /// Folders that lie too deep and are not read.
+    pub(crate) too_deep: Vec<PathBuf>,
+}
+
+/// Every input that `paths` name, in order of name; a folder stands for its `.jsonl` files and those of the folders in it.
 ///
 /// # Errors
 /// The path that cannot be read, and why.
-pub(crate) fn inputs(paths: &[PathBuf]) -> Result<Vec<Input>, (PathBuf, io::Error)> {
-    let mut inputs = Vec::new();
+pub(crate) fn inputs(paths: &[PathBuf]) -> Result<Inputs, (PathBuf, io::Error)> {
+    let mut found = Inputs::default();
     for path in paths {
         if path.as_os_str() == "-" {
             let stdin = "standard input".to_owned();
-            inputs.push(Input { path: None, shown: stdin, name: "stdin".to_owned(), bytes: 0 });
+            found.files.push(Input { path: None, shown: stdin, name: "stdin".to_owned(), bytes: 0 });
             continue;
         }
         let about = path.metadata().map_err(|error| (path.clone(), error))?;
         if about.is_dir() {
-            walk(path, path, 0, &mut inputs)?;
+            walk(path, path, 0, &mut found)?;
         } else {
             let name = path.file_stem().unwrap_or_default();
-            inputs.push(input(path.clone(), Path::new(name), about.len()));
+            found.files.push(input(path.clone(), Path::new(name), about.len()));
         }
     }
-    Ok(inputs)
+    Ok(found)
 }
 
 fn input(path: PathBuf, name: &Path, bytes: u64) -> Input {
@@ -54,12 +62,7 @@ fn input(path: PathBuf, name: &Path, bytes: u64) -> Input {
     }
 }
 
-fn walk(
-    root: &Path,
-    folder: &Path,
-    depth: usize,
-    found: &mut Vec<Input>,
-) -> Result<(), (PathBuf, io::Error)> {
+fn walk(root: &Path, folder: &Path, depth: usize, found: &mut Inputs) -> Result<(), (PathBuf, io::Error)> {
     let failed = |error| (folder.to_path_buf(), error);
     let mut entries =
         std::fs::read_dir(folder).and_then(Iterator::collect::<io::Result<Vec<_>>>).map_err(failed)?;
@@ -70,13 +73,15 @@ fn walk(
         let kind = entry.file_type().map_err(failed)?;
         if kind.is_dir() && depth < MAX_DEPTH {
             walk(root, &path, depth + 1, found)?;
+        } else if kind.is_dir() {
+            found.too_deep.push(path);
         } else if kind.is_file() && path.extension().is_some_and(|extension| extension == "jsonl") {
-            if found.len() >= MAX_FILES {
+            if found.files.len() >= MAX_FILES {
                 return Err(failed(io::Error::other(format!("it contains over {MAX_FILES} files"))));
             }
             let name = path.strip_prefix(root).unwrap_or(&path).with_extension("");
             let bytes = entry.metadata().map_or(0, |about| about.len());
-            found.push(input(path, &name, bytes));
+            found.files.push(input(path, &name, bytes));
         }
     }
     Ok(())
@@ -96,7 +101,7 @@ mod tests {
         #[cfg(unix)]
         std::os::unix::fs::symlink(folder.path(), folder.path().join("round")).unwrap();
         let found = inputs(&[folder.path().to_path_buf(), PathBuf::from("-")]).unwrap();
-        let names: Vec<_> = found.iter().map(|input| input.name.as_str()).collect();
+        let names: Vec<_> = found.files.iter().map(|input| input.name.as_str()).collect();
         assert_eq!(names, ["a", "b/z", "stdin"]);
         assert!(inputs(&[folder.path().join("absent")]).is_err());
     }

@@ -14,7 +14,7 @@ mod template;
 
 pub(crate) use detect::{Opened, detect, undetected};
 pub(crate) use format::Format;
-pub(crate) use inputs::{Input, inputs};
+pub(crate) use inputs::{Input, Inputs, MAX_DEPTH, inputs};
 pub(crate) use problems::Problems;
 pub(crate) use readers::{Bytes, Item, Place, Source, Turn, reader};
 pub(crate) use records::{

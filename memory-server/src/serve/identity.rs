@@ -6,7 +6,7 @@ use std::sync::Arc;
 use memory::audit::Auditor;
 use memory::gc::GcOptions;
 use memory::system::SystemClock;
-use memory::{Config, Memory, Policy};
+use memory::{Access, Config, Memory, Policy};
 use memory_core::{Error, Result, ScopeId, ScopeKind, TenantId};
 
 use super::gc::Schedule;
@@ -69,10 +69,10 @@ pub(super) async fn resolve(context: &Context, args: &ServeArgs) -> Result<Serve
                 };
                 let mut global = context.global().clone();
                 global.backend = Some(backend.clone());
-                let memory = Settings::resolve(&global)?.open().await?;
+                let memory = Settings::resolve(&global)?.open(Access::Create).await?;
                 with_workers(memory, config, context, Some(&backend))?
             } else {
-                with_workers(context.settings()?.open().await?, config, context, None)?
+                with_workers(context.settings()?.open(Access::Create).await?, config, context, None)?
             };
             let policy = config.policy(agent.as_str());
             let policy = match scopes {
@@ -89,7 +89,7 @@ pub(super) async fn resolve(context: &Context, args: &ServeArgs) -> Result<Serve
                 kinds
             };
             let policy = Policy::default().with_memory_scopes(scopes.unwrap_or_else(named));
-            (context.settings()?.open().await?, policy, None)
+            (context.settings()?.open(Access::Create).await?, policy, None)
         }
     };
     let gc = match &config {

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use clap::Args;
 use memory::workers::{WorkerOptions, limit_memory, serve};
-use memory::{Config, Memory};
+use memory::{Access, Config, Memory};
 use memory_core::{Error, ErrorKind, Result};
 
 use crate::terminal::{Context, Exit, Failure};
@@ -25,7 +25,7 @@ pub(crate) async fn run(context: &Context, args: &SqlWorkerArgs) -> Result<Exit,
     if let Some(bytes) = args.memory_bytes {
         limit_memory(bytes)?;
     }
-    serve(context.settings()?.open().await?).await?;
+    serve(context.settings()?.open(Access::Create).await?).await?;
     Ok(Exit::Ok)
 }
 

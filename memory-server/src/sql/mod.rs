@@ -9,6 +9,7 @@ mod transfer;
 use std::path::PathBuf;
 
 use clap::Args;
+use memory::Access;
 use memory_core::sql::{RestoreMode, RestoreOptions, SqlValue};
 
 use self::session::Session;
@@ -52,10 +53,15 @@ pub(crate) struct SqlArgs {
 pub(crate) async fn run(context: &Context, args: SqlArgs, out: &mut Out) -> Result<Exit, Failure> {
     let timeout = args.timeout.as_deref().map(values::duration).transpose()?;
     if let Some(file) = &args.dump {
-        let opened = context.open_existing().await?;
+        let opened = context.open(Access::Read).await?;
         return transfer::dump(&opened, file, args.overwrite, out).await;
     }
-    let opened = context.open().await?;
+    let access = match &args.statement {
+        _ if args.drop => Access::Existing,
+        Some(text) if text.trim_start().starts_with('.') || session::may_read_only(text) => Access::Existing,
+        _ => Access::Create,
+    };
+    let opened = context.open(access).await?;
     if let Some(file) = &args.restore {
         let mode = if args.replace { RestoreMode::Replace } else { RestoreMode::IntoEmpty };
         let options = RestoreOptions::default().with_mode(mode);

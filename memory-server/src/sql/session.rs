@@ -144,7 +144,7 @@ impl<'a> Session<'a> {
 }
 
 /// Whether the statement begins like a query; `WITH` and `EXPLAIN` may be either.
-fn may_read_only(sql: &str) -> bool {
+pub(super) fn may_read_only(sql: &str) -> bool {
     let mut rest = sql;
     loop {
         rest = rest.trim_start_matches(|c: char| c.is_whitespace() || c == '(');

@@ -2,18 +2,17 @@
 
 use memory_core::sql::{Rows, SqlValue};
 
-use crate::terminal::{Failure, Out, printable};
+use crate::terminal::{Failure, Out, printable, width};
 
-/// Characters of a cell that are shown when there are several columns.
-const SHOWN: usize = 60;
 /// Bytes of a blob that are shown.
 const BLOB_SHOWN: usize = 16;
 
 /// Prints rows under their columns, numbers aligned right, and the row count.
 pub(super) fn write(rows: &Rows, out: &mut Out) -> Result<(), Failure> {
     let many = rows.columns.len() > 1;
-    let cut = |text: String| if many { excerpt(&text) } else { printable(&text, "\n\t").into_owned() };
-    let head: Vec<String> = rows.columns.iter().map(|name| excerpt(name)).collect();
+    let most = out.shown();
+    let cut = |text: String| if many { excerpt(&text, most) } else { printable(&text, "\n\t").into_owned() };
+    let head: Vec<String> = rows.columns.iter().map(|name| excerpt(name, most)).collect();
     let cells: Vec<Vec<String>> =
         rows.rows.iter().map(|row| row.iter().map(|value| cut(cell(value))).collect()).collect();
     let mut widths: Vec<usize> = head.iter().map(|name| width(name)).collect();
@@ -22,6 +21,18 @@ pub(super) fn write(rows: &Rows, out: &mut Out) -> Result<(), Failure> {
             *widest = (*widest).max(cell.lines().map(width).max().unwrap_or(0));
         }
     }
+    // A cell of several lines stands alone in its row and is wrapped by the terminal.
+    let cut = many && out.fit(&mut widths);
+    let shown = |row: &[String]| -> Vec<String> {
+        match cut {
+            true => row
+                .iter()
+                .zip(&widths)
+                .map(|(cell, width)| console::truncate_str(cell, *width, "…").into_owned())
+                .collect(),
+            false => row.to_vec(),
+        }
+    };
     let is_number = |column: usize| {
         let mut values =
             rows.rows.iter().filter_map(|row| row.get(column)).filter(|value| **value != SqlValue::Null);
@@ -31,14 +42,14 @@ pub(super) fn write(rows: &Rows, out: &mut Out) -> Result<(), Failure> {
     };
     let right: Vec<bool> = (0..head.len()).map(is_number).collect();
     if !head.is_empty() {
-        let line = aligned(&head, &widths, &right);
+        let line = aligned(&shown(&head), &widths, &right);
         let line = out.bold(&line);
         out.styled(&line)?;
         let rules: Vec<String> = widths.iter().map(|width| "-".repeat((*width).max(1))).collect();
         out.styled(&rules.join("  "))?;
     }
     for row in &cells {
-        out.styled(&aligned(row, &widths, &right))?;
+        out.styled(&aligned(&shown(row), &widths, &right))?;
     }
     let count = rows.rows.len();
     let s = if count == 1 { "" } else { "s" };
@@ -87,17 +98,13 @@ fn blob(bytes: &[u8]) -> String {
 }
 
 /// The beginning of a text, on one line.
-fn excerpt(text: &str) -> String {
-    let line: String = text.chars().take(SHOWN).collect();
+fn excerpt(text: &str, most: usize) -> String {
+    let line: String = text.chars().take(most).collect();
     let mut line = printable(&line, "").into_owned();
-    if text.chars().nth(SHOWN).is_some() {
+    if text.chars().nth(most).is_some() {
         line.push('…');
     }
     line
-}
-
-fn width(text: &str) -> usize {
-    text.chars().count()
 }
 
 fn aligned(cells: &[String], widths: &[usize], right: &[bool]) -> String {
@@ -135,8 +142,8 @@ mod tests {
             assert_eq!(cell(&value), text);
         }
         assert!(blob(&[7; 100]).ends_with("… (100 bytes)"));
-        assert_eq!(excerpt("a\nb\u{1b}[2J"), "a\\nb\\u{1b}[2J");
-        assert_eq!(excerpt(&"é".repeat(SHOWN + 1)).chars().count(), SHOWN + 1);
+        assert_eq!(excerpt("a\nb\u{1b}[2J", 60), "a\\nb\\u{1b}[2J");
+        assert_eq!(excerpt(&"é".repeat(61), 60).chars().count(), 61);
     }
 
     #[test]

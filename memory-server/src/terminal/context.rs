@@ -1,7 +1,7 @@
 //! What every command receives: the global options, and the store that they name.
 
 use memory::system::RandomIds;
-use memory::{Config, Memory, Registry};
+use memory::{Access, Config, Memory, Registry};
 use memory_core::{
     Backend, Error, ErrorKind, IdGen as _, MemoryLayer, Result, Retry, RunContext, Scope, ScopeId, ScopeKind,
 };
@@ -76,19 +76,19 @@ impl Context {
     ///
     /// # Errors
     /// As [`Settings::resolve`] and [`Settings::open`].
-    pub(crate) async fn open(&self) -> Result<Opened> {
+    pub(crate) async fn open(&self, access: Access) -> Result<Opened> {
         let settings = self.settings()?;
-        let memory = settings.open().await?;
+        let memory = settings.open(access).await?;
         Ok(Opened { memory, settings })
     }
 
-    /// Opens a store that is only read.
+    /// Opens a store of facts. No file is one, so a missing file is not created to find that out.
     ///
     /// # Errors
-    /// As [`Settings::resolve`] and [`Settings::open_existing`].
-    pub(crate) async fn open_existing(&self) -> Result<Opened> {
+    /// As [`Settings::resolve`] and [`Settings::open_unmade`].
+    pub(crate) async fn open_facts(&self) -> Result<Opened> {
         let settings = self.settings()?;
-        let memory = settings.open_existing().await?;
+        let memory = settings.open_unmade(Access::Existing).await?;
         Ok(Opened { memory, settings })
     }
 }

@@ -10,11 +10,12 @@ use serde::Serialize;
 pub enum Exit {
     /// Done.
     Ok,
-    /// Negative result: nothing under that key, or a check failed.
-    No,
+    /// The answer is that nothing is there: under that key or id, or in that scope.
+    Nothing,
     /// The command line is wrong.
     Usage,
-    /// The request was refused: an invalid, too large or unsupported argument, a quota, a permission.
+    /// The request was refused: an invalid, too large or unsupported argument, a name of something that does not exist,
+    /// a quota, a permission.
     Refused,
     /// A precondition did not hold.
     Conflict,
@@ -24,6 +25,10 @@ pub enum Exit {
     Corrupt,
     /// Partial: something was left out and is listed; the rest was done.
     Partial,
+    /// A check failed or a difference was found; or a service failed to process what it took, or was not done in time.
+    Failed,
+    /// Whether it was done is unknown.
+    Unknown,
     /// A bug of this program.
     Internal,
     /// A file or the output could not be read or written.
@@ -36,13 +41,15 @@ impl Exit {
     pub const fn code(self) -> u8 {
         match self {
             Self::Ok => 0,
-            Self::No => 1,
+            Self::Nothing => 1,
             Self::Usage => 2,
             Self::Refused => 3,
             Self::Conflict => 4,
             Self::Unavailable => 5,
             Self::Corrupt => 6,
             Self::Partial => 7,
+            Self::Failed => 8,
+            Self::Unknown => 9,
             Self::Internal => 70,
             Self::InputOutput => 74,
             Self::Interrupted => 130,
@@ -51,13 +58,12 @@ impl Exit {
 
     fn of(kind: ErrorKind) -> Self {
         match kind {
-            ErrorKind::NotFound => Self::No,
             ErrorKind::Conflict | ErrorKind::DriftDetected | ErrorKind::TransactionLost => Self::Conflict,
             ErrorKind::Timeout
             | ErrorKind::RateLimited
             | ErrorKind::Unavailable
-            | ErrorKind::OutcomeUnknown
             | ErrorKind::TransactionLimit => Self::Unavailable,
+            ErrorKind::OutcomeUnknown => Self::Unknown,
             ErrorKind::Corrupt => Self::Corrupt,
             ErrorKind::Internal => Self::Internal,
             _ => Self::Refused,
@@ -69,13 +75,15 @@ impl Exit {
 pub const EXIT_CODES: &str = "\
 Exit codes:
   0    done
-  1    the answer is no: nothing under that key, or a check failed
+  1    nothing there: under that key or id, or in that scope
   2    the command line is wrong
-  3    refused: an invalid, too large or unsupported argument, a quota, a permission
+  3    refused: an argument is invalid, too large, unsupported or names what does not exist; a quota, a permission
   4    conflict: a precondition did not hold
   5    unavailable: the store cannot be reached or is busy; try again
   6    corrupt: the store or the file is damaged, foreign or of a newer format
   7    partial: something was left out, and named; the rest was done
+  8    a check failed, a difference was found, or a service failed or was not done in time
+  9    unknown: it may or may not have been done; look before doing it again
   70   internal: a bug of this program
   74   a file or the output could not be read or written
   130  interrupted; what was acknowledged is stored";
@@ -204,13 +212,15 @@ mod tests {
     fn the_printed_table_lists_every_code() {
         for exit in [
             Exit::Ok,
-            Exit::No,
+            Exit::Nothing,
             Exit::Usage,
             Exit::Refused,
             Exit::Conflict,
             Exit::Unavailable,
             Exit::Corrupt,
             Exit::Partial,
+            Exit::Failed,
+            Exit::Unknown,
             Exit::Internal,
             Exit::InputOutput,
             Exit::Interrupted,

@@ -23,6 +23,6 @@ pub use values::duration;
 pub(crate) use context::Opened;
 pub(crate) use credentials::CredentialArgs;
 pub(crate) use input::read_text;
-pub(crate) use output::printable;
+pub(crate) use output::{printable, width};
 pub(crate) use progress::{Counter, signal};
 pub(crate) use settings::{Origin, Settings, create_private_folder, is_typed, scope_of};

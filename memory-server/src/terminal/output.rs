@@ -12,6 +12,8 @@ pub struct Out {
     json: bool,
     terminal: bool,
     colour: bool,
+    /// Columns of the terminal; `None`: nothing is cut.
+    columns: Option<usize>,
     writer: Box<dyn Write + Send>,
 }
 
@@ -20,11 +22,13 @@ impl Out {
     pub fn standard(json: bool) -> Self {
         let terminal = io::stdout().is_terminal();
         let no_colour = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        let columns = console::Term::stdout().size_checked().map(|(_, columns)| usize::from(columns));
         let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         Self {
             json,
             terminal,
             colour: terminal && !no_colour && !dumb && !json,
+            columns: columns.filter(|columns| terminal && *columns > 0),
             writer: Box::new(io::BufWriter::new(io::stdout())),
         }
     }
@@ -84,25 +88,48 @@ impl Out {
         self.writer.flush().map_err(Failure::Output)
     }
 
-    /// Prints rows under a header, columns aligned; the last column is never cut.
+    /// Prints rows under a header, columns aligned. On a terminal, long cells are cut so that a row fits in a line; elsewhere
+    /// nothing is.
     pub fn table<const N: usize>(&mut self, head: [&str; N], rows: &[[String; N]]) -> Result<(), Failure> {
         let rows: Vec<[Cow<'_, str>; N]> =
             rows.iter().map(|row| row.each_ref().map(|cell| printable(cell, ""))).collect();
         let mut widths = head.map(width);
         for row in &rows {
             for (widest, cell) in widths.iter_mut().zip(row) {
-                *widest = (*widest).max(width(cell)).min(60);
+                *widest = match self.columns {
+                    Some(_) => (*widest).max(width(cell)),
+                    None => (*widest).max(width(cell)).min(60),
+                };
             }
         }
-        let head = self.bold(&aligned(head.into_iter(), &widths));
+        let cut = self.fit(&mut widths);
+        let shown = |cell: &'_ str, widest: &usize| -> String {
+            if cut { console::truncate_str(cell, *widest, "…").into_owned() } else { cell.to_owned() }
+        };
+        let cells = |row: &[&str]| -> Vec<String> {
+            row.iter().zip(&widths).map(|(cell, widest)| shown(cell, widest)).collect()
+        };
+        let head = cells(&head);
+        let head = self.bold(&aligned(head.iter().map(String::as_str), &widths));
         self.bytes(head.as_bytes())?;
         self.bytes(b"\n")?;
         for row in &rows {
-            let line = aligned(row.iter().map(Cow::as_ref), &widths);
+            let row = cells(&row.each_ref().map(Cow::as_ref));
+            let line = aligned(row.iter().map(String::as_str), &widths);
             self.bytes(line.as_bytes())?;
             self.bytes(b"\n")?;
         }
         Ok(())
+    }
+
+    /// Characters of a value that are worth printing: as many as fit in a line of a terminal; elsewhere all.
+    pub(crate) fn shown(&self) -> usize {
+        if self.terminal { self.columns.unwrap_or(80) } else { usize::MAX }
+    }
+
+    /// Narrows the widest columns until a row of them, two spaces apart, fits the terminal. Whether it narrowed any.
+    pub(crate) fn fit(&self, widths: &mut [usize]) -> bool {
+        self.columns.is_some_and(|columns| narrow(widths, columns))
     }
 
     /// Bold where colour is shown.
@@ -132,8 +159,25 @@ fn aligned<'a>(cells: impl Iterator<Item = &'a str>, widths: &[usize]) -> String
     line
 }
 
-fn width(text: &str) -> usize {
-    text.chars().count()
+/// Columns that a text takes on a terminal.
+pub(crate) fn width(text: &str) -> usize {
+    console::measure_text_width(text)
+}
+
+/// Takes from the widest columns, of equal ones from the last, until the row has this many columns or nothing is left to take.
+fn narrow(widths: &mut [usize], columns: usize) -> bool {
+    const GAP: usize = 2;
+    let room = columns.saturating_sub(GAP * widths.len().saturating_sub(1));
+    let mut over = widths.iter().sum::<usize>().saturating_sub(room);
+    let narrows = over > 0;
+    while over > 0 {
+        let Some(widest) = widths.iter_mut().max_by_key(|width| **width).filter(|width| **width > 1) else {
+            break;
+        };
+        *widest -= 1;
+        over -= 1;
+    }
+    narrows
 }
 
 /// Control characters as escapes, so that stored text cannot act on a terminal.
@@ -190,6 +234,17 @@ mod tests {
         assert_eq!(printable("abc\u{202e}fed", ""), "abc\\u{202e}fed");
         assert_eq!(printable("two\nlines", "\n"), "two\nlines");
         assert!(matches!(printable("Zürich 東京", ""), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn the_widest_columns_give_way_first() {
+        let mut widths = [30, 4, 80];
+        assert!(narrow(&mut widths, 60));
+        assert_eq!((widths, widths.iter().sum::<usize>() + 4), ([26, 4, 26], 60));
+        assert!(!narrow(&mut widths, 60));
+        let mut tiny = [5, 5, 5];
+        narrow(&mut tiny, 4);
+        assert_eq!(tiny, [1, 1, 1]);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! `get` and `list`.
 
 use clap::Args;
+use memory::Access;
 use memory_core::{Cursor, GetOptions, Key, ListQuery};
 
 use super::shown;
@@ -25,16 +26,17 @@ pub(crate) struct GetArgs {
 
 /// `memory get`.
 pub(crate) async fn get(context: &Context, args: &GetArgs, out: &mut Out) -> Result<Exit, Failure> {
-    let opened = context.open().await?;
+    let key = Key::new(&args.key)?;
+    let opened = context.open(Access::Read).await?;
     let options = if args.peek { GetOptions::uncounted() } else { GetOptions::default() };
-    let entry = opened.backend("get")?.get(opened.scope(), &Key::new(&args.key)?, options).await?;
+    let entry = opened.backend("get")?.get(opened.scope(), &key, options).await?;
     if out.is_json() {
         out.document(&entry)?;
-        return Ok(if entry.is_some() { Exit::Ok } else { Exit::No });
+        return Ok(if entry.is_some() { Exit::Ok } else { Exit::Nothing });
     }
     let Some(entry) = entry else {
         crate::terminal::note(&format!("memory: nothing is stored under this key in {}", opened.scope()));
-        return Ok(Exit::No);
+        return Ok(Exit::Nothing);
     };
     if args.full {
         shown::all_of(out, &entry)?;
@@ -74,9 +76,9 @@ pub(crate) struct ListArgs {
 
 /// `memory list`.
 pub(crate) async fn list(context: &Context, args: ListArgs, out: &mut Out) -> Result<Exit, Failure> {
-    let opened = context.open().await?;
-    let backend = opened.backend("list")?;
     let filter = filter(args.filter.as_deref())?;
+    let opened = context.open(Access::Read).await?;
+    let backend = opened.backend("list")?;
     let mut cursor = args.cursor.map(Cursor::from_text);
     loop {
         let mut query = ListQuery::prefix(args.prefix.as_str()).with_limit(args.limit).with_cursor(cursor);

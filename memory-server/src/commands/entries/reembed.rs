@@ -1,6 +1,7 @@
 //! `reembed`.
 
 use clap::Args;
+use memory::Access;
 use memory_core::ReembedOptions;
 use serde::Serialize;
 
@@ -32,7 +33,7 @@ struct Report {
 
 /// `memory reembed`.
 pub(crate) async fn run(context: &Context, args: &ReembedArgs, out: &mut Out) -> Result<Exit, Failure> {
-    let opened = context.open().await?;
+    let opened = context.open(Access::Existing).await?;
     let backend = opened.backend("reembed")?;
     let mut options = ReembedOptions::default();
     options.limit = args.step;

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use clap::Args;
+use memory::Access;
 use memory::system::SystemClock;
 use memory_core::rank::{DedupPolicy, recency};
 use memory_core::{Clock as _, Dedup, Hit, RankOptions, SearchMode, SearchQuery, Timestamp, lexical};
@@ -161,7 +162,7 @@ struct ExplainedResults<'a> {
 /// `memory search`.
 pub(crate) async fn run(context: &Context, args: SearchArgs, out: &mut Out) -> Result<Exit, Failure> {
     let query = args.query()?;
-    let opened = context.open().await?;
+    let opened = context.open(Access::Read).await?;
     let results = opened.backend("search")?.search(opened.scope(), query.clone()).await?;
     let now = SystemClock.now();
     if out.is_json() {
@@ -190,7 +191,8 @@ pub(crate) async fn run(context: &Context, args: SearchArgs, out: &mut Out) -> R
         let score = out.bold(&format!("{:.3}", hit.score));
         let key = printable(hit.entry.key.as_str(), "").into_owned();
         out.styled(&format!("{score}  {key}"))?;
-        out.line(format!("       {}", shown::brief(&hit.entry)))?;
+        let text = shown::brief(out, &hit.entry);
+        out.line(format!("       {text}"))?;
         if args.explain {
             let why = Explanation::new(hit, &query, now);
             out.line(format!(

@@ -4,13 +4,10 @@ use memory_core::{Entry, Scalar};
 
 use crate::terminal::{Failure, Out, excerpt};
 
-/// Characters of a value that a table shows.
-const SHOWN: usize = 80;
-
 /// A value in one line: its text if it has one, else its JSON.
-pub(crate) fn brief(entry: &Entry) -> String {
+pub(crate) fn brief(out: &Out, entry: &Entry) -> String {
     let text = entry.text.as_deref().unwrap_or_else(|| entry.value.as_str());
-    excerpt(text, SHOWN)
+    excerpt(text, out.shown())
 }
 
 /// Prints entries as a table.
@@ -18,7 +15,12 @@ pub(crate) fn table(out: &mut Out, entries: &[Entry]) -> Result<(), Failure> {
     let rows: Vec<[String; 4]> = entries
         .iter()
         .map(|entry| {
-            [entry.key.to_string(), entry.version.to_string(), entry.updated_at.to_string(), brief(entry)]
+            [
+                entry.key.to_string(),
+                entry.version.to_string(),
+                entry.updated_at.to_string(),
+                brief(out, entry),
+            ]
         })
         .collect();
     out.table(["KEY", "VERSION", "UPDATED", "VALUE"], &rows)

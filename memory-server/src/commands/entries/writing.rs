@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use memory::Access;
 use memory_core::{
     DeleteOptions, Embedding, Error, Expect, Json, Key, Reducer, Result as CoreResult, Scalar, SetOptions,
     Source, Ttl, UpdateOptions,
@@ -76,7 +77,7 @@ pub(crate) async fn set(context: &Context, args: SetArgs, out: &mut Out) -> Resu
         .with_expect(if args.if_absent { Expect::Absent } else { args.expect.expect() });
     options.source = args.source.map(Source::new).transpose()?;
     options.text = args.index_text;
-    let opened = context.open().await?;
+    let opened = context.open(Access::Create).await?;
     let outcome = opened.backend("set")?.set(opened.scope(), &key, value, options).await?;
     if out.is_json() {
         out.document(&outcome)?;
@@ -112,7 +113,7 @@ pub(crate) struct DeleteArgs {
 /// `memory delete`.
 pub(crate) async fn delete(context: &Context, args: &DeleteArgs, out: &mut Out) -> Result<Exit, Failure> {
     let key = Key::new(&args.key)?;
-    let opened = context.open().await?;
+    let opened = context.open(Access::Existing).await?;
     let options = DeleteOptions::expecting(args.expect.expect());
     let outcome = opened.backend("delete")?.delete(opened.scope(), &key, options).await?;
     if out.is_json() {
@@ -120,7 +121,7 @@ pub(crate) async fn delete(context: &Context, args: &DeleteArgs, out: &mut Out) 
     } else {
         out.line(if outcome.deleted { format!("deleted: {key}") } else { format!("was not there: {key}") })?;
     }
-    Ok(if outcome.deleted { Exit::Ok } else { Exit::No })
+    Ok(if outcome.deleted { Exit::Ok } else { Exit::Nothing })
 }
 
 /// Options of `incr`.
@@ -139,7 +140,7 @@ pub(crate) struct IncrArgs {
 /// `memory incr`.
 pub(crate) async fn incr(context: &Context, args: &IncrArgs, out: &mut Out) -> Result<Exit, Failure> {
     let key = Key::new(&args.key)?;
-    let opened = context.open().await?;
+    let opened = context.open(Access::Create).await?;
     let options = UpdateOptions::default().with_ttl(args.ttl);
     let outcome = opened.backend("increment")?.increment(opened.scope(), &key, args.delta, options).await?;
     if out.is_json() {
@@ -194,7 +195,7 @@ impl ReducerArgs {
 pub(crate) async fn update(context: &Context, args: UpdateArgs, out: &mut Out) -> Result<Exit, Failure> {
     let key = Key::new(&args.key)?;
     let reducer = args.reducer.reducer(args.limit)?;
-    let opened = context.open().await?;
+    let opened = context.open(Access::Create).await?;
     let options = UpdateOptions::default().with_ttl(args.ttl);
     let outcome = opened.backend("update")?.update(opened.scope(), &key, reducer, options).await?;
     if out.is_json() {

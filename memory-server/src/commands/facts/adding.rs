@@ -95,7 +95,7 @@ pub(crate) async fn add(context: &Context, args: AddArgs, out: &mut Out) -> Resu
     let messages = messages(&args)?;
     let mut options = AddOptions::default().with_metadata(values::metadata(&args.metadata)?);
     options.infer = !args.verbatim;
-    let opened = context.open().await?;
+    let opened = context.open_facts().await?;
     let layer = opened.layer("add")?;
     let run = opened.run(&args.credentials)?;
     let outcome = layer.add(&run, opened.scope(), &messages, options).await?;
@@ -114,7 +114,7 @@ pub(crate) async fn add(context: &Context, args: AddArgs, out: &mut Out) -> Resu
             } else {
                 out.line("accepted; this store does not report completion: check with `memory facts`")?;
             }
-            Ok(if args.wait.wait.is_some() { Exit::No } else { Exit::Ok })
+            Ok(if args.wait.wait.is_some() { Exit::Failed } else { Exit::Ok })
         }
         // A status from a newer version of the contract may not mean done.
         _ => {
@@ -125,7 +125,7 @@ pub(crate) async fn add(context: &Context, args: AddArgs, out: &mut Out) -> Resu
                     "unknown: it may or may not be stored; check with `memory facts` before adding it again",
                 )?;
             }
-            Ok(Exit::Unavailable)
+            Ok(Exit::Unknown)
         }
     }
 }
@@ -133,7 +133,7 @@ pub(crate) async fn add(context: &Context, args: AddArgs, out: &mut Out) -> Resu
 /// `memory event`.
 pub(crate) async fn event(context: &Context, args: EventArgs, out: &mut Out) -> Result<Exit, Failure> {
     let event = EventId::new(args.event)?;
-    let opened = context.open().await?;
+    let opened = context.open_facts().await?;
     let layer = opened.layer("event")?;
     let capabilities = opened.memory.capabilities();
     if !capabilities.layer_events {
@@ -216,7 +216,7 @@ async fn follow(
     Ok(status)
 }
 
-/// Prints the status of an `add`. Failed work, and work that is not done in time, exit with "no".
+/// Prints the status of an `add`. Work that failed, or is not done in time, ends with [`Exit::Failed`].
 fn tell(
     out: &mut Out,
     status: &EventStatus,
@@ -226,8 +226,10 @@ fn tell(
     let plain = |status| StatusDocument { status, ids: None, event, reason: None };
     let (told, exit) = match status {
         EventStatus::Done(ids) => (StatusDocument { ids: Some(ids), ..plain("done") }, Exit::Ok),
-        EventStatus::Failed(reason) => (StatusDocument { reason: Some(reason), ..plain("failed") }, Exit::No),
-        _ => (plain("pending"), Exit::No),
+        EventStatus::Failed(reason) => {
+            (StatusDocument { reason: Some(reason), ..plain("failed") }, Exit::Failed)
+        }
+        _ => (plain("pending"), Exit::Failed),
     };
     if out.is_json() {
         out.document(&told)?;

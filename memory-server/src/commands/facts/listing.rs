@@ -5,10 +5,6 @@ use memory_core::layer::{Fact, FactsQuery, RecallQuery, ScoreKind};
 use serde::Serialize;
 
 use crate::terminal::{Context, CredentialArgs, Exit, Failure, Out, excerpt, note, printable};
-
-/// Characters of a fact that a table shows.
-const SHOWN: usize = 100;
-
 /// Options of `recall`.
 #[derive(Args, Debug)]
 pub(crate) struct RecallArgs {
@@ -33,7 +29,7 @@ pub(crate) async fn recall(context: &Context, args: RecallArgs, out: &mut Out) -
     }
     let mut query = RecallQuery::new(args.query.join(" ")).with_top_k(args.top_k);
     query.threshold = args.threshold;
-    let opened = context.open().await?;
+    let opened = context.open_facts().await?;
     let layer = opened.layer("recall")?;
     let run = opened.run(&args.credentials)?;
     let facts = layer.recall(&run, opened.scope(), query).await?;
@@ -77,7 +73,7 @@ pub(crate) struct FactsArgs {
 
 /// `memory facts`.
 pub(crate) async fn facts(context: &Context, args: FactsArgs, out: &mut Out) -> Result<Exit, Failure> {
-    let opened = context.open().await?;
+    let opened = context.open_facts().await?;
     let layer = opened.layer("facts")?;
     let run = opened.run(&args.credentials)?;
     let mut query = FactsQuery::default();
@@ -112,7 +108,7 @@ fn table(out: &mut Out, facts: &[Fact]) -> Result<(), Failure> {
         .iter()
         .map(|fact| {
             let created = fact.created_at.map_or_else(|| "-".to_owned(), |at| at.to_string());
-            [fact.id.to_string(), created, excerpt(&fact.memory, SHOWN)]
+            [fact.id.to_string(), created, excerpt(&fact.memory, out.shown())]
         })
         .collect();
     out.table(["ID", "CREATED", "FACT"], &rows)

@@ -4,6 +4,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use memory::Access;
 use memory::snapshot::NewFile;
 use memory_core::RecordStream;
 use serde::Serialize;
@@ -30,7 +31,7 @@ struct Report {
 
 /// `memory export`.
 pub(crate) async fn run(context: &Context, args: &ExportArgs, out: &mut Out) -> Result<Exit, Failure> {
-    let opened = context.open_existing().await?;
+    let opened = context.open(Access::Read).await?;
     let scope = opened.scope();
     let stream = opened.backend("export_scope")?.export_scope(scope).await?;
     let header =

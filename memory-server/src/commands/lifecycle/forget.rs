@@ -1,6 +1,7 @@
 //! `forget`: a tenant, a scope or a key, everywhere; or facts of a conversational store.
 
 use clap::{Args, ValueEnum};
+use memory::Access;
 use memory::forget::{
     AuditPolicy, ForgetPolicy, ForgetReport, ForgetStep, SnapshotPolicy, StepOutcome, dry_run, forget, resume,
 };
@@ -79,11 +80,9 @@ pub(crate) async fn run(context: &Context, args: ForgetArgs, out: &mut Out) -> R
         ));
     }
     let memory = if args.resume {
-        settings.open_to_resume().await?
-    } else if args.dry_run {
-        settings.open_unmade().await?
+        settings.open_to_resume(Access::Existing).await?
     } else {
-        settings.open().await?
+        settings.open(Access::Existing).await?
     };
     let opened = Opened { memory, settings };
     let places = opened.settings.places(&opened.memory).await?;
@@ -172,7 +171,7 @@ async fn facts(context: &Context, args: ForgetArgs, out: &mut Out) -> Result<Exi
     } else {
         Forget::Ids(args.ids.into_iter().map(FactId::new).collect::<Result<_, Error>>()?)
     };
-    let opened: Opened = context.open().await?;
+    let opened: Opened = context.open_facts().await?;
     let layer = opened.layer("forget")?;
     let run = opened.run(&args.credentials)?;
     let outcome = layer.forget(&run, opened.scope(), what).await?;
@@ -192,5 +191,5 @@ async fn facts(context: &Context, args: ForgetArgs, out: &mut Out) -> Result<Exi
     }
     // Ends like `delete` of a missing key.
     let nothing = outcome.forgotten == Some(0) && !outcome.not_found.is_empty();
-    Ok(if nothing { Exit::No } else { Exit::Ok })
+    Ok(if nothing { Exit::Nothing } else { Exit::Ok })
 }

@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use clap::Args;
-use memory::Config;
 use memory::gc::{GcControl, GcOptions, GcPolicy, GcReport, NotEvicted, sweep};
 use memory::system::SystemClock;
+use memory::{Access, Config};
 
 use crate::terminal::values::duration;
 use crate::terminal::{Context, Exit, Failure, Origin, Out, Progress, Stop, bytes, note, signal};
@@ -58,7 +58,7 @@ pub(crate) async fn run(context: &Context, args: GcArgs, out: &mut Out) -> Resul
         None => None,
     };
     let is_on = policy.is_on();
-    let memory = settings.open().await?;
+    let memory = settings.open(Access::Existing).await?;
     let ledger = if folder.is_some() { settings.ledger(&memory).await? } else { None };
     let options =
         GcOptions::new(policy).with_tenant(tenant).with_dry_run(args.dry_run).with_snapshots(folder, ledger);

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::Args;
+use memory::Access;
 use memory_core::{ImportOptions, NewEntry, OnExisting, Record, Scope, Taken};
 use serde::Serialize;
 
@@ -24,7 +25,7 @@ const SCOPES_SHOWN: usize = 20;
 /// Options of `import`.
 #[derive(Args, Debug)]
 pub(crate) struct ImportArgs {
-    /// Files, folders (their .jsonl files) or `-` for standard input
+    /// Files, folders (their .jsonl files and those of the folders in them, 16 levels deep) or `-` for standard input
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// The format of the files [default: detected]
@@ -86,13 +87,16 @@ struct Import<'a> {
 /// `memory import`.
 pub(crate) async fn run(context: &Context, args: ImportArgs, out: &mut Out) -> Result<Exit, Failure> {
     let started = Instant::now();
-    let inputs = import::inputs(&args.files)
+    let import::Inputs { files: inputs, too_deep } = import::inputs(&args.files)
         .map_err(|(path, error)| Failure::File(format!("{} cannot be read", path.display()), error))?;
     if inputs.is_empty() {
-        return Err(Failure::invalid("there is no .jsonl file in these folders; name the files"));
+        return Err(Failure::invalid(format!(
+            "there is no .jsonl file in these folders, {} levels deep; name the files",
+            import::MAX_DEPTH
+        )));
     }
     let template = args.scope_template.as_deref().map(ScopeTemplate::parse).transpose()?;
-    let opened = context.open().await?;
+    let opened = context.open(Access::Create).await?;
     let capabilities = opened.memory.capabilities();
     let store = Store::new(opened.backend("bulk_insert")?, &capabilities, args.on_different);
     let progress = Progress::new(context.is_quiet());
@@ -100,6 +104,10 @@ pub(crate) async fn run(context: &Context, args: ImportArgs, out: &mut Out) -> R
     let (read, stop) = (Counter::default(), Stop::listen());
     let report = Report { files: inputs.len(), ..Report::default() };
     let mut import = Import { args: &args, opened: &opened, template, store, report, progress, read, stop };
+    for folder in too_deep {
+        let why = format!("it lies more than {} levels deep and was not read; name it", import::MAX_DEPTH);
+        import.store.problems.add(&folder.display().to_string(), Place::Part("folder".to_owned()), why);
+    }
     let several = inputs.len() > 1;
     for input in &inputs {
         import.file(input, several).await?;

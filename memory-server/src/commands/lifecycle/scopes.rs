@@ -1,6 +1,7 @@
 //! `scopes`, `stats` and `describe`.
 
 use clap::Args;
+use memory::Access;
 use memory_core::sql::{SqlScopesQuery, SqlUsage};
 use memory_core::{
     Capabilities, Cursor, EmbeddingModel, Error, Health, Scope, ScopeKind, ScopeStats, ScopesQuery,
@@ -31,7 +32,7 @@ pub(crate) struct ScopesArgs {
 
 /// `memory scopes`.
 pub(crate) async fn scopes(context: &Context, args: ScopesArgs, out: &mut Out) -> Result<Exit, Failure> {
-    let opened = context.open_existing().await?;
+    let opened = context.open(Access::Read).await?;
     if args.sql {
         return sql_scopes(&opened, args, out).await;
     }
@@ -130,7 +131,7 @@ async fn sql_scopes(opened: &Opened, args: ScopesArgs, out: &mut Out) -> Result<
 
 /// `memory stats`.
 pub(crate) async fn stats(context: &Context, out: &mut Out) -> Result<Exit, Failure> {
-    let opened = context.open().await?;
+    let opened = context.open(Access::Read).await?;
     let stats = opened.backend("stats")?.stats(opened.scope()).await?;
     let sql = match opened.memory.sql() {
         Some(sql) => Some(sql.sql_usage(opened.scope()).await?),
@@ -182,7 +183,7 @@ struct Description<'a> {
 
 /// `memory describe`.
 pub(crate) async fn describe(context: &Context, out: &mut Out) -> Result<Exit, Failure> {
-    let opened = context.open().await?;
+    let opened = context.open(Access::Read).await?;
     let description = Description {
         provider: opened.memory.name(),
         url: opened.settings.shown_url()?,

@@ -10,7 +10,7 @@ use memory::snapshot::{
     self, Control, FacetReport, MigrateOptions, MigrateReport, NotCarried, OnDifferent, RestoreOptions,
     ScopeNote, SnapshotOptions,
 };
-use memory::{Scope, TenantId};
+use memory::{Access, Scope, TenantId};
 use memory_core::{Error, Result};
 use serde::Serialize;
 
@@ -53,7 +53,7 @@ pub(crate) struct SnapshotArgs {
     /// Overwrite an existing file
     #[arg(long)]
     overwrite: bool,
-    /// Leave out scopes larger than this, and list them
+    /// Leave out scopes larger than this, and list them [default: `max_scope_bytes` under [snapshot] of memory.toml, else none]
     #[arg(long, value_name = "BYTES")]
     max_scope_bytes: Option<u64>,
     /// List the snapshots written of the store instead
@@ -158,13 +158,14 @@ pub(crate) async fn snapshot(
         }
         return Ok(Exit::Ok);
     };
-    let memory = settings.open_existing().await?;
+    let memory = settings.open(Access::Read).await?;
     let ledger = settings.ledger(&memory).await?;
     let (tenant, scope) = limits(&settings);
+    let configured = settings.config.as_ref().and_then(|config| config.file().snapshot.max_scope_bytes);
     let options = SnapshotOptions::default()
         .with_tenant(tenant)
         .with_scope(scope)
-        .with_max_scope_bytes(args.max_scope_bytes);
+        .with_max_scope_bytes(args.max_scope_bytes.or(configured));
     let file = settings.file_options(args.overwrite)?.with_ledger(ledger);
     let control = control(context, "written:");
     let written = snapshot::to_file(&memory, &path, &options, &file, &control).await;
@@ -192,7 +193,7 @@ pub(crate) async fn snapshot(
     }
     if settings.scope_is_chosen() && report.scopes + report.skipped == 0 {
         note(&format!("{} is empty, and so is the snapshot", settings.scope));
-        return Ok(Exit::No);
+        return Ok(Exit::Nothing);
     }
     Ok(if report.is_complete() { Exit::Ok } else { Exit::Partial })
 }
@@ -212,7 +213,11 @@ pub(crate) async fn restore(
         ));
     }
     let file = BufReader::with_capacity(1 << 16, File::open(&args.file).map_err(failed)?);
-    let memory = if args.dry_run { settings.open_unmade().await? } else { settings.open().await? };
+    let memory = if args.dry_run {
+        settings.open_unmade(Access::Read).await?
+    } else {
+        settings.open(Access::Create).await?
+    };
     let (tenant, scope) = limits(&settings);
     let options = RestoreOptions::default()
         .with_tenant(tenant)
@@ -256,8 +261,12 @@ pub(crate) async fn migrate(
     let from = store(context, &args.from).map_err(side("source"))?;
     let to = store(context, &args.to).map_err(side("target"))?;
     let (tenant, scope) = limits(&from);
-    let from = from.open_existing().await.map_err(side("source"))?;
-    let to = if args.dry_run { to.open_unmade().await } else { to.open().await }.map_err(side("target"))?;
+    let from = from.open(Access::Read).await.map_err(side("source"))?;
+    let to = match args.dry_run {
+        true => to.open_unmade(Access::Read).await,
+        false => to.open(Access::Create).await,
+    }
+    .map_err(side("target"))?;
     let options = MigrateOptions::default()
         .with_tenant(tenant)
         .with_scope(scope)

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use memory::definitions::{Definition, DefinitionRef, DefinitionStore, StoredDefinition};
 use memory::system::SystemClock;
-use memory::{Capabilities, Config, Health, HealthStatus, Memory, RunContext};
+use memory::{Access, Capabilities, Config, Health, HealthStatus, Memory, RunContext};
 use memory_core::layer::FactsQuery;
 use memory_core::{Error, ErrorKind, ListQuery, Result, Scope, ScopeId, TenantId};
 use serde::Serialize;
@@ -135,6 +135,11 @@ impl Desk {
     fn store(&self) -> Result<DefinitionStore> {
         self.config.definition_store(Arc::new(SystemClock))
     }
+
+    /// The definitions, without creating their file.
+    fn stored(&self) -> Result<DefinitionStore> {
+        self.config.existing_definitions(Arc::new(SystemClock))
+    }
 }
 
 /// `memory backend`.
@@ -153,7 +158,7 @@ pub(crate) async fn run(context: &Context, args: &BackendArgs, out: &mut Out) ->
         Action::Fork { from, name, content } => {
             let from = DefinitionRef::parse(from)?;
             let name = name.as_ref().unwrap_or(&from.name);
-            let made = desk.store()?.fork(tenant, &from, name, |parent| {
+            let made = desk.stored()?.fork(tenant, &from, name, |parent| {
                 let definition = content.over(parent);
                 desk.config.check_definition(name, &definition)?;
                 Ok(definition)
@@ -161,13 +166,13 @@ pub(crate) async fn run(context: &Context, args: &BackendArgs, out: &mut Out) ->
             show(&made, out)
         }
         Action::List { all } => list(&desk, *all, out),
-        Action::Show { which } => show(&desk.store()?.show(tenant, &DefinitionRef::parse(which)?)?, out),
+        Action::Show { which } => show(&desk.stored()?.show(tenant, &DefinitionRef::parse(which)?)?, out),
         Action::Retire { which, successor } => {
             let which = DefinitionRef::parse(which)?;
             if let Some(successor) = successor {
                 check_successor(&desk, &which, successor)?;
             }
-            show(&desk.store()?.retire(tenant, &which, successor.as_deref())?, out)
+            show(&desk.stored()?.retire(tenant, &which, successor.as_deref())?, out)
         }
         Action::Test { which } => test(context, &desk, which, out).await,
         Action::Journal { name, forget_set_aside } => journal(&desk, name, *forget_set_aside, out),
@@ -182,7 +187,7 @@ fn check_successor(desk: &Desk, which: &DefinitionRef, successor: &str) -> Resul
     if next.name == which.name && (which.version.is_none() || next.version.is_none() || next == *which) {
         return Err(Error::invalid("a definition cannot be its own successor; name a different one"));
     }
-    desk.store()?.resolve(&desk.tenant, &next).map(drop)
+    desk.stored()?.resolve(&desk.tenant, &next).map(drop)
 }
 
 fn show(stored: &StoredDefinition, out: &mut Out) -> Result<Exit, Failure> {
@@ -224,9 +229,10 @@ struct Listed {
 fn list(desk: &Desk, all: bool, out: &mut Out) -> Result<Exit, Failure> {
     let backends = &desk.config.file().backends;
     let configured = backends.iter().map(|(name, section)| (name.clone(), section.url.to_string())).collect();
-    let has_definitions =
-        desk.config.definitions().is_ok() && desk.config.definitions_file().is_ok_and(|file| file.is_file());
-    let defined = if has_definitions { desk.store()?.list(&desk.tenant, all)? } else { Vec::new() };
+    let defined = match desk.config.definitions() {
+        Ok(_) => desk.stored()?.list(&desk.tenant, all)?,
+        Err(_) => Vec::new(),
+    };
     let listed = Listed { tenant: desk.tenant.clone(), configured, defined };
     if out.is_json() {
         out.document(&listed)?;
@@ -270,7 +276,7 @@ struct Probe {
 }
 
 async fn test(context: &Context, desk: &Desk, which: &str, out: &mut Out) -> Result<Exit, Failure> {
-    let registry = context.registry()?;
+    let registry = context.registry()?.with_access(Access::Read);
     let memory = within(desk.config.open_backend_for(&registry, &desk.tenant, which)).await?;
     let health = match within(memory.health()).await {
         Ok(health) => health,
@@ -306,7 +312,7 @@ async fn test(context: &Context, desk: &Desk, which: &str, out: &mut Out) -> Res
             .collect();
         out.table(["CAPABILITY", "VALUE"], &served)?;
     }
-    Ok(if well { Exit::Ok } else { Exit::No })
+    Ok(if well { Exit::Ok } else { Exit::Failed })
 }
 
 /// Reads at most one item from a scope that is never used.

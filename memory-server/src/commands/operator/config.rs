@@ -23,7 +23,7 @@ pub(crate) struct ConfigArgs {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Write a commented memory.toml; an existing file is never overwritten
+    /// Write a commented memory.toml, and say which store commands use from now on; an existing file is never overwritten
     Init {
         /// Where
         #[arg(default_value = "memory.toml")]
@@ -58,6 +58,8 @@ struct Shown {
     /// Kind by name.
     embedders: BTreeMap<String, &'static str>,
     agents: Vec<String>,
+    /// The largest scope that a snapshot holds, in bytes; null: any.
+    snapshot_max_scope_bytes: Option<u64>,
     warnings: Vec<String>,
 }
 
@@ -67,7 +69,7 @@ pub(crate) async fn run(context: &Context, args: &ConfigArgs, out: &mut Out) -> 
         Some(Action::Check { timeout, offline }) => {
             super::config_check::run(context, Duration::from_secs(*timeout), *offline, out).await
         }
-        Some(Action::Init { file }) => init(file, out),
+        Some(Action::Init { file }) => init(context, file, out),
         None => show(&context.settings()?, out),
     }
 }
@@ -93,6 +95,7 @@ fn show(settings: &Settings, out: &mut Out) -> Result<Exit, Failure> {
             })
             .unwrap_or_default(),
         agents: config.map(|config| config.file().agents.keys().cloned().collect()).unwrap_or_default(),
+        snapshot_max_scope_bytes: config.and_then(|config| config.file().snapshot.max_scope_bytes),
         warnings: config.map(memory::Config::warnings).unwrap_or_default(),
     };
     if out.is_json() {
@@ -121,7 +124,11 @@ fn show(settings: &Settings, out: &mut Out) -> Result<Exit, Failure> {
         .into_iter()
         .map(|(name, kind)| [format!("embedder {name}"), "memory.toml".to_owned(), kind.to_owned()]);
     let agents = shown.agents.into_iter().map(|name| ["agent".to_owned(), "memory.toml".to_owned(), name]);
-    let rows: Vec<[String; 3]> = rows.into_iter().chain(backends).chain(embedders).chain(agents).collect();
+    let snapshots = shown.snapshot_max_scope_bytes.map(|bytes| {
+        ["snapshot".to_owned(), "memory.toml".to_owned(), format!("scopes of at most {bytes} bytes")]
+    });
+    let rows: Vec<[String; 3]> =
+        rows.into_iter().chain(backends).chain(embedders).chain(agents).chain(snapshots).collect();
     out.table(["SETTING", "FROM", "VALUE"], &rows)?;
     for warning in shown.warnings {
         crate::terminal::note(&format!("warning: {warning}"));
@@ -129,7 +136,13 @@ fn show(settings: &Settings, out: &mut Out) -> Result<Exit, Failure> {
     Ok(Exit::Ok)
 }
 
-fn init(file: &std::path::Path, out: &mut Out) -> Result<Exit, Failure> {
+/// The store that commands use, without secrets; `None`: none could be told.
+fn used(context: &Context) -> Option<String> {
+    context.settings().and_then(|settings| settings.shown_url()).ok()
+}
+
+fn init(context: &Context, file: &std::path::Path, out: &mut Out) -> Result<Exit, Failure> {
+    let before = used(context);
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create_new(true);
     #[cfg(unix)]
@@ -142,14 +155,30 @@ fn init(file: &std::path::Path, out: &mut Out) -> Result<Exit, Failure> {
         .open(file)
         .and_then(|mut file| file.write_all(TEMPLATE.as_bytes()).and_then(|()| file.sync_all()))
         .map_err(|error| Failure::File(format!("{} cannot be written", file.display()), error))?;
+    let after = used(context);
     if out.is_json() {
         #[derive(Serialize)]
         struct Written {
             file: String,
+            store_before: Option<String>,
+            store: Option<String>,
         }
-        out.document(&Written { file: file.display().to_string() })?;
-    } else {
-        out.line(format!("written: {}", file.display()))?;
+        out.document(&Written { file: file.display().to_string(), store_before: before, store: after })?;
+        return Ok(Exit::Ok);
+    }
+    out.line(format!("written: {}", file.display()))?;
+    match (before, after) {
+        (before, Some(after)) if before.as_ref() != Some(&after) => {
+            let was = before.unwrap_or_else(|| "none".to_owned());
+            out.line(format!("the store of commands in this folder was {was}"))?;
+            out.line(format!("from now on it is               {after}"))?;
+            out.line(format!(
+                "to keep the former, set it as `url` of its backend in {}, or copy it: memory migrate {was} {after}",
+                file.display()
+            ))?;
+        }
+        (_, Some(after)) => out.line(format!("commands in this folder still use {after}"))?,
+        (_, None) => {}
     }
     Ok(Exit::Ok)
 }

@@ -129,7 +129,7 @@ pub(super) async fn run(
             );
         }
     }
-    let exit = if checked.status == Status::Problem { Exit::No } else { Exit::Ok };
+    let exit = if checked.status == Status::Problem { Exit::Failed } else { Exit::Ok };
     if out.is_json() {
         out.document(&checked)?;
         return Ok(exit);

@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use memory::drift::Backups;
 use memory::drift::backup::{Backup, BackupInfo, Difference, Restored};
 use memory::sqlite::{RepairOptions, Repaired};
-use memory::{Clock as _, DriftPolicy, DriftState, DriftToken, OpenContext};
+use memory::{Access, Clock as _, DriftPolicy, DriftState, DriftToken, OpenContext};
 use memory_core::{Backend, Error, ErrorKind, Retry};
 use serde::Serialize;
 
@@ -41,7 +41,7 @@ enum Action {
 enum ScopeAction {
     /// Show the scope's token, its drift policy and the backups made before writes were refused
     Status,
-    /// List the keys that differ between a backup and the store; exit code 1 if any do
+    /// List the keys that differ between a backup and the store; exit code 8 if any do
     Diff {
         /// The backup [default: the newest of the scope]
         backup: Option<PathBuf>,
@@ -81,7 +81,11 @@ pub(crate) async fn run(context: &Context, args: &DriftArgs, out: &mut Out) -> R
             return repair(context, options, out).await;
         }
     };
-    let opened = context.open_existing().await?;
+    let access = match action {
+        ScopeAction::Status | ScopeAction::Diff { .. } => Access::Read,
+        ScopeAction::Ack { .. } | ScopeAction::Restore { .. } => Access::Existing,
+    };
+    let opened = context.open(access).await?;
     let backend = opened.backend("drift")?;
     match action {
         ScopeAction::Status => status(&opened, backend, out).await,
@@ -206,8 +210,16 @@ async fn status(opened: &Opened, backend: &dyn Backend, out: &mut Out) -> Result
     Ok(Exit::Ok)
 }
 
-/// A backup of this scope. The backup of another scope is refused.
+/// A backup of this scope, by its path or, as a model is told of it, by its name in the store's folder of backups. The backup
+/// of another scope is refused.
 async fn load(opened: &Opened, path: &std::path::Path) -> Result<Backup, Failure> {
+    let own = match backups(opened) {
+        Ok(backups) if !path.exists() && path.components().count() == 1 => {
+            backups.list(opened.scope())?.into_iter().map(|info| info.path).find(|own| own.ends_with(path))
+        }
+        _ => None,
+    };
+    let path = own.as_deref().unwrap_or(path);
     // An unreadable backup does not say which scope it is of.
     let failed = |error| Failure::File(format!("{} cannot be read", path.display()), error);
     std::fs::metadata(path).map_err(failed)?;
@@ -241,7 +253,7 @@ async fn diff(
     };
     let difference = load(opened, &path).await?.difference(backend).await?;
     show(&difference, out)?;
-    Ok(if difference == Difference::default() { Exit::Ok } else { Exit::No })
+    Ok(if difference == Difference::default() { Exit::Ok } else { Exit::Failed })
 }
 
 fn show(difference: &Difference, out: &mut Out) -> Result<(), Failure> {

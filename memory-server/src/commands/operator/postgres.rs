@@ -113,7 +113,7 @@ async fn doctor(config: &PostgresConfig, out: &mut Out) -> Result<Exit, Failure>
             .collect();
         out.table(["CHECK", "STATUS", "FOUND"], &rows)?;
     }
-    Ok(if status == Status::Problem { Exit::No } else { Exit::Ok })
+    Ok(if status == Status::Problem { Exit::Failed } else { Exit::Ok })
 }
 
 fn word(status: Status) -> &'static str {

@@ -175,7 +175,7 @@ impl<R: BufRead> Elements<R> {
     }
 }
 
-/// A reader of an array whose elements each hold many turns; one element is in memory at a time.
+/// A reader of an array whose elements hold turns; one element is in memory at a time.
 pub(super) struct Unfolded<R> {
     elements: Elements<R>,
     ready: VecDeque<Item>,
@@ -185,11 +185,15 @@ pub(super) struct Unfolded<R> {
 }
 
 /// Parses an element with this number into items; or says why it cannot be read.
-type Unfold = fn(&str, u64) -> Result<Vec<Item>, String>;
+type Unfold = Box<dyn Fn(&str, u64) -> Result<Vec<Item>, String> + Send>;
 
 impl<R: BufRead> Unfolded<R> {
-    pub(super) fn new(input: R, what: &'static str, unfold: Unfold) -> Self {
-        Self { elements: Elements::new(input), ready: VecDeque::new(), what, unfold }
+    pub(super) fn new(
+        input: R,
+        what: &'static str,
+        unfold: impl Fn(&str, u64) -> Result<Vec<Item>, String> + Send + 'static,
+    ) -> Self {
+        Self { elements: Elements::new(input), ready: VecDeque::new(), what, unfold: Box::new(unfold) }
     }
 }
 

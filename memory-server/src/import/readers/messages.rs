@@ -1,4 +1,4 @@
-//! One message per line: `{"role": "user", "content": "…"}` and its many variants.
+//! Messages, one per line or in one JSON array: `{"role": "user", "content": "…"}` and its many variants.
 
 use std::collections::VecDeque;
 use std::io::{self, BufRead};
@@ -7,7 +7,8 @@ use memory_core::Scalar;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use super::item::{Item, Reader, json_complaint};
+use super::elements::Unfolded;
+use super::item::{Bytes, Item, Reader, json_complaint};
 use super::lines::{Line, Lines};
 use super::turn::{Place, Turn};
 use super::{content, time};
@@ -67,7 +68,7 @@ impl<R: BufRead + Send> Reader for Messages<R> {
         let place = Place::Line(number);
         let items = match line {
             Line::Broken(why) => Err(why),
-            Line::Text(text) => read_line(text, number, &self.conversation),
+            Line::Text(text) => read_message(text, "line", number, &self.conversation),
         };
         match items {
             Ok(items) => self.ready.extend(items),
@@ -77,23 +78,42 @@ impl<R: BufRead + Send> Reader for Messages<R> {
     }
 }
 
+/// The reader of a file of messages, whichever form it has.
+pub(super) fn of<'a>(mut input: Bytes<'a>, conversation: &str) -> Box<dyn Reader + 'a> {
+    // An input that cannot be read fails with the first message.
+    let head = input.fill_buf().unwrap_or_default();
+    let head = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head).trim_ascii_start();
+    if head.first() != Some(&b'[') {
+        return Box::new(Messages::new(input, conversation));
+    }
+    let conversation = conversation.to_owned();
+    Box::new(Unfolded::new(input, "message", move |text, number| {
+        read_message(text, "message", number, &conversation)
+    }))
+}
+
 fn parse(text: &str) -> Result<Message<'_>, String> {
     if !text.starts_with('{') {
-        return Err("the line is not a JSON object".to_owned());
+        return Err("it is not a JSON object".to_owned());
     }
     serde_json::from_str(text).map_err(|error| json_complaint(&error))
 }
 
-fn read_line(text: &str, number: u64, conversation: &str) -> Result<Vec<Item>, String> {
+/// One line, or one element of an array.
+fn read_message(text: &str, what: &str, number: u64, conversation: &str) -> Result<Vec<Item>, String> {
     let mut message = parse(text)?;
     let line = format!("{number:08}");
     let Some(messages) = message.messages.take() else {
-        return Ok(vec![turn(&message, Place::Line(number), conversation, None, vec![line])?]);
+        let place = match what {
+            "line" => Place::Line(number),
+            _ => Place::Part(format!("{what} {number}")),
+        };
+        return Ok(vec![turn(&message, place, conversation, None, vec![line])?]);
     };
     // Without a session each such line is its own.
     let session = session(&message)?.unwrap_or_else(|| line.clone().into());
     let items = messages.iter().zip(1_u32..).map(|(raw, index)| {
-        let place = Place::Part(format!("line {number}, message {index}"));
+        let place = Place::Part(format!("{what} {number}, message {index}"));
         let position = vec![line.clone(), format!("{index:04}")];
         parse(raw.get())
             .and_then(|message| turn(&message, place.clone(), conversation, Some(session.clone()), position))

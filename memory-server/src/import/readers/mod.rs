@@ -29,7 +29,7 @@ pub(crate) enum Source<'a> {
 /// The reader of `input`; `name` is the conversation's name for formats without one.
 pub(crate) fn reader<'a>(format: Format, input: Bytes<'a>, name: &str) -> Source<'a> {
     Source::Turns(match format {
-        Format::Jsonl => Box::new(messages::Messages::new(input, name)),
+        Format::Jsonl => messages::of(input, name),
         Format::Locomo => Box::new(locomo::dialogues(input)),
         Format::ClaudeCode => Box::new(claude_code::Session::new(input, name)),
         Format::Chatgpt => Box::new(chatgpt::conversations(input)),

@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use memory::Memory;
 use memory::snapshot::Ledger;
-use memory_core::{Error, ErrorKind, Result, Retry};
+use memory::{Access, Memory};
+use memory_core::{Error, Result};
 
 use super::super::progress::note;
 use super::resolved::Settings;
@@ -15,8 +15,8 @@ impl Settings {
     ///
     /// # Errors
     /// As the registry, the embedder and the backend.
-    pub(crate) async fn open(&self) -> Result<Memory> {
-        let memory = self.open_to_resume().await?;
+    pub(crate) async fn open(&self, access: Access) -> Result<Memory> {
+        let memory = self.open_to_resume(access).await?;
         // If the store is unreachable, its id is unknown, but its fallback may still answer.
         if let Ok(Some(folder)) = self.intents(&memory).await
             && memory::forget::unfinished(&folder) > 0
@@ -33,8 +33,8 @@ impl Settings {
     ///
     /// # Errors
     /// As [`open`](Self::open).
-    pub(crate) async fn open_to_resume(&self) -> Result<Memory> {
-        let memory = self.open_store().await?;
+    pub(crate) async fn open_to_resume(&self, access: Access) -> Result<Memory> {
+        let memory = self.open_store(access).await?;
         let is_file = self.backend_url().is_ok_and(|(url, _)| url.scheme() == "sqlite");
         // Those of a file lie beside it. The folder of memory.toml need not be writable.
         if is_file || memory.capabilities().drift.is_empty() {
@@ -46,31 +46,13 @@ impl Settings {
         })
     }
 
-    /// Opens a store for reading: a missing file is not created.
-    ///
-    /// # Errors
-    /// `not_found` for such a file; as [`open`](Self::open).
-    pub(crate) async fn open_existing(&self) -> Result<Memory> {
-        match self.missing_file()? {
-            None => self.open().await,
-            Some(file) => Err(Error::new(
-                ErrorKind::NotFound,
-                format!(
-                    "there is no store: {} does not exist; check the URL, or write something to it first",
-                    file.display()
-                ),
-            )
-            .with_retry(Retry::Never)),
-        }
-    }
-
-    /// Opens the store for a dry run; a missing file is replaced by an empty store in memory.
+    /// Opens the store without creating it; a missing file is replaced by an empty store in memory.
     ///
     /// # Errors
     /// As [`open`](Self::open).
-    pub(crate) async fn open_unmade(&self) -> Result<Memory> {
+    pub(crate) async fn open_unmade(&self, access: Access) -> Result<Memory> {
         match self.missing_file()? {
-            None => self.open().await,
+            None => self.open(access).await,
             Some(_) => self.registry()?.open("sqlite::memory:").await,
         }
     }
@@ -87,8 +69,8 @@ impl Settings {
         }))
     }
 
-    async fn open_store(&self) -> Result<Memory> {
-        let registry = self.registry()?;
+    async fn open_store(&self, access: Access) -> Result<Memory> {
+        let registry = self.registry()?.with_access(access);
         match (&self.store, &self.config) {
             (Store::Named(name), Some(config)) => {
                 config.open_backend_for(&registry, &self.tenant, name).await
@@ -96,7 +78,7 @@ impl Settings {
             (Store::Named(name), None) => Err(Error::internal(format!("no configuration defines `{name}`"))),
             (Store::Url(url), _) => registry.open(url).await,
             (Store::DataFile(file), _) => {
-                if let Some(folder) = file.parent() {
+                if let (Some(folder), Access::Create) = (file.parent(), access) {
                     create_private_folder(folder)?;
                 }
                 registry.open(&sqlite_url(file)?).await
@@ -111,7 +93,7 @@ impl Settings {
     pub(crate) async fn ledger_alone(&self) -> Result<Option<Ledger>> {
         match self.beside_file()? {
             Some(beside) => Ok(beside.ledger),
-            None => self.ledger(&self.open().await?).await,
+            None => self.ledger(&self.open(Access::Read).await?).await,
         }
     }
 }

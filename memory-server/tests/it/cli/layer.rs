@@ -88,10 +88,10 @@ fn what_a_service_did_before_its_503_is_told_as_unknown() {
     });
     let user = user_of(&service, "mem0", MEM0);
     let added = user.run(&["--backend", "mem0", "add", "I live in Lisbon", "--json"]);
-    assert_eq!(added.document()["status"], "unknown", "{added:?}");
+    assert_eq!((added.code, &added.document()["status"]), (Some(9), &json!("unknown")), "{added:?}");
     assert_eq!(memories(&user.json(&["--backend", "mem0", "facts"])).len(), 1);
     let forgot = user.run(&["--backend", "mem0", "forget", "--all", "--json"]);
-    assert!(forgot.stderr.contains("outcome_unknown"), "{forgot:?}");
+    assert!(forgot.code == Some(9) && forgot.stderr.contains("outcome_unknown"), "{forgot:?}");
     assert_eq!(memories(&user.json(&["--backend", "mem0", "facts"])).len(), 0);
 }
 
@@ -164,13 +164,13 @@ fn pending_work_of_the_platform_is_polled_and_awaited() {
     let text = user.ok(&["--backend", "mem0", "add", "I play the violin"]);
     assert!(text.starts_with("pending") && text.contains("memory event "), "{text}");
     let failed = user.run(&["--backend", "mem0", "add", "[[fail]]", "--wait", "30", "--json"]);
-    assert_eq!((failed.code, &failed.document()["status"]), (Some(1), &json!("failed")), "{failed:?}");
+    assert_eq!((failed.code, &failed.document()["status"]), (Some(8), &json!("failed")), "{failed:?}");
     let in_vain = user.run(&["--backend", "mem0", "add", "I have a cat", "--wait", "0", "--json"]);
-    assert_eq!((in_vain.code, &in_vain.document()["status"]), (Some(1), &json!("pending")), "{in_vain:?}");
+    assert_eq!((in_vain.code, &in_vain.document()["status"]), (Some(8), &json!("pending")), "{in_vain:?}");
     assert_eq!(run(&["add", "I have a dog", "--verbatim"])["status"], "done");
 
-    user.refused(&["--backend", "mem0", "event", event, "--user", "bob"], 1, "not_found");
-    user.refused(&["--backend", "mem0", "event", "made-up"], 1, "not_found");
+    user.refused(&["--backend", "mem0", "event", event, "--user", "bob"], 3, "not_found");
+    user.refused(&["--backend", "mem0", "event", "made-up"], 3, "not_found");
     assert_eq!(user.run(&["--backend", "mem0", "event", event, "--wait", "601"]).code, Some(2));
     assert_eq!(run(&["forget", "--all"])["forgotten"], 4);
     assert_eq!(memories(&run(&["facts"])), [""; 0]);
@@ -198,7 +198,7 @@ fn mem9_learns_and_recalls_and_says_what_it_cannot_report() {
     let late = user_of(&service, "mem9", &format!("{MEM9}&sync=false"));
     assert_eq!(late.json(&["--backend", "mem9", "add", "I live in Porto."]), json!({"status": "pending"}));
     let in_vain = late.run(&["--backend", "mem9", "add", "I live in Faro.", "--wait", "5"]);
-    assert_eq!(in_vain.code, Some(1), "{in_vain:?}");
+    assert_eq!(in_vain.code, Some(8), "{in_vain:?}");
     assert!(in_vain.stdout.contains("does not report completion"), "{in_vain:?}");
 }
 
@@ -291,7 +291,7 @@ fn a_store_is_named_once_and_by_a_known_name() {
     let service = Service::mem0();
     let user = user_of(&service, "mem0", MEM0);
     user.refused(&["--backend", "mem0", "--url", "sqlite::memory:", "facts"], 3, "invalid_argument");
-    let error = user.refused(&["--backend", "mem8", "facts"], 1, "not_found");
+    let error = user.refused(&["--backend", "mem8", "facts"], 3, "not_found");
     assert!(error["message"].as_str().unwrap().contains("local, mem0"), "{error}");
     let error = User::new().refused(&["--backend", "mem0", "facts"], 3, "invalid_argument");
     assert!(error["message"].as_str().unwrap().contains("memory.toml"), "{error}");

@@ -74,6 +74,7 @@ fn scopes_and_statistics_count_what_is_there() {
 #[test]
 fn the_store_says_what_it_serves() {
     let user = User::new();
+    user.ok(&["set", "k", "1"]);
     let description = user.json(&["describe"]);
     assert_eq!(description["provider"], "sqlite");
     assert_eq!(description["health"]["status"], "ok");

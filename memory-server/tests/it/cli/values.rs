@@ -78,6 +78,7 @@ fn everything_known_about_an_entry_is_shown() {
 #[test]
 fn a_missing_key_exits_with_no_and_is_not_an_error() {
     let user = User::new();
+    user.ok(&["set", "other", "1"]);
     let missing = user.run(&["get", "k"]);
     assert_eq!((missing.code, missing.stdout.as_str()), (Some(1), ""));
     assert!(missing.stderr.contains("nothing is stored"));

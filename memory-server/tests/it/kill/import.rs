@@ -72,7 +72,8 @@ fn an_interrupted_import_ends_cleanly_and_resumes_when_run_again() {
         0
     });
     // Interrupt it once it has begun to store.
-    while document(home.path(), &["stats"])["entries"] == 0 {}
+    let stats = || command(home.path(), &["stats", "--json"]).output().unwrap();
+    while serde_json::from_slice::<Value>(&stats().stdout).map_or(true, |stats| stats["entries"] == 0) {}
     let told = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
     assert!(told.success());
     let output = child.wait_with_output().unwrap();

@@ -50,7 +50,58 @@ fn on_postgresql_a_backend_that_memory_toml_names_saves_the_scope_and_logs_the_r
     let error = client.refused(set_k());
     assert_eq!((&error["code"], &error["details"]["reason"]), (&json!("drift_detected"), &json!("appeared")));
     let backup = error["details"]["drift_backup"].as_str().unwrap_or_else(|| panic!("{error}"));
-    assert!(std::fs::read_to_string(backup).unwrap().contains("theirs"));
     let stderr = client.close().stderr;
     assert!(stderr.contains("somebody else changed the scope") && stderr.contains(backup), "{stderr}");
+    // The operator finds it by that name.
+    let diff = place.command(&["drift", "diff", backup, "--agent", "claude"]).output().unwrap();
+    assert_eq!(diff.status.code(), Some(0), "{diff:?}");
+}
+
+/// A model learns nothing of the host's folders: not from the guard, and not from anything else that refuses it.
+#[test]
+fn no_refusal_shows_a_path_of_the_host() {
+    let place = Place::new();
+    let folder = place.path().canonicalize().unwrap();
+    let folder = folder.to_str().unwrap();
+    place.write(
+        "memory.toml",
+        &format!(
+            "[backends.main]\nurl = \"sqlite:{folder}/memory.db\"\n[default]\nbackend = \"main\"\nagent = \"claude\"\n\
+             memory_scopes = [\"agent\"]\nsql_scopes = [\"agent\"]\n[sql]\nenabled = true\n"
+        ),
+    );
+    let mut client = place.connect_with(&[]);
+    client.ok(json!({"op": "set", "key": "/srv/own", "value": 1}));
+    client.ok(json!({"op": "sql_exec", "sql": "CREATE TABLE t (a)"}));
+    another_sets(&place, &[]);
+    let drifted = client.refused(set_k());
+    let backup = drifted["details"]["drift_backup"].as_str().unwrap().to_owned();
+    let mut refusals = vec![drifted];
+    let calls = [
+        json!({"op": "frobnicate"}),
+        json!({"op": "get", "key": ""}),
+        json!({"op": "get", "key": "k", "scope": "user"}),
+        json!({"op": "sql_query", "sql": format!("ATTACH '{folder}/memory.db' AS other")}),
+        json!({"op": "sql_query", "sql": "PRAGMA database_list"}),
+        json!({"op": "sql_exec", "sql": "SELECT load_extension('x')"}),
+        json!({"op": "sql_query", "sql": "SELECT * FROM missing"}),
+        json!({"op": "sql_exec", "sql": "VACUUM INTO 'copy.db'"}),
+    ];
+    for call in &calls {
+        refusals.push(client.refused(call.clone()));
+    }
+    // The store and the scopes' databases are taken away under the server.
+    std::fs::rename(place.database(), place.path().join("moved.db")).unwrap();
+    std::fs::remove_dir_all(place.path().join("memory.db.sql")).unwrap();
+    std::fs::write(place.path().join("memory.db.sql"), "not a folder").unwrap();
+    for call in [set_k(), json!({"op": "sql_exec", "sql": "INSERT INTO t VALUES (1)"})] {
+        refusals.push(client.refused(call));
+    }
+    for refusal in &refusals {
+        let text = refusal.to_string();
+        // The statement that the model sent may be quoted back to it; nothing else may name the folder.
+        assert!(!text.contains(folder) && !text.contains("memory.db.drift/"), "{text}");
+    }
+    let stderr = client.close().stderr;
+    assert!(stderr.contains(&format!("{folder}/memory.db.drift")) && stderr.contains(&backup), "{stderr}");
 }

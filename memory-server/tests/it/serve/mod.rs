@@ -2,7 +2,7 @@
 
 mod audit;
 mod bad_input;
-mod client;
+pub(crate) mod client;
 mod configuration;
 mod drift;
 mod gc;

@@ -44,6 +44,56 @@ fn locomo_dialogues_go_to_a_scope_each() {
 }
 
 #[test]
+fn a_json_array_of_messages_is_read_whatever_its_layout() {
+    let user = User::new();
+    let said = json!([
+        {"role": "user", "content": "Where to?", "time": "2024-01-01T10:00:00Z"},
+        {"role": "assistant", "content": [{"type": "text", "text": "Oslo."}]},
+        {"content": "nobody said this"},
+        {"speaker": "Ada", "text": "By train."}
+    ]);
+    user.file("line.json", said.to_string());
+    user.file("pretty.json", format!("\u{feff}\n{said:#}\n"));
+    for name in ["line", "pretty"] {
+        let ran = user.run(&["import", &format!("{name}.json"), "--agent", name, "--json"]);
+        let report = ran.document();
+        assert_eq!(
+            (ran.code, &report["formats"], &report["created"]),
+            (Some(7), &json!(["jsonl"]), &json!(3))
+        );
+        assert_eq!(report["problems"]["first"][0]["part"], "message 3", "{report}");
+        let keys = keys(&user, &["--agent", name]);
+        assert_eq!(keys, ["00000001", "00000002", "00000004"].map(|n| format!("jsonl/{name}/{n}")));
+    }
+    let again = user.run_with(
+        &["import", "-", "--conversation", "line", "--agent", "line", "--json"],
+        said.to_string().as_bytes(),
+    );
+    assert_eq!(again.document()["unchanged"], 3, "{again:?}");
+}
+
+#[test]
+fn a_folder_is_read_sixteen_levels_deep_and_what_is_deeper_is_named() {
+    let user = User::new();
+    let levels = |count: usize| vec!["d"; count].join("/");
+    let line = "{\"role\":\"user\",\"content\":\"x\"}\n";
+    user.file(&format!("chats/{}/deep.jsonl", levels(16)), line);
+    assert_eq!(user.json(&["import", "chats"])["created"], 1);
+    user.file(&format!("chats/{}/deeper.jsonl", levels(17)), line);
+    let ran = user.run(&["import", "chats", "--json"]);
+    let report = ran.document();
+    assert_eq!(
+        (ran.code, &report["unchanged"], &report["problems"]["count"]),
+        (Some(7), &json!(1), &json!(1))
+    );
+    assert_eq!(report["problems"]["first"][0]["file"], format!("chats/{}", levels(17)), "{report}");
+    assert!(user.ok(&["import", "--help"]).contains("16 levels deep"));
+    user.file("empty/notes.txt", "x");
+    let error = user.refused(&["import", "empty"], 3, "invalid_argument");
+    assert!(error["message"].as_str().unwrap().contains("16 levels deep"), "{error}");
+}
+
+#[test]
 fn claude_code_sessions_are_read_by_what_was_said() {
     let user = User::new();
     let line = |kind: &str, uuid: &str, second: u32, content: Value| {

@@ -42,13 +42,13 @@ fn a_definition_is_made_forked_listed_shown_and_retired() {
     assert_eq!(listed["defined"].as_array().unwrap().len(), 2);
     assert_eq!(user.json(&["backend", "list", "--all"])["defined"].as_array().unwrap().len(), 3);
     assert_eq!(user.json(&["backend", "list", "--tenant", "umbrella"])["defined"], json!([]));
-    user.refused(&["backend", "show", "notes", "--tenant", "umbrella"], 1, "not_found");
+    user.refused(&["backend", "show", "notes", "--tenant", "umbrella"], 3, "not_found");
 
     user.refused(&["backend", "retire", "notes", "--successor", "notes"], 3, "invalid_argument");
-    user.refused(&["backend", "retire", "notes", "--successor", "none"], 1, "not_found");
+    user.refused(&["backend", "retire", "notes", "--successor", "none"], 3, "not_found");
     let retired = user.json(&["backend", "retire", "notes", "--successor", "copy"]);
     assert!(retired["retired_at"].is_string());
-    let error = user.refused(&["backend", "test", "notes"], 1, "not_found");
+    let error = user.refused(&["backend", "test", "notes"], 3, "not_found");
     assert_eq!(error["details"]["successor"], "copy");
     assert!(user.ok(&["backend", "show", "notes@1"]).contains("its successor is copy"));
     assert!(user.ok(&["backend", "list"]).contains("retired for copy"));
@@ -65,6 +65,7 @@ fn statements_of_an_agent_bound_to_a_definition_have_bounded_memory() {
     let user = user();
     user.json(&["backend", "create", "notes", "sqlite:agents/notes.db"]);
     user.file("memory.toml", ALLOWING.replace("backend = \"main\"", "backend = \"notes\""));
+    user.ok(&["set", "k", "1"]);
     let greedy = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 300000) \
                   SELECT count(*) FROM (SELECT DISTINCT hex(zeroblob(500)) || i FROM n)";
     let error = user.refused(&["sql", greedy], 3, "too_large");
@@ -75,6 +76,12 @@ fn statements_of_an_agent_bound_to_a_definition_have_bounded_memory() {
 fn a_definition_is_tested_and_agents_are_bound_to_it() {
     let user = user();
     user.json(&["backend", "create", "notes", "sqlite:agents/notes.db"]);
+    let error = user.refused(&["backend", "test", "notes"], 3, "not_found");
+    assert!(error["message"].as_str().unwrap().contains("agents/notes.db"), "{error}");
+    for (name, file) in [("notes", "agents/notes.db"), ("main", "main.db")] {
+        user.ok(&["set", "k", "1", "--backend", name]);
+        assert!(user.home().join(file).is_file());
+    }
     let tested = user.json(&["backend", "test", "notes"]);
     assert_eq!((&tested["provider"], &tested["health"]["status"]), (&json!("sqlite"), &json!("ok")));
     assert_eq!(tested["probe"], json!({"operation": "list", "outcome": "ok"}));
@@ -85,16 +92,16 @@ fn a_definition_is_tested_and_agents_are_bound_to_it() {
     user.ok(&["set", "k", "1"]);
     assert!(user.home().join("agents/notes.db").is_file());
     user.json(&["backend", "retire", "notes", "--successor", "main"]);
-    let error = user.refused(&["get", "k"], 1, "not_found");
+    let error = user.refused(&["get", "k"], 3, "not_found");
     assert_eq!(error["details"]["successor"], "main");
     // Another tenant has no such definition.
-    user.refused(&["get", "k", "--tenant", "umbrella"], 1, "not_found");
+    user.refused(&["get", "k", "--tenant", "umbrella"], 3, "not_found");
 }
 
 #[test]
 fn without_the_operators_permission_nothing_can_be_defined() {
     let user = User::new();
-    user.refused(&["backend", "list"], 1, "not_found");
+    user.refused(&["backend", "list"], 3, "not_found");
     user.file("memory.toml", "[backends.main]\nurl = \"sqlite:main.db\"\n");
     user.refused(&["backend", "create", "notes", "sqlite:notes.db"], 3, "forbidden");
     assert_eq!(user.json(&["backend", "list"])["defined"], json!([]));
@@ -130,7 +137,7 @@ fn a_read_that_fell_back_says_so_and_a_write_is_refused() {
     assert_eq!(error["details"]["fallback"], "refused");
     assert_eq!(user.json(&["get", "k", "--url", "sqlite:spare.db"])["fallback"], json!(null));
     let tested = user.run(&["backend", "test", "main", "--json"]);
-    assert_eq!((tested.code, &tested.document()["health"]["status"]), (Some(1), &json!("degraded")));
+    assert_eq!((tested.code, &tested.document()["health"]["status"]), (Some(8), &json!("degraded")));
 }
 
 #[test]
@@ -180,7 +187,7 @@ fn config_check_refuses_the_pairs_that_cannot_be_opened() {
         let findings = ran.document()["findings"].clone();
         let pair = findings.as_array().unwrap().iter().find(|found| found["check"] == "pair");
         let pair = pair.unwrap_or_else(|| panic!("{text}\n{findings}"));
-        assert_eq!((ran.code, &pair["status"]), (Some(1), &json!("problem")), "{text}");
+        assert_eq!((ran.code, &pair["status"]), (Some(8), &json!("problem")), "{text}");
         assert!(pair["message"].as_str().unwrap().contains(why), "{pair}");
         // As every other command does.
         let opened = user.run(&["describe", "--json"]);
@@ -198,7 +205,7 @@ fn config_check_knows_a_journal_in_which_writes_of_other_stores_wait() {
     let moved = std::fs::read_to_string(&file).unwrap().replace("sqlite:spare.db", "sqlite:moved.db");
     std::fs::write(&file, moved).unwrap();
     let checked = user.run(&["config", "check", "--offline", "--json"]);
-    assert_eq!(checked.code, Some(1));
+    assert_eq!(checked.code, Some(8));
     assert!(checked.stdout.contains("other stores"), "{checked:?}");
     user.refused(&["get", "k"], 4, "conflict");
 }
@@ -233,7 +240,7 @@ fn config_check_names_everything_that_is_wrong_and_opens_nothing() {
         ),
     );
     let ran = user.run(&["config", "check", "--timeout", "5", "--json"]);
-    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert_eq!(ran.code, Some(8), "{ran:?}");
     let checked = ran.document();
     assert_eq!(checked["status"], "problem");
     let findings = checked["findings"].as_array().unwrap();
@@ -254,7 +261,7 @@ fn config_check_names_everything_that_is_wrong_and_opens_nothing() {
     assert_eq!(checked["status"], "ok", "{checked}");
     assert!(!user.home().join("main.db").exists());
     user.file("main.db", "no database");
-    assert_eq!(user.run(&["config", "check"]).code, Some(1));
+    assert_eq!(user.run(&["config", "check"]).code, Some(8));
 }
 
 #[test]

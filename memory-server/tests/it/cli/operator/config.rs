@@ -41,7 +41,7 @@ fn a_configured_store_is_used_and_relative_to_its_file() {
     user.file("elsewhere/memory.toml", "[backends.main]\nurl = \"sqlite:here.db\"\n");
     user.ok(&["set", "k", "1", "--config", "elsewhere/memory.toml"]);
     assert!(user.home().join("elsewhere/here.db").exists());
-    assert_eq!(user.run(&["get", "k"]).code, Some(1));
+    user.refused(&["get", "k"], 3, "not_found");
     let mut command = user.command(&["get", "k"]);
     command.env("MEMORY_CONFIG", "elsewhere/memory.toml");
     assert_eq!(command.output().unwrap().stdout, b"1\n");
@@ -50,7 +50,7 @@ fn a_configured_store_is_used_and_relative_to_its_file() {
 #[test]
 fn a_configuration_that_is_wrong_or_absent_is_refused() {
     let user = User::new();
-    user.refused(&["config", "--config", "absent.toml"], 1, "not_found");
+    user.refused(&["config", "--config", "absent.toml"], 3, "not_found");
     user.file("memory.toml", "[backends.main]\nurl = \"sqlite:a.db\"\nspeed = \"fast\"\n");
     let error = user.refused(&["get", "k"], 3, "invalid_argument");
     assert!(error["message"].as_str().unwrap().contains("speed"), "{error}");
@@ -62,7 +62,7 @@ fn a_configuration_that_is_wrong_or_absent_is_refused() {
 #[test]
 fn config_init_writes_a_working_file_and_never_overwrites() {
     let user = User::new();
-    assert_eq!(user.json(&["config", "init"]), json!({"file": "memory.toml"}));
+    assert_eq!(user.json(&["config", "init"])["file"], "memory.toml");
     user.ok(&["set", "k", "1"]);
     assert!(user.home().join("memory.db").exists());
     let before = std::fs::read(user.home().join("memory.toml")).unwrap();
@@ -90,10 +90,10 @@ fn the_embedder_shows_its_origin_and_a_folder_without_a_model_is_refused() {
     let shown = user.json(&["config", "--embedder", "static:elsewhere"]);
     assert_eq!(shown["embedder"], json!({"value": "static:elsewhere", "from": "command_line"}));
 
-    let error = user.refused(&["set", "k", "1"], 1, "not_found");
+    let error = user.refused(&["set", "k", "1"], 3, "not_found");
     assert!(error["message"].as_str().unwrap().contains("[embedders.local]"), "{error}");
-    user.refused(&["set", "k", "1", "--embedder", "static:elsewhere"], 1, "not_found");
-    let error = user.refused(&["set", "k", "1", "--embedder", "remote"], 1, "not_found");
+    user.refused(&["set", "k", "1", "--embedder", "static:elsewhere"], 3, "not_found");
+    let error = user.refused(&["set", "k", "1", "--embedder", "remote"], 3, "not_found");
     assert!(error["message"].as_str().unwrap().contains("there are: local"), "{error}");
     assert!(!user.home().join("a.db").exists(), "nothing is opened before the embedder");
 }
@@ -147,4 +147,55 @@ fn reembed_adds_missing_vectors_in_steps() {
     assert_eq!(with(&["reembed", "--step", "6"]), expected);
     assert_eq!(with(&["stats"])["models"][0]["missing"], 0);
     assert_eq!(with(&["reembed"])["embedded"], 0);
+}
+
+#[test]
+fn config_init_says_which_store_commands_used_before_and_use_from_now_on() {
+    let user = User::new();
+    user.ok(&["set", "k", "1"]);
+    let before = format!("sqlite:{}/.local/share/memory/memory.db", user.home().display());
+    let said = user.ok(&["config", "init", "elsewhere.toml"]);
+    assert!(said.contains(&format!("still use {before}")), "{said}");
+    let written = user.json(&["config", "init", "--config", "memory.toml", "third.toml"]);
+    assert_eq!((&written["store_before"], &written["store"]), (&json!(null), &json!(null)));
+    let said = user.ok(&["config", "init"]);
+    assert!(said.contains(&format!("was {before}\n")) && said.contains(" sqlite:memory.db\n"), "{said}");
+    // What it advises works.
+    let advised = said.split_once("memory migrate ").unwrap().1.trim();
+    user.ok(&[&["migrate"], &advised.split(' ').collect::<Vec<_>>()[..]].concat());
+    assert_eq!(user.ok(&["get", "k"]), "1\n");
+    std::fs::remove_file(user.home().join("memory.toml")).unwrap();
+    let written = user.json(&["config", "init"]);
+    assert_eq!((&written["store_before"], &written["store"]), (&json!(before), &json!("sqlite:memory.db")));
+    let fixed = user.json(&["config", "init", "fourth.toml", "--url", "sqlite:given.db"]);
+    assert_eq!(
+        (&fixed["store_before"], &fixed["store"]),
+        (&json!("sqlite:given.db"), &json!("sqlite:given.db"))
+    );
+}
+
+#[test]
+fn the_cap_of_snapshots_can_be_set_in_memory_toml() {
+    let user = User::new();
+    let toml = |cap: &str| {
+        format!(
+            "[backends.main]\nurl = \"sqlite:m.db\"\n[default]\nmemory_scopes = [\"agent\"]\n[snapshot]\n{cap}\n"
+        )
+    };
+    user.file("memory.toml", toml("max_scope_bytes = 1000"));
+    user.ok(&["set", "k", "1", "--user", "small"]);
+    user.ok(&["set", "k", &format!("\"{}\"", "x".repeat(2_000)), "--user", "large"]);
+    let taken = user.run(&["snapshot", "one", "--json"]);
+    assert_eq!((taken.code, &taken.document()["scopes"]), (Some(7), &json!(1)), "{taken:?}");
+    assert_eq!(taken.document()["skipped_scopes"][0]["scope"]["id"], "large");
+    assert_eq!(user.json(&["snapshot", "all", "--max-scope-bytes", "1000000"])["scopes"], 2);
+    assert_eq!(user.json(&["config"])["snapshot_max_scope_bytes"], 1000);
+    assert!(user.ok(&["config"]).contains("scopes of at most 1000 bytes"));
+    assert_eq!(user.run(&["config", "check"]).code, Some(0));
+    for (wrong, named) in [("max_scope_bytes = 0", "max_scope_bytes is 0"), ("max_bytes = 1", "max_bytes")] {
+        user.file("memory.toml", toml(wrong));
+        let checked = user.run(&["config", "check", "--json"]);
+        assert!(checked.code == Some(8) && checked.stdout.contains(named), "{checked:?}");
+        user.refused(&["snapshot", "two"], 3, "invalid_argument");
+    }
 }

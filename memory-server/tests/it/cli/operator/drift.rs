@@ -96,7 +96,7 @@ fn drift_is_shown_acknowledged_and_restored() {
     json(&["delete", "new"]);
     let words = on(&["drift", "diff", file, "--json"]);
     let ran = user.run(&words.iter().map(String::as_str).collect::<Vec<_>>());
-    assert_eq!(ran.code, Some(1));
+    assert_eq!(ran.code, Some(8));
     let difference = ran.document();
     assert_eq!(difference["changed"], serde_json::json!(["k"]));
     assert_eq!(difference["vanished"], serde_json::json!(["new"]));
@@ -159,6 +159,6 @@ fn a_file_whose_triggers_were_dropped_is_refused_and_repaired() {
         let error = user.refused(&["--url", url, "drift", "repair"], 3, "capability_unsupported");
         assert!(error["message"].as_str().unwrap().contains(says), "{error}");
     }
-    user.refused(&["--url", "sqlite:none.db", "drift", "repair"], 1, "not_found");
+    user.refused(&["--url", "sqlite:none.db", "drift", "repair"], 3, "not_found");
     assert!(!user.home().join("none.db").exists());
 }

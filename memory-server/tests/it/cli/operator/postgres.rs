@@ -41,7 +41,7 @@ fn an_empty_database_is_a_problem_until_it_is_provisioned() {
     let (user, url) = (User::new(), entries.url());
     let doctor = ["postgres", "doctor", "--json", "--url", &url];
     let before = user.run(&doctor);
-    assert_eq!(before.code, Some(1), "{before:?}");
+    assert_eq!(before.code, Some(8), "{before:?}");
     let document = before.document();
     assert_eq!((&document["status"], status_of(&document, "tables")), (&Value::from("problem"), "problem"));
 

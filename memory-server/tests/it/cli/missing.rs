@@ -1,0 +1,86 @@
+//! Only commands that store something create a store.
+
+use std::path::Path;
+
+use crate::support::user::User;
+
+const READING: &[&[&str]] = &[
+    &["get", "k"],
+    &["list"],
+    &["list", "--all"],
+    &["search", "word"],
+    &["delete", "k"],
+    &["reembed"],
+    &["stats"],
+    &["describe"],
+    &["scopes"],
+    &["scopes", "--sql"],
+    &["export"],
+    &["export", "--out", "backup"],
+    &["snapshot", "today"],
+    &["gc"],
+    &["gc", "--dry-run"],
+    &["drift", "status"],
+    &["drift", "diff"],
+    &["drift", "repair"],
+    &["forget", "--user", "ada", "--dry-run"],
+    &["forget", "--user", "ada", "--yes"],
+    &["sql", "SELECT 1"],
+    &["sql", ".tables"],
+    &["sql", "--dump", "dump"],
+    &["sql", "--drop"],
+];
+
+fn files(folder: &Path) -> Vec<String> {
+    let mut names: Vec<_> =
+        folder.read_dir().unwrap().map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_command_that_stores_nothing_creates_nothing_and_names_the_missing_file() {
+    let user = User::new();
+    for command in READING {
+        let error = user.refused(&[command, &["--url", "sqlite:tpyo.db"][..]].concat(), 3, "not_found");
+        let message = error["message"].as_str().unwrap();
+        assert!(
+            message.contains(" tpyo.db ") && message.contains("write something"),
+            "{command:?}: {message}"
+        );
+        let error =
+            user.refused(&[command, &["--url", "sqlite:no/such/tpyo.db"][..]].concat(), 3, "not_found");
+        assert!(error["message"].as_str().unwrap().contains(" no/such/tpyo.db "), "{command:?}: {error}");
+        // The default store, in a folder that does not exist either.
+        let error = user.refused(command, 3, "not_found");
+        assert!(error["message"].as_str().unwrap().contains(".local/share/memory/memory.db"), "{error}");
+        assert_eq!(files(user.home()), [""; 0], "{command:?}");
+    }
+    for command in [&["facts"][..], &["recall", "x"], &["add", "x"], &["event", "e"], &["forget", "--all"]] {
+        user.refused(&[command, &["--url", "sqlite:tpyo.db"]].concat(), 3, "capability_unsupported");
+        assert_eq!(files(user.home()), [""; 0], "{command:?}");
+    }
+}
+
+#[test]
+fn a_missing_file_that_memory_toml_names_or_a_definition_does_is_not_created_either() {
+    let user = User::new();
+    let toml = "[backends.main]\nurl = \"sqlite:main.db\"\nfallback = \"spare\"\n[backends.spare]\nurl = \"sqlite:spare.db\"\n\
+                [default]\nbackend = \"main\"\n[definitions]\nschemes = [\"sqlite\"]\npaths = [\".\"]\n";
+    user.file("memory.toml", toml);
+    for command in [&["get", "k"][..], &["backend", "test", "main"], &["get", "k", "--backend", "tpyo"]] {
+        user.refused(command, 3, "not_found");
+    }
+    user.refused(&["backend", "show", "notes"], 3, "not_found");
+    user.ok(&["backend", "list"]);
+    user.ok(&["config", "check"]);
+    assert_eq!(files(user.home()), ["memory.toml"]);
+    user.ok(&["backend", "create", "notes", "sqlite:notes.db"]);
+    let error = user.refused(&["list", "--backend", "notes"], 3, "not_found");
+    assert!(error["message"].as_str().unwrap().contains("notes.db"), "{error}");
+    assert_eq!(files(user.home()), ["memory.definitions.db", "memory.toml"]);
+    // The store exists and its fallback was never needed.
+    user.ok(&["set", "k", "1", "--url", "sqlite:main.db"]);
+    assert_eq!(user.ok(&["get", "k"]), "1\n");
+    assert_eq!(files(user.home()), ["main.db", "memory.definitions.db", "memory.toml"]);
+}

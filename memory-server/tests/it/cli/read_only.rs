@@ -1,0 +1,116 @@
+//! Stores that the user may only read.
+#![cfg(unix)]
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::json;
+
+use crate::serve::client::Place;
+use crate::support::user::{Ran, User};
+
+/// A command as a user whom permissions bind.
+fn bound(folder: &Path, arguments: &[&str]) -> Option<Ran> {
+    let mut command = match fs::metadata(folder).unwrap().uid() {
+        0 => {
+            let mut command = Command::new("setpriv");
+            command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(crate::PROGRAM);
+            command
+        }
+        _ => Command::new(crate::PROGRAM),
+    };
+    command.args(arguments).current_dir("/").env_clear().env("HOME", "/nonexistent");
+    let Output { status, stdout, stderr } = match command.output() {
+        Ok(output) if output.status.code() != Some(127) => output,
+        _ => {
+            println!(
+                "skipped: permissions do not bind this user, and `setpriv` cannot run the program as another"
+            );
+            return None;
+        }
+    };
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    Some(Ran { code: status.code(), stdout: text(stdout), stderr: text(stderr) })
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let mut names: Vec<_> =
+        folder.read_dir().unwrap().map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+fn allow(path: &Path, mode: u32) {
+    fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+}
+
+#[test]
+fn a_file_or_folder_that_may_only_be_read_is_read_and_left_as_it_is() {
+    let user = User::new();
+    let folder = user.home().join("a #1? b%20");
+    fs::create_dir(&folder).unwrap();
+    let file = folder.join("m.db");
+    let url = format!("sqlite:{}/a %231%3F b%2520/m.db", user.home().display());
+    user.ok(&["set", "tea", "\"oolong\"", "--url", &url]);
+    allow(user.home(), 0o755);
+    for (of_folder, of_file) in [(0o555, 0o444), (0o777, 0o444), (0o555, 0o666)] {
+        allow(&folder, of_folder);
+        allow(&file, of_file);
+        let before = fs::read(&file).unwrap();
+        let read = |arguments: &[&str]| bound(user.home(), &[arguments, &["--url", &url]].concat());
+        let Some(got) = read(&["get", "tea"]) else { return };
+        assert_eq!((got.code, got.stdout.as_str(), got.stderr.as_str()), (Some(0), "\"oolong\"\n", ""));
+        for arguments in [
+            &["list"][..],
+            &["search", "oolong"],
+            &["export"],
+            &["scopes"],
+            &["stats"],
+            &["describe"],
+            &["drift", "status"],
+        ] {
+            let ran = read(arguments).unwrap();
+            assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "{arguments:?}: {ran:?}");
+        }
+        assert!(read(&["list"]).unwrap().stdout.contains("oolong"));
+        assert!(read(&["export"]).unwrap().stdout.contains("oolong"));
+        assert!(read(&["search", "oolong"]).unwrap().stdout.contains("tea"));
+        assert_eq!(read(&["get", "coffee"]).unwrap().code, Some(1));
+        if of_folder == 0o555 || of_file == 0o444 {
+            let refused = read(&["set", "tea", "1", "--json"]).unwrap();
+            assert!(
+                matches!(refused.code, Some(3 | 5)) && refused.stderr.contains("\"error\""),
+                "{refused:?}"
+            );
+        }
+        assert_eq!(names(&folder), ["m.db"], "{of_folder:o} {of_file:o}");
+        assert_eq!(fs::read(&file).unwrap(), before);
+    }
+}
+
+#[test]
+fn a_log_is_read_with_the_writers_index_and_refused_without_one() {
+    let place = Place::new();
+    allow(place.path(), 0o755);
+    let mut client = place.connect();
+    client.ok(json!({"op": "set", "key": "k", "value": 1}));
+    drop(client.close());
+    allow(&place.database(), 0o644);
+    let mut client = place.connect();
+    client.ok(json!({"op": "set", "key": "k", "value": 2}));
+    let url = format!("sqlite:{}", place.database().display());
+    let get = |url: &str| bound(place.path(), &["get", "k", "--agent", "claude", "--url", url]);
+    let Some(got) = get(&url) else { return };
+    assert_eq!((got.code, got.stdout.as_str()), (Some(0), "2\n"), "{got:?}");
+    let copy = place.path().join("copy");
+    fs::create_dir(&copy).unwrap();
+    for name in ["memory.db", "memory.db-wal"] {
+        fs::copy(place.path().join(name), copy.join(name)).unwrap();
+    }
+    let refused = get(&format!("sqlite:{}", copy.join("memory.db").display())).unwrap();
+    assert!(refused.code == Some(3) && refused.stderr.contains("-wal"), "{refused:?}");
+    assert_eq!(names(&copy), ["memory.db", "memory.db-wal"]);
+    drop(client.close());
+}
