@@ -12,7 +12,7 @@ mod sessions;
 pub(crate) mod wire;
 mod workers;
 
-use std::io;
+use std::io::{self, IsTerminal as _};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -47,6 +47,9 @@ pub(crate) async fn run(context: &Context, args: ServeArgs, out: &mut Out) -> Re
         identity::resolve(context, &args).await?;
     for warning in warnings {
         note(&format!("memory: {warning}"));
+    }
+    if io::stdin().is_terminal() && !context.is_quiet() {
+        note(&welcome(context, &args)?);
     }
     let line_limit = identity.policy.max_input_bytes.saturating_add(MAX_ENVELOPE_BYTES);
     let sweeps = gc.map(|schedule| gc::Sweeps::begin(memory.clone(), schedule, auditor.clone()));
@@ -85,6 +88,18 @@ pub(crate) async fn run(context: &Context, args: ServeArgs, out: &mut Out) -> Re
         std::process::exit(i32::from(exit.code()));
     }
     Ok(exit)
+}
+
+/// What a person reads who started the server by hand.
+fn welcome(context: &Context, args: &ServeArgs) -> Result<String, Failure> {
+    let snippet = client_config::for_client(options::Client::ClaudeCode, context.global(), args)?;
+    Ok(format!(
+        "memory: this is an MCP server. It speaks JSON-RPC over standard input and output, one message per line; a client starts it, \
+         so there is nothing to type here.\n\
+         To connect a client, put this into its configuration (.mcp.json of Claude Code; for others: --print-config, with \
+         claude-desktop, cursor or vscode):\n{snippet}\n\
+         Ctrl-C or the end of the input (Ctrl-D) stops it. See docs/mcp.md."
+    ))
 }
 
 /// The first signal requests a clean shutdown, the second ends the process at once. Acknowledged writes are stored

@@ -2,12 +2,16 @@
 
 mod demo;
 mod import;
+mod json;
 mod layer;
 mod lists;
+mod missing;
 mod operator;
 mod out_files;
 mod output;
+mod read_only;
 mod refusals;
 mod search;
 mod sql;
+mod terminal;
 mod values;
