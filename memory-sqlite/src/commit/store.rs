@@ -48,8 +48,7 @@ pub(crate) struct Store {
 impl Store {
     /// Opens the database of this path, or one in memory, and starts the threads that read and write. Committed changes
     /// are published to `texts` and `vectors`. If it `reads`, the file is one that this process may not write. The caller runs
-    /// the checkpointer on a thread of its own; a database in memory, and one that is only read,
-    /// has none.
+    /// the checkpointer on a thread of its own; a database in memory, or one that is only read, has none.
     pub(crate) fn open(
         path: Option<&Path>,
         reads: bool,

@@ -132,7 +132,7 @@ fn raw_read_only(path: &Path, still: Still) -> Result<Connection> {
     for byte in path.as_os_str().as_encoded_bytes() {
         match byte {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'-' | b'_' => {
-                uri.push(char::from(*byte))
+                uri.push(char::from(*byte));
             }
             byte => {
                 let _ = write!(uri, "%{byte:02X}");

@@ -3,11 +3,10 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use memory_core::{EmbeddingOwner, Error, ErrorKind, Result};
+use memory_core::{EmbeddingOwner, Error, Result};
 
 use super::sections::file::{BackendSection, FallbackWrites};
 use super::{Config, is_file_name};
-use crate::factory::Access;
 use crate::memory::Memory;
 use crate::registry::{Registry, takes_no_embedder};
 
@@ -157,6 +156,9 @@ impl Config {
     /// Opens a backend, with its fallback where it has one.
     #[cfg(feature = "sqlite")]
     pub(super) async fn open_paired(&self, registry: &Registry, name: &str) -> Result<Memory> {
+        use memory_core::ErrorKind;
+
+        use crate::factory::Access;
         use crate::fallback::{DEFAULT_REST_MILLIS, FallbackOptions, paired};
 
         let url = self.backend_url(name)?;

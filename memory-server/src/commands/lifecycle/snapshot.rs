@@ -140,6 +140,10 @@ pub(crate) async fn snapshot(
     let Some(path) = args.file else {
         let entries =
             settings.ledger_alone().await?.map(|ledger| ledger.entries()).transpose()?.unwrap_or_default();
+        if entries.is_empty() {
+            // Of a store that is gone, its snapshots are listed; of one that never was, nothing can be.
+            drop(settings.open(Access::Read).await?);
+        }
         if out.is_json() {
             for entry in &entries {
                 out.document(entry)?;

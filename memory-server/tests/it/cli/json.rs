@@ -4,9 +4,12 @@ use serde_json::Value;
 
 use crate::support::user::{Ran, User};
 
+/// A command, arguments with which it fails, and perhaps others with which it succeeds.
+type Tried = (&'static str, &'static [&'static str], Option<&'static [&'static str]>);
+
 /// Per command: the arguments with which it fails where `--config` names no file, and those with which it succeeds on the
 /// store below; `None`: it needs a service or an interrupted run.
-const COMMANDS: &[(&str, &[&str], Option<&[&str]>)] = &[
+const COMMANDS: &[Tried] = &[
     ("get", &["k"], Some(&["k"])),
     ("set", &["k", "1"], Some(&["k", "1"])),
     ("delete", &["k"], Some(&["once"])),
@@ -83,7 +86,8 @@ fn every_command_takes_json_and_every_error_has_one_shape() {
     let mut found = Vec::new();
     commands(&memory_server::command_line(), "", &mut found);
     let mut listed: Vec<_> = COMMANDS.iter().map(|(name, ..)| (*name).to_owned()).collect();
-    (found.sort(), listed.sort());
+    found.sort();
+    listed.sort();
     assert_eq!(found, listed, "a command is new, or gone: list it here");
 
     let user = User::new();

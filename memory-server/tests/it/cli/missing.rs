@@ -18,6 +18,7 @@ const READING: &[&[&str]] = &[
     &["export"],
     &["export", "--out", "backup"],
     &["snapshot", "today"],
+    &["snapshot", "--list"],
     &["gc"],
     &["gc", "--dry-run"],
     &["drift", "status"],

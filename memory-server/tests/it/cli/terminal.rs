@@ -8,7 +8,7 @@ use crate::support::user::User;
 /// Runs a command line at a terminal of 60 columns; standard error is apart. `None`: this system has no `script` to make one.
 fn at_a_terminal(user: &User, line: &str, stdin: Stdio) -> Option<(String, String)> {
     let errors = user.home().join("stderr");
-    let inner = format!("stty cols 60; {} {line} 2>{}", crate::PROGRAM, errors.display());
+    let inner = format!("stty rows 24 cols 60; {} {line} 2>{}", crate::PROGRAM, errors.display());
     let mut command = Command::new("script");
     command
         .args(["-qec", &inner, "/dev/null"])

@@ -34,7 +34,10 @@ async fn two_runs_do_not_overwrite_each_other_unread() {
         refusal.contains(r#""code":"drift_detected""#) && refusal.contains(r#""retryable":false"#),
         "{refusal}"
     );
-    assert!(refusal.contains("memory.db.drift"), "{refusal}");
+    assert!(
+        refusal.contains(r#""drift_backup":"memory.bak."#) && !refusal.contains("memory.db"),
+        "{refusal}"
+    );
     assert_eq!(code(&one, WRITE).await, "drift_detected");
     assert_eq!(code(&one, READ).await, "ok");
     assert_eq!(code(&one, WRITE).await, "ok");
