@@ -171,14 +171,32 @@ pub struct Look<'a> {
     limit: usize,
 }
 
-impl Look<'_> {
+/// Counts of one space under the lock.
+#[derive(Clone, Copy, Debug)]
+pub struct LookInSpace<'a>(Option<&'a HashMap<Box<str>, Count>>);
+
+impl LookInSpace<'_> {
     /// The access count of an entry whose row has `stored`.
     #[must_use]
-    pub fn total(&self, space: i64, key: &str, born: i64, stored: u64) -> u64 {
-        match self.counts.spaces.get(&space).and_then(|keys| keys.get(key)) {
+    pub fn total(&self, key: &str, born: i64, stored: u64) -> u64 {
+        match self.0.and_then(|keys| keys.get(key)) {
             Some(count) if count.born == born => count.total(stored),
             _ => stored,
         }
+    }
+}
+
+impl Look<'_> {
+    /// The counts of one space, for several of its entries.
+    #[must_use]
+    pub fn space(&self, space: i64) -> LookInSpace<'_> {
+        LookInSpace(self.counts.spaces.get(&space))
+    }
+
+    /// The access count of an entry whose row has `stored`.
+    #[must_use]
+    pub fn total(&self, space: i64, key: &str, born: i64, stored: u64) -> u64 {
+        self.space(space).total(key, born, stored)
     }
 
     /// Counts an access; returns the count before it, and whether it is time to write.

@@ -19,6 +19,7 @@ pub(crate) use canonical::write as write_canonical;
 pub use error::JsonError;
 
 use serde::de::{DeserializeOwned, Error as _};
+use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 use std::fmt;
@@ -50,7 +51,7 @@ pub const MAX_DEPTH: usize = 128;
 /// [`serde_json::to_value`] is subject to what a `Value` can hold; prefer [`Json::to_value`].
 #[derive(Clone)]
 pub struct Json {
-    raw: Arc<RawValue>,
+    text: Arc<str>,
 }
 
 /// The six kinds of JSON value.
@@ -98,18 +99,13 @@ impl Json {
     /// - Refuses nesting beyond [`MAX_DEPTH`] and surrogate escapes without a partner, which the RFC leaves open.
     /// - Sets no limit on size; see [`len_bytes`](Self::len_bytes).
     pub fn parse(text: impl Into<String>) -> Result<Self, JsonError> {
-        let text = text.into();
-        scan::Scanner::new(&text).try_for_each(|event| event.map(drop))?;
-        let position = text.len();
-        // The only safe way to create a `RawValue` checks the grammar again and trims outer white space.
-        let raw = RawValue::from_string(text)
-            .map_err(|_| JsonError::Syntax { position, expected: "what serde_json accepts" })?;
-        Ok(Self { raw: raw.into() })
+        let text: String = text.into();
+        text.parse()
     }
 
     /// The value `null`.
     pub fn null() -> Self {
-        Self { raw: RawValue::NULL.to_owned().into() }
+        Self { text: "null".into() }
     }
 
     /// A JSON string with this content.
@@ -127,20 +123,15 @@ impl Json {
 
     /// For types whose `Serialize` cannot fail and yields a scalar.
     fn infallible<T: Serialize + ?Sized>(scalar: &T) -> Self {
-        match serde_json::value::to_raw_value(scalar) {
-            Ok(raw) => Self { raw: raw.into() },
+        match serde_json::to_string(scalar) {
+            Ok(text) => Self { text: text.into() },
             Err(_) => unreachable!("strings and integers always have a JSON form"),
         }
     }
 
-    /// The text as serde_json's raw value.
-    pub fn as_raw(&self) -> &RawValue {
-        &self.raw
-    }
-
     /// The text.
     pub fn as_str(&self) -> &str {
-        self.raw.get()
+        &self.text
     }
 
     /// Length of the text in bytes.
@@ -210,7 +201,7 @@ pub(crate) fn kind_of(text: &str) -> JsonKind {
 
 impl From<bool> for Json {
     fn from(value: bool) -> Self {
-        Self { raw: if value { RawValue::TRUE } else { RawValue::FALSE }.to_owned().into() }
+        Self { text: if value { "true" } else { "false" }.into() }
     }
 }
 
@@ -220,17 +211,19 @@ impl From<i64> for Json {
     }
 }
 
+/// As [`Json::parse`], with one copy of the text.
 impl FromStr for Json {
     type Err = JsonError;
 
     fn from_str(text: &str) -> Result<Self, JsonError> {
-        Self::parse(text)
+        scan::Scanner::new(text).try_for_each(|event| event.map(drop))?;
+        Ok(Self { text: text.trim_matches([' ', '\t', '\n', '\r']).into() })
     }
 }
 
 impl PartialEq for Json {
     fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.raw, &other.raw) || self.as_str() == other.as_str()
+        Arc::ptr_eq(&self.text, &other.text) || self.as_str() == other.as_str()
     }
 }
 
@@ -262,7 +255,8 @@ impl fmt::Debug for Json {
 
 impl Serialize for Json {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.raw.serialize(serializer)
+        let raw: &RawValue = serde_json::from_str(&self.text).map_err(S::Error::custom)?;
+        raw.serialize(serializer)
     }
 }
 
@@ -270,6 +264,6 @@ impl<'de> Deserialize<'de> for Json {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         // serde_json accepts a raw value without checking depth or surrogates.
         let raw = Box::<RawValue>::deserialize(deserializer)?;
-        Self::parse(String::from(Box::<str>::from(raw))).map_err(D::Error::custom)
+        raw.get().parse().map_err(D::Error::custom)
     }
 }

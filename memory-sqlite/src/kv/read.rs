@@ -189,7 +189,9 @@ pub(crate) fn list(
     };
     let upper = upper_bound(&query.prefix);
     let snapshot = connection.unchecked_transaction()?;
-    let mut listed = Listed { space: 0, entries: Vec::new(), next: None };
+    let room = query.limit.min(INLINE_ENTRIES);
+    let (entries, born) = (Vec::with_capacity(room), Vec::with_capacity(room));
+    let mut listed = Listed { space: 0, entries, born, next: None };
     let space: Option<i64> = snapshot
         .prepare_cached("SELECT space FROM scope WHERE digest = ?1")?
         .query_row([digest.as_bytes()], |row| row.get(0))
@@ -223,7 +225,8 @@ pub(crate) fn list(
             break;
         }
         bytes += stored.entry.size_bytes();
-        listed.entries.push(stored);
+        listed.entries.push(stored.entry);
+        listed.born.push(stored.born);
     }
     Ok(Step::Done(listed))
 }
@@ -232,25 +235,26 @@ pub(crate) fn list(
 #[derive(Debug)]
 pub(crate) struct Listed {
     space: i64,
-    entries: Vec<StoredEntry>,
+    entries: Vec<Entry>,
+    /// Of each entry, see [`StoredEntry`].
+    born: Vec<i64>,
     next: Option<Cursor>,
 }
 
 impl Listed {
     /// Ends the page before the end of the list.
     fn end(&mut self, scope: &Scope, prefix: &str) {
-        self.next = self.entries.last().map(|last| Cursor::after_key(scope, prefix, &last.entry.key));
+        self.next = self.entries.last().map(|last| Cursor::after_key(scope, prefix, &last.key));
     }
 
     /// The page, with the current access counts.
-    pub(crate) fn page(self, accesses: &AccessCounts) -> Page {
-        let counts = accesses.look();
-        let space = self.space;
-        let entries = self.entries.into_iter().map(|StoredEntry { mut entry, born }| {
-            entry.access_count = counts.total(space, entry.key.as_str(), born, entry.access_count);
-            entry
-        });
-        Page::new(entries.collect(), self.next)
+    pub(crate) fn page(mut self, accesses: &AccessCounts) -> Page {
+        let look = accesses.look();
+        let counts = look.space(self.space);
+        for (entry, born) in self.entries.iter_mut().zip(self.born) {
+            entry.access_count = counts.total(entry.key.as_str(), born, entry.access_count);
+        }
+        Page::new(self.entries, self.next)
     }
 }
 

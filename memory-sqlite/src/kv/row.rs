@@ -59,7 +59,7 @@ fn read_parts(
     value: Option<&str>,
 ) -> Result<StoredEntry, Unreadable> {
     let key = Key::new(text(row, 0)?.unwrap_or_default()).map_err(|_| malformed("key"))?;
-    let value = Json::parse(value.ok_or_else(|| malformed("value"))?).map_err(|_| malformed("value"))?;
+    let value = value.and_then(|value| value.parse().ok()).ok_or_else(|| malformed("value"))?;
     let mut entry = Entry::new(key, value, unsigned(row.get(1)?, "version")?, time(row.get(3)?)?);
     entry.updated_at = time(row.get(4)?)?;
     entry.expires_at = row.get::<_, Option<i64>>(5)?.map(time).transpose()?;
