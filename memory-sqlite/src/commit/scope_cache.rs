@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use memory_core::ScopeDigest;
 
@@ -14,6 +14,10 @@ use super::feed::Follower;
 
 /// Most scopes whose size is kept because they did not fit.
 const OVERSIZED: usize = 10_000;
+/// Most scopes kept whose values have at most `SMALL_BYTES`: reading such a scope again takes well under a
+/// millisecond, while tens of thousands of them take hundreds of megabytes that the counted bytes do not show.
+const SMALL: usize = 2_048;
+const SMALL_BYTES: usize = 64 << 10;
 
 /// Pending changes of one scope, for its next search.
 pub(crate) trait Feed: Debug + Default + Send {
@@ -26,14 +30,38 @@ pub(crate) trait Feed: Debug + Default + Send {
 #[derive(Debug, Default)]
 pub(crate) struct Cached<F, V> {
     feed: Mutex<F>,
-    value: Mutex<V>,
+    /// Held by the one search that may change the value.
+    turn: Mutex<()>,
+    value: RwLock<V>,
     bytes: AtomicUsize,
 }
 
+/// The turn to change a value. Until this is dropped no other search changes it.
+pub(crate) struct Turn<'c, F, V> {
+    cached: &'c Cached<F, V>,
+    _turn: MutexGuard<'c, ()>,
+}
+
+impl<'c, F, V> Turn<'c, F, V> {
+    pub(crate) fn cached(&self) -> &'c Cached<F, V> {
+        self.cached
+    }
+
+    /// The value, alone. Waits for the searches that use it.
+    pub(crate) fn value(&self) -> RwLockWriteGuard<'c, V> {
+        self.cached.value.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 impl<F, V> Cached<F, V> {
-    /// The value, for one search at a time.
-    pub(crate) fn value(&self) -> MutexGuard<'_, V> {
-        lock(&self.value)
+    /// The value, shared with other searches.
+    pub(crate) fn value(&self) -> RwLockReadGuard<'_, V> {
+        self.value.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for the turn to change the value.
+    pub(crate) fn turn(&self) -> Turn<'_, F, V> {
+        Turn { cached: self, _turn: lock(&self.turn) }
     }
 
     pub(crate) fn feed(&self) -> MutexGuard<'_, F> {
@@ -88,8 +116,8 @@ impl<F: Feed, V: Default> ScopeCache<F, V> {
         scopes.searches += 1;
         let now = scopes.searches;
         let (used, cached) = scopes.cached.entry(*digest).or_insert_with(|| {
-            let (feed, value) = (Mutex::new(F::default()), Mutex::new(V::default()));
-            (now, Arc::new(Cached { feed, value, bytes: AtomicUsize::new(0) }))
+            let (feed, value) = (Mutex::new(F::default()), RwLock::new(V::default()));
+            (now, Arc::new(Cached { feed, turn: Mutex::new(()), value, bytes: AtomicUsize::new(0) }))
         });
         *used = now;
         let cached = Arc::clone(cached);
@@ -120,7 +148,8 @@ impl<F: Feed, V: Default> ScopeCache<F, V> {
         scopes.oversized.insert(*digest, size);
     }
 
-    /// Drops the least recently used scopes until the rest fits; returns false if this one alone does not fit.
+    /// Drops the least recently used scopes until the rest fits, and small ones until they are few enough; returns
+    /// false if this one alone does not fit.
     pub(crate) fn make_room(&self, digest: &ScopeDigest, size: u64) -> bool {
         let mut scopes = lock(&self.scopes);
         let bytes = |cached: &Arc<Cached<F, V>>| cached.bytes.load(Ordering::Relaxed);
@@ -134,6 +163,14 @@ impl<F: Feed, V: Default> ScopeCache<F, V> {
                 total = total.saturating_sub(bytes(&evicted));
             }
         }
+        let small = |(other, (_, cached)): &(&ScopeDigest, &(u64, Arc<Cached<F, V>>))| {
+            *other != digest && bytes(cached) <= SMALL_BYTES
+        };
+        while scopes.cached.len() > SMALL && scopes.cached.iter().filter(small).count() >= SMALL {
+            let oldest = scopes.cached.iter().filter(small).min_by_key(|(_, (used, _))| *used);
+            let Some(oldest) = oldest.map(|(oldest, _)| *oldest) else { break };
+            scopes.cached.remove(&oldest);
+        }
         self.count.store(scopes.cached.len(), Ordering::Relaxed);
         drop(scopes);
         if total > self.budget {
@@ -143,7 +180,7 @@ impl<F: Feed, V: Default> ScopeCache<F, V> {
     }
 }
 
-impl<F: Feed, V: Debug + Send> Follower<F::Change> for ScopeCache<F, V> {
+impl<F: Feed, V: Debug + Send + Sync> Follower<F::Change> for ScopeCache<F, V> {
     fn follows(&self, digest: &ScopeDigest) -> bool {
         self.count.load(Ordering::Relaxed) > 0 && lock(&self.scopes).cached.contains_key(digest)
     }
@@ -162,4 +199,36 @@ impl<F: Feed, V: Debug + Send> Follower<F::Change> for ScopeCache<F, V> {
 
 fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use memory_core::Scope;
+
+    use super::*;
+
+    #[derive(Debug, Default)]
+    struct NoFeed;
+
+    impl Feed for NoFeed {
+        type Change = ();
+
+        fn push(&mut self, (): ()) {}
+    }
+
+    #[test]
+    fn many_small_scopes_are_not_all_kept_and_a_large_one_is() {
+        let cache = ScopeCache::<NoFeed, ()>::new(1 << 30);
+        let digest = |n: usize| Scope::agent("acme", &format!("scope {n}")).unwrap().digest();
+        cache.open(&digest(0), 1).unwrap().weigh(1 << 20);
+        for n in 1..=3 * SMALL {
+            cache.open(&digest(n), 1).unwrap().weigh(2_000);
+            assert!(cache.make_room(&digest(n), 1));
+        }
+        let scopes = lock(&cache.scopes);
+        assert_eq!(scopes.cached.len(), SMALL + 1);
+        assert!(scopes.cached.contains_key(&digest(0)), "the large one, though used least recently");
+        assert!(!scopes.cached.contains_key(&digest(1)));
+        assert!(scopes.cached.contains_key(&digest(3 * SMALL)));
+    }
 }

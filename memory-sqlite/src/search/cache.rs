@@ -7,7 +7,7 @@ use rusqlite::Connection;
 
 use super::index::ScopeIndex;
 use crate::commit::feed::{TextChange, TextEdit};
-use crate::commit::scope_cache::{Cached, Feed, ScopeCache};
+use crate::commit::scope_cache::{Feed, ScopeCache, Turn};
 use crate::error::Unreadable;
 use crate::kv::state::ScopeState;
 
@@ -17,8 +17,8 @@ const FEED_BYTES: usize = 4 << 20;
 
 /// The indexes of one provider. A scope's size is in bytes.
 pub(crate) type IndexCache = ScopeCache<TextFeed, ScopeIndex>;
-/// One scope's index, and the changes not yet applied to it.
-pub(crate) type CachedIndex = Cached<TextFeed, ScopeIndex>;
+/// The turn to change one scope's index.
+pub(crate) type IndexTurn<'c> = Turn<'c, TextFeed, ScopeIndex>;
 
 /// Committed changes of texts, queued for an index.
 #[derive(Debug, Default)]
@@ -75,13 +75,13 @@ impl IndexCache {
     pub(crate) fn catch_up(
         &self,
         digest: &ScopeDigest,
-        cached: &CachedIndex,
-        index: &mut ScopeIndex,
+        turn: &IndexTurn<'_>,
         connection: &Connection,
         state: ScopeState,
         now: Timestamp,
     ) -> Result<bool, Unreadable> {
         self.pass_barrier();
+        let (cached, mut index) = (turn.cached(), turn.value());
         // If the clock was set back, expired entries are live again.
         if index.space != state.space || now.as_millis() < index.expired_at {
             *index = ScopeIndex::of(state.space);

@@ -45,6 +45,15 @@ impl ScopeIndex {
         self.versions.get(key).copied()
     }
 
+    /// Whether the index is as of the snapshot in which the scope is `state`, with nothing expired by `now`.
+    pub(super) fn is_current(&self, state: ScopeState, now: Timestamp) -> bool {
+        let now = now.as_millis();
+        self.complete
+            && (self.space, self.changes) == (state.space, state.changes)
+            && now >= self.expired_at
+            && self.documents.next_expiry().is_none_or(|at| at > now)
+    }
+
     /// Applies queued changes; false if some are missing.
     pub(super) fn apply(&mut self, changes: Vec<TextChange>, state: ScopeState) -> bool {
         if !self.complete {
@@ -161,6 +170,9 @@ impl ScopeIndex {
 pub(crate) fn search_text<'a>(text: Option<&'a str>, value: &str) -> Result<Cow<'a, str>> {
     match text {
         Some(text) => Ok(text.into()),
-        None => Ok(Json::parse(value).map_err(|_| malformed("value"))?.search_text(MAX_TEXT_BYTES).into()),
+        None => {
+            let value: Json = value.parse().map_err(|_| malformed("value"))?;
+            Ok(value.search_text(MAX_TEXT_BYTES).into())
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! One search, from query to hits.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 
 use memory_core::limits::{HYBRID_POOL, RANK_POOL};
 use memory_core::{EmbeddingModel, Result, ScopeDigest, SearchMode, SearchQuery, SearchResults, Timestamp};
@@ -16,10 +16,29 @@ use crate::commit::store::Store;
 use crate::error::Unreadable;
 use crate::kv::described::Screen;
 use crate::kv::state::ScopeState;
-use crate::vector::cache::CachedMatrix;
+use crate::vector::cache::Needed;
 use crate::vector::nearest::{Ask, Looked, Near, Order, QueryVector};
 use crate::vector::rows::model_id;
 use crate::vector::scope_matrix::ScopeMatrix;
+
+/// How a search uses the caches. Each pass after the first begins with a new snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pass {
+    /// As they are, together with other searches.
+    Shared,
+    /// They are brought up to date first, by one search at a time.
+    CatchUp,
+    /// The matrix disagreed with the database: it is read anew first.
+    Repair,
+    /// Without the matrix, which still disagrees.
+    WithoutMatrix,
+}
+
+/// What one pass gave.
+enum Passed {
+    Found(SearchResults),
+    Again(Pass),
+}
 
 /// Runs a search on a connection without an open transaction. The query's mode is not `Auto`; `model` is the
 /// embedder's, if there is one, and `vector` is given if the mode needs it.
@@ -32,63 +51,123 @@ pub(crate) fn search(
     model: Option<&EmbeddingModel>,
     vector: Option<&QueryVector>,
 ) -> Result<SearchResults, Unreadable> {
-    let now = store.clock.now();
-    let nothing = || SearchResults::new(Vec::new(), query.mode);
-    let state = match ScopeState::read(connection, digest)? {
-        Some(state) if state.entries > 0 => state,
-        _ => return Ok(nothing()),
-    };
-    let by_words = query.mode != SearchMode::Vector;
-    let cached = if by_words { caches.indexes.open(digest, state.bytes) } else { None };
-    let cached_matrix = vector
-        .filter(|_| state.vectors > 0)
-        .and_then(|vector| caches.matrices.open_matrix(digest, state.vectors, vector.model.dimensions));
-    // Locked before the snapshot begins, so that neither is ever ahead of it.
-    let mut index = cached.as_ref().map(|cached| cached.value());
-    let mut held = cached_matrix.as_ref().map(|cached| (cached, cached.value()));
-    let snapshot = connection.unchecked_transaction()?;
-    let Some(state) = ScopeState::read(&snapshot, digest)? else { return Ok(nothing()) };
-    let mut usable = false;
-    if let (Some(cached), Some(index)) = (&cached, &mut index) {
-        usable = caches.indexes.catch_up(digest, cached, index, &snapshot, state, now)?;
-    }
-    let mut index = index.filter(|_| usable);
-
-    let model = match model.filter(|_| query.dedup.is_some() && state.vectors > 0) {
-        Some(model) => model_id(&snapshot, model)?,
-        None => None,
-    };
-    let most = most(query);
-    let mut limit = match query.dedup {
-        // Usually few of the best are duplicates.
-        Some(_) if model.is_some() && query.mode != SearchMode::Hybrid && is_by_similarity(query) => {
-            query.top_k.saturating_mul(2).saturating_add(32).min(most)
-        }
-        _ => most,
-    };
+    let request = Request { connection, store, caches, digest, query, model, vector };
+    let mut pass = Pass::Shared;
     loop {
-        let search = Search { store, caches, snapshot: &snapshot, digest, state, query, now, limit };
-        let nearest = match vector {
-            Some(vector) if state.vectors > 0 => search.nearest(vector, held.as_mut())?,
-            _ => Nearest::default(),
-        };
-        let matches = if by_words {
-            search.by_words(index.as_deref(), vector, nearest)?
-        } else {
-            let near = |near: Near| Match { key: near.key.clone(), near: Some(near), ..Match::default() };
-            nearest.found.into_iter().map(near).collect()
-        };
-        let more = limit < most && matches.len() >= limit;
-        if !more {
-            // Unlock, so that others can search while this one reads its hits.
-            (index, held) = (None, None);
+        match request.pass(pass)? {
+            Passed::Found(results) => return Ok(results),
+            Passed::Again(next) => pass = next,
         }
-        let answer =
-            Answer { store, caches, snapshot: &snapshot, digest, space: state.space, model, query, now };
-        if let Some(results) = answer.of(&matches, more)? {
-            return Ok(results);
+    }
+}
+
+/// The arguments of a search.
+struct Request<'a> {
+    connection: &'a Connection,
+    store: &'a Store,
+    caches: &'a Caches,
+    digest: &'a ScopeDigest,
+    query: &'a SearchQuery,
+    model: Option<&'a EmbeddingModel>,
+    vector: Option<&'a QueryVector>,
+}
+
+impl Request<'_> {
+    fn pass(&self, pass: Pass) -> Result<Passed, Unreadable> {
+        let Self { connection, store, caches, digest, query, vector, .. } = *self;
+        let nothing = || Ok(Passed::Found(SearchResults::new(Vec::new(), query.mode)));
+        let state = match ScopeState::read(connection, digest)? {
+            Some(state) if state.entries > 0 => state,
+            _ => return nothing(),
+        };
+        let by_words = query.mode != SearchMode::Vector;
+        let cached = if by_words { caches.indexes.open(digest, state.bytes) } else { None };
+        let cached_matrix = vector
+            .filter(|_| state.vectors > 0 && pass != Pass::WithoutMatrix)
+            .and_then(|vector| caches.matrices.open_matrix(digest, state.vectors, vector.model.dimensions));
+        // Locked before the snapshot begins, so that neither is ever ahead of it. Nobody else changes what this search
+        // has the turn for; so it may let go of the value in between.
+        let in_turn = pass != Pass::Shared;
+        let turn = cached.as_ref().filter(|_| in_turn).map(|cached| cached.turn());
+        let matrix_turn = cached_matrix.as_ref().filter(|_| in_turn).map(|cached| cached.turn());
+        let mut index = cached.as_ref().map(|cached| cached.value());
+        let mut matrix = cached_matrix.as_ref().map(|cached| cached.value());
+        // Never earlier than the time at which expired documents were last removed, unless the clock was set back.
+        let now = store.clock.now();
+        let snapshot = connection.unchecked_transaction()?;
+        let Some(state) = ScopeState::read(&snapshot, digest)? else { return nothing() };
+
+        if index.as_ref().is_some_and(|index| !index.is_current(state, now)) {
+            index = None;
+            let Some(turn) = &turn else { return Ok(Passed::Again(Pass::CatchUp)) };
+            if caches.indexes.catch_up(digest, turn, &snapshot, state, now)? {
+                index = Some(turn.cached().value());
+            }
         }
-        limit = most;
+        let searched = match vector {
+            Some(vector) if state.vectors > 0 => model_id(&snapshot, &vector.model)?.map(|id| (vector, id)),
+            _ => None,
+        };
+        if let Some((vector, model)) = searched {
+            let (dimensions, filter) = (vector.model.dimensions, query.filter.as_ref());
+            let needed = Needed { connection: &snapshot, state, model, dimensions, filter };
+            let anew = pass == Pass::Repair;
+            if matrix.as_ref().is_some_and(|matrix| anew || !needed.is_in(matrix)) {
+                matrix = None;
+                let Some(turn) = &matrix_turn else { return Ok(Passed::Again(Pass::CatchUp)) };
+                if caches.matrices.catch_up(digest, turn, &needed, anew)? {
+                    matrix = Some(turn.cached().value());
+                }
+            }
+        }
+        drop((turn, matrix_turn));
+
+        let model = match self.model.filter(|_| query.dedup.is_some() && state.vectors > 0) {
+            Some(model) => model_id(&snapshot, model)?,
+            None => None,
+        };
+        let most = most(query);
+        let mut limit = match query.dedup {
+            // Usually few of the best are duplicates.
+            Some(_) if model.is_some() && query.mode != SearchMode::Hybrid && is_by_similarity(query) => {
+                query.top_k.saturating_mul(2).saturating_add(32).min(most)
+            }
+            _ => most,
+        };
+        loop {
+            let search = Search { store, snapshot: &snapshot, state, query, now, limit };
+            let nearest = match searched {
+                Some((vector, model)) => search.nearest(vector, model, matrix.as_deref())?,
+                None => Some(Nearest::default()),
+            };
+            let Some(nearest) = nearest else {
+                // If the clock was set back, the search may need rows that were removed as expired; after the repair
+                // the matrix is right.
+                if pass != Pass::Repair {
+                    return Ok(Passed::Again(Pass::Repair));
+                }
+                tracing::error!("a matrix of vectors disagrees with the database; it was dropped");
+                caches.matrices.forget(digest);
+                return Ok(Passed::Again(Pass::WithoutMatrix));
+            };
+            let matches = if by_words {
+                search.by_words(index.as_deref(), searched, nearest)?
+            } else {
+                let near = |near: Near| Match { key: near.key.clone(), near: Some(near), ..Match::default() };
+                nearest.found.into_iter().map(near).collect()
+            };
+            let more = limit < most && matches.len() >= limit;
+            if !more {
+                // Unlock, so that others can change them while this search reads its hits.
+                (index, matrix) = (None, None);
+            }
+            let answer =
+                Answer { store, caches, snapshot: &snapshot, digest, space: state.space, model, query, now };
+            if let Some(results) = answer.of(&matches, more)? {
+                return Ok(Passed::Found(results));
+            }
+            limit = most;
+        }
     }
 }
 
@@ -114,12 +193,10 @@ struct Nearest {
     all_that_match: bool,
 }
 
-/// One search.
+/// One search in its snapshot.
 struct Search<'a> {
     store: &'a Store,
-    caches: &'a Caches,
     snapshot: &'a Connection,
-    digest: &'a ScopeDigest,
     state: ScopeState,
     query: &'a SearchQuery,
     now: Timestamp,
@@ -127,44 +204,23 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// The nearest by vector, best first.
+    /// The nearest by vector, best first. `None`: the matrix disagrees with the database.
     fn nearest(
         &self,
         vector: &QueryVector,
-        held: Option<&mut (&Arc<CachedMatrix>, MutexGuard<'_, ScopeMatrix>)>,
-    ) -> Result<Nearest, Unreadable> {
-        let Some(model) = model_id(self.snapshot, &vector.model)? else { return Ok(Nearest::default()) };
+        model: i64,
+        matrix: Option<&ScopeMatrix>,
+    ) -> Result<Option<Nearest>, Unreadable> {
         let closed = || self.store.is_closed();
         let ask = self.ask(vector, model, &closed);
-        if let Some((cached, held)) = held {
-            let matrices = &self.caches.matrices;
-            let dimensions = vector.model.dimensions;
-            let mut usable =
-                matrices.catch_up(self.digest, cached, held, self.snapshot, self.state, model, dimensions)?;
-            // If the clock was set back, the search may need rows that were removed as expired; after the repair it
-            // is right.
-            for _ in 0..2 {
-                if !usable {
-                    break;
-                }
-                let looked = ask.by_matrix(held)?;
-                matrices.weigh(self.digest, cached, held, self.state);
-                match looked {
-                    Looked::Found(found) => {
-                        let all_that_match = found.len() < self.limit
-                            && self.state.vectors == self.state.entries
-                            && held.holds_all_of(self.snapshot, self.state)?;
-                        return Ok(Nearest { found, all_that_match });
-                    }
-                    Looked::Stale => usable = matrices.repair(held, self.snapshot, self.state)?,
-                }
-            }
-            if usable {
-                tracing::error!("a matrix of vectors disagrees with the database; it was dropped");
-            }
-            matrices.forget(self.digest);
-        }
-        Ok(Nearest { found: ask.by_scan()?, all_that_match: false })
+        let Some(matrix) = matrix else {
+            return Ok(Some(Nearest { found: ask.by_scan()?, all_that_match: false }));
+        };
+        let Looked::Found(found) = ask.by_matrix(matrix)? else { return Ok(None) };
+        let all_that_match = found.len() < self.limit
+            && self.state.vectors == self.state.entries
+            && matrix.holds_all_of(self.snapshot, self.state)?;
+        Ok(Some(Nearest { found, all_that_match }))
     }
 
     fn ask<'a>(&'a self, vector: &'a QueryVector, model: i64, cancelled: &'a dyn Fn() -> bool) -> Ask<'a> {
@@ -185,7 +241,7 @@ impl Search<'_> {
     fn by_words(
         &self,
         index: Option<&ScopeIndex>,
-        vector: Option<&QueryVector>,
+        searched: Option<(&QueryVector, i64)>,
         nearest: Nearest,
     ) -> Result<Vec<Match>, Unreadable> {
         let Nearest { found: nearest, all_that_match } = nearest;
@@ -247,8 +303,8 @@ impl Search<'_> {
                 (matches, scores)
             }
         };
-        if let Some(vector) = vector {
-            self.join(&mut matches, vector, nearest, scores)?;
+        if let Some((vector, model)) = searched {
+            self.join(&mut matches, vector, model, nearest, scores)?;
         }
         Ok(matches)
     }
@@ -258,11 +314,10 @@ impl Search<'_> {
         &self,
         matches: &mut Vec<Match>,
         vector: &QueryVector,
+        model: i64,
         nearest: Vec<Near>,
         scores: Vec<Option<f64>>,
     ) -> Result<(), Unreadable> {
-        let model = model_id(self.snapshot, &vector.model)?.filter(|_| self.state.vectors > 0);
-        let Some(model) = model else { return Ok(()) };
         let ask = self.ask(vector, model, &|| false);
         let mut nearest: HashMap<String, (Near, Option<f64>)> =
             nearest.into_iter().zip(scores).map(|(near, score)| (near.key.clone(), (near, score))).collect();

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use memory_core::ScopeDigest;
+use memory_core::{Filter, ScopeDigest};
 use rusqlite::Connection;
 
 use super::feed::VectorFeed;
+use super::nearest::each_described;
 use super::scope_matrix::ScopeMatrix;
-use crate::commit::scope_cache::{Cached, ScopeCache};
+use crate::commit::scope_cache::{Cached, ScopeCache, Turn};
 use crate::error::Unreadable;
 use crate::kv::state::ScopeState;
 
@@ -15,6 +16,40 @@ use crate::kv::state::ScopeState;
 pub(crate) type MatrixCache = ScopeCache<VectorFeed, ScopeMatrix>;
 /// One scope's matrix, and the changes not yet applied to it.
 pub(crate) type CachedMatrix = Cached<VectorFeed, ScopeMatrix>;
+/// The turn to change one scope's matrix.
+pub(crate) type MatrixTurn<'c> = Turn<'c, VectorFeed, ScopeMatrix>;
+
+/// What a search needs of a matrix: the vectors of the snapshot open on `connection`, and the columns of its filter.
+#[derive(Clone, Copy)]
+pub(crate) struct Needed<'a> {
+    pub(crate) connection: &'a Connection,
+    /// The scope in the snapshot.
+    pub(crate) state: ScopeState,
+    /// The model's number.
+    pub(crate) model: i64,
+    pub(crate) dimensions: usize,
+    pub(crate) filter: Option<&'a Filter>,
+}
+
+impl Needed<'_> {
+    pub(crate) fn is_in(&self, held: &ScopeMatrix) -> bool {
+        // A filter of too many fields is evaluated without columns.
+        let unloaded = |filter| held.matrix.unloaded(filter).is_some_and(|fields| !fields.is_empty());
+        held.is_current(self.state, self.model, self.dimensions) && !self.filter.is_some_and(unloaded)
+    }
+
+    fn load_columns(&self, held: &mut ScopeMatrix) -> Result<(), Unreadable> {
+        let fields = self.filter.and_then(|filter| held.matrix.unloaded(filter)).unwrap_or_default();
+        if fields.is_empty() {
+            return Ok(());
+        }
+        held.matrix.load_columns(&fields, |describe| {
+            each_described(self.connection, self.state.space, self.model, |id, described| {
+                describe(id, &described.view());
+            })
+        })
+    }
+}
 
 impl MatrixCache {
     /// The cached matrix of a scope, initially empty; `None`: a matrix of so many vectors does not fit.
@@ -33,21 +68,20 @@ impl MatrixCache {
         self.open(digest, vectors)
     }
 
-    /// Brings a matrix up to the snapshot open on `connection`, in which the scope is `state` and the model has the
-    /// number `model`. If it exceeds the budget, drops it and returns false.
-    #[allow(clippy::too_many_arguments, reason = "one search's facts, used once")]
+    /// Brings a matrix up to what a search needs; with `anew`, by reading all of it, after it turned out wrong.
+    ///
+    /// If it exceeds the budget, drops it and returns false.
     pub(crate) fn catch_up(
         &self,
         digest: &ScopeDigest,
-        cached: &CachedMatrix,
-        held: &mut ScopeMatrix,
-        connection: &Connection,
-        state: ScopeState,
-        model: i64,
-        dimensions: usize,
+        turn: &MatrixTurn<'_>,
+        needed: &Needed<'_>,
+        anew: bool,
     ) -> Result<bool, Unreadable> {
+        let Needed { connection, state, model, dimensions, .. } = *needed;
         self.pass_barrier();
-        if (held.space, held.model, held.dimensions) != (state.space, model, dimensions) {
+        let (cached, mut held) = (turn.cached(), turn.value());
+        if anew || (held.space, held.model, held.dimensions) != (state.space, model, dimensions) {
             *held = ScopeMatrix::of(state.space, model, dimensions);
         }
         let items = cached.feed().take_until(state.space, state.changes);
@@ -55,22 +89,17 @@ impl MatrixCache {
             self.give_up(digest, state.vectors);
             return Ok(false);
         }
-        Ok(self.weigh(digest, cached, held, state))
-    }
-
-    /// Compares a matrix with the database again, after it turned out wrong.
-    pub(crate) fn repair(
-        &self,
-        held: &mut ScopeMatrix,
-        connection: &Connection,
-        state: ScopeState,
-    ) -> Result<bool, Unreadable> {
-        *held = ScopeMatrix::of(held.space, held.model, held.dimensions);
-        held.compare(connection, state, self.budget())
+        if !self.weigh(digest, cached, &held, state) {
+            return Ok(false);
+        }
+        needed.load_columns(&mut held)?;
+        // If the columns do not fit, this search still uses them.
+        self.weigh(digest, cached, &held, state);
+        Ok(true)
     }
 
     /// Measures a matrix and makes room for it; false if it does not fit even alone.
-    pub(crate) fn weigh(
+    fn weigh(
         &self,
         digest: &ScopeDigest,
         cached: &CachedMatrix,

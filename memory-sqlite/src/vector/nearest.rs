@@ -75,8 +75,8 @@ pub(crate) enum Looked {
 }
 
 impl Ask<'_> {
-    /// The nearest matching entries, best first, from an up-to-date matrix.
-    pub(crate) fn by_matrix(&self, held: &mut ScopeMatrix) -> Result<Looked, Unreadable> {
+    /// The nearest matching entries, best first, from an up-to-date matrix that has the columns of the filter.
+    pub(crate) fn by_matrix(&self, held: &ScopeMatrix) -> Result<Looked, Unreadable> {
         let selection = self.selection(held)?;
         let now = self.now.as_millis();
         let shortlist =
@@ -192,36 +192,21 @@ impl Ask<'_> {
     }
 
     /// The rows that match prefix and filter; `None`: all.
-    fn selection(&self, held: &mut ScopeMatrix) -> Result<Option<Selection>, Unreadable> {
+    fn selection(&self, held: &ScopeMatrix) -> Result<Option<Selection>, Unreadable> {
         let mut selection = match self.query.prefix.as_str() {
             "" => None,
             prefix => Some(self.with_prefix(held, prefix)?),
         };
         if let Some(filter) = &self.query.filter {
-            let filtered = match held.matrix.unloaded(filter) {
-                Some(fields) => {
-                    if !fields.is_empty() {
-                        held.matrix.load_columns(&fields, |describe| {
-                            self.each_described(|id, described| {
-                                describe(id, &described.view());
-                                Ok(())
-                            })
-                        })?;
-                    }
-                    held.matrix.select(filter)
-                }
-                None => None,
-            };
-            let filtered = match filtered {
+            let filtered = match held.matrix.select(filter) {
                 Some(filtered) => filtered,
                 // The filter names more fields than there are columns.
                 None => {
                     let mut ids = Vec::new();
-                    self.each_described(|id, described| {
+                    each_described(self.connection, self.space, self.model, |id, described| {
                         if filter.matches(described.view()) {
                             ids.push(id);
                         }
-                        Ok(())
                     })?;
                     ids.sort_unstable();
                     held.matrix.selection_of(ids.into_iter())
@@ -252,18 +237,21 @@ impl Ask<'_> {
         ids.sort_unstable();
         Ok(held.matrix.selection_of(ids.into_iter()))
     }
+}
 
-    fn each_described(
-        &self,
-        mut each: impl FnMut(i64, &Described) -> Result<(), Unreadable>,
-    ) -> Result<(), Unreadable> {
-        let mut statement = self.connection.prepare_cached(Described::OF_VECTORS)?;
-        let mut rows = statement.query(params![self.space, self.model])?;
-        while let Some(row) = rows.next()? {
-            each(row.get(5)?, &Described::read(row)?)?;
-        }
-        Ok(())
+/// The filterable fields of every entry that has a vector of the model, with the vector's id.
+pub(super) fn each_described(
+    connection: &Connection,
+    space: i64,
+    model: i64,
+    mut each: impl FnMut(i64, &Described),
+) -> Result<(), Unreadable> {
+    let mut statement = connection.prepare_cached(Described::OF_VECTORS)?;
+    let mut rows = statement.query(params![space, model])?;
+    while let Some(row) = rows.next()? {
+        each(row.get(5)?, &Described::read(row)?);
     }
+    Ok(())
 }
 
 /// The model's vector of an entry's current version.

@@ -46,6 +46,20 @@ impl ScopeMatrix {
         Self { space, model, dimensions, changes: 0, complete: false, last: 0, matrix }
     }
 
+    /// Whether the matrix has the vectors of the snapshot in which the scope is `state`.
+    pub(super) fn is_current(&self, state: ScopeState, model: i64, dimensions: usize) -> bool {
+        self.complete
+            && (self.space, self.model, self.dimensions) == (state.space, model, dimensions)
+            && self.changes == state.changes
+            && self.fits(state)
+    }
+
+    /// Whether there are no more rows than the scope has vectors of all models: else another process has reclaimed
+    /// expired ones.
+    fn fits(&self, state: ScopeState) -> bool {
+        self.matrix.len() as u64 <= state.vectors
+    }
+
     /// Applies queued changes; false if some are missing.
     pub(super) fn apply(
         &mut self,
@@ -85,8 +99,7 @@ impl ScopeMatrix {
             }
             self.changes = item.last;
         }
-        // More rows than the scope has vectors of all models: another process has reclaimed expired ones.
-        self.complete = self.changes == state.changes && self.matrix.len() as u64 <= state.vectors;
+        self.complete = self.changes == state.changes && self.fits(state);
         Ok(self.complete)
     }
 

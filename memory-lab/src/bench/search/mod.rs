@@ -11,7 +11,7 @@ mod vectors;
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Instant;
 
 use memory_core::{Error, Result, SearchMode};
@@ -29,6 +29,9 @@ use super::options::chosen;
 
 /// Passes over all numbers in a round, for the floor.
 const FLOOR_PASSES: usize = 5;
+/// Searches under way together, and passes over all queries in a round of theirs.
+const TOGETHER: usize = 8;
+const TOGETHER_PASSES: usize = 4;
 
 /// What one row measures.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -39,6 +42,8 @@ enum Work {
     Memory,
     /// A search; the floor reads every number once.
     Search(SearchKind),
+    /// Eight searches of the scope under way together; the floor is the same searches one after another.
+    Together(SearchKind),
 }
 
 struct Plan {
@@ -47,7 +52,7 @@ struct Plan {
     target: fn(vectors: usize, dimensions: usize) -> Target,
 }
 
-const PLANS: [Plan; 7] = [
+const PLANS: [Plan; 9] = [
     Plan { name: "first_search", work: Work::First, target: Target::of_first },
     Plan { name: "memory_per_vector", work: Work::Memory, target: Target::of_memory },
     Plan { name: "vector", work: search(SearchMode::Vector, 1), target: Target::of_vector },
@@ -59,10 +64,16 @@ const PLANS: [Plan; 7] = [
     },
     Plan { name: "hybrid", work: search(SearchMode::Hybrid, 1), target: Target::none },
     Plan { name: "lexical", work: search(SearchMode::Lexical, 1), target: Target::of_lexical },
+    Plan { name: "vector_8_tasks", work: together(SearchMode::Vector), target: Target::of_together },
+    Plan { name: "lexical_8_tasks", work: together(SearchMode::Lexical), target: Target::of_together },
 ];
 
 const fn search(mode: SearchMode, one_in: usize) -> Work {
     Work::Search(SearchKind { mode, one_in })
+}
+
+const fn together(mode: SearchMode) -> Work {
+    Work::Together(SearchKind { mode, one_in: 1 })
 }
 
 pub(super) fn run(args: &SearchArgs, json: bool, out: &mut (dyn Write + Send)) -> Result<()> {
@@ -139,6 +150,7 @@ impl Bench {
         match work {
             Work::First | Work::Memory => self.measure_first(work, args),
             Work::Search(kind) => self.measure_search(kind, args),
+            Work::Together(kind) => self.measure_together(kind, args),
         }
     }
 
@@ -173,11 +185,15 @@ impl Bench {
         Ok(figures)
     }
 
+    fn searched(&mut self) -> Result<Store> {
+        match &self.store {
+            Some(store) => Ok(store.clone()),
+            None => Ok(self.store.insert(self.open()?).clone()),
+        }
+    }
+
     fn measure_search(&mut self, kind: SearchKind, args: &SearchArgs) -> Result<Figures> {
-        let store = match &self.store {
-            Some(store) => store.clone(),
-            None => self.store.insert(self.open()?).clone(),
-        };
+        let store = self.searched()?;
         let top_k = usize::try_from(args.top_k).unwrap_or(usize::MAX);
         let mut figures = Figures::default();
         // The first round is discarded: it loads what later ones keep in memory.
@@ -205,6 +221,53 @@ impl Bench {
             }
             if round > 0 {
                 figures.add_round(times, median(floor));
+            }
+        }
+        Ok(figures)
+    }
+
+    /// The time of a search is that of all, divided by their number; the percentile is of single ones.
+    fn measure_together(&mut self, kind: SearchKind, args: &SearchArgs) -> Result<Figures> {
+        let store = self.searched()?;
+        let top_k = usize::try_from(args.top_k).unwrap_or(usize::MAX);
+        let asked = self.asked.len();
+        let searches = TOGETHER_PASSES * asked;
+        let mut figures = Figures::default();
+        for round in 0..=args.rounds {
+            let pass = |tasks: usize| -> Result<(f64, Vec<f64>)> {
+                self.goes_on()?;
+                let next = Arc::new(AtomicUsize::new(0));
+                let started = Instant::now();
+                let tasks: Vec<_> = (0..tasks)
+                    .map(|_| {
+                        let (store, next) = (store.clone(), Arc::clone(&next));
+                        self.runtime.spawn(async move {
+                            let mut times = Vec::new();
+                            loop {
+                                let query = next.fetch_add(1, Ordering::Relaxed);
+                                if query >= searches {
+                                    return Ok::<_, Error>(times);
+                                }
+                                let started = Instant::now();
+                                store.search(kind, query % asked, top_k).await?;
+                                times.push(micros(started));
+                            }
+                        })
+                    })
+                    .collect();
+                let mut times = Vec::with_capacity(searches);
+                for task in tasks {
+                    let ended = self.runtime.block_on(task);
+                    let broken = |error| Error::internal("a task of the benchmark ended").with_source(error);
+                    times.append(&mut ended.map_err(broken)??);
+                }
+                let each = micros(started) / f64::from(u32::try_from(searches).unwrap_or(u32::MAX));
+                Ok((each, times))
+            };
+            let (alone, _) = pass(1)?;
+            let (together, times) = pass(TOGETHER)?;
+            if round > 0 {
+                figures.add_mean(together, times, alone);
             }
         }
         Ok(figures)
@@ -255,7 +318,8 @@ mod tests {
             let figure = |name: &str| row[name].as_f64().unwrap();
             assert!(figure("ours") > 0.0 || row["name"] == "memory_per_vector", "{row}");
             assert!(figure("floor") > 0.0, "{row}");
-            if row["name"].as_str().unwrap().starts_with("vector") {
+            let name = row["name"].as_str().unwrap();
+            if name.starts_with("vector") && !name.ends_with("_tasks") {
                 assert!((figure("recall") - 1.0).abs() < 1e-9, "{row}");
             }
         }

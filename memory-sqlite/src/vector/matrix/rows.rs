@@ -16,7 +16,7 @@ pub(crate) const EXACT_ROWS: usize = 32_768;
 /// A matrix with fewer gaps than this is not compacted.
 const MIN_GAPS: usize = 256;
 
-/// The vectors of one model in one scope. Not synchronised: the owner locks it.
+/// The vectors of one model in one scope. Not synchronised: the owner locks it; searches share it.
 pub(crate) struct Matrix {
     pub(super) dimensions: usize,
     /// Numbers stored per vector: `dimensions`, rounded up.
@@ -136,7 +136,7 @@ impl Matrix {
 
     /// The fields of `filter` that [`select`](Self::select) still lacks, each once. `None` if it names more than
     /// the matrix keeps columns for: then evaluate it row by row and use [`selection_of`](Self::selection_of).
-    pub(crate) fn unloaded<'f>(&mut self, filter: &'f Filter) -> Option<Vec<&'f Field>> {
+    pub(crate) fn unloaded<'f>(&self, filter: &'f Filter) -> Option<Vec<&'f Field>> {
         self.columns.unloaded(filter)
     }
 

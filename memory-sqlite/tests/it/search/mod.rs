@@ -1,4 +1,5 @@
 //! Search by meaning: caches in memory agree with what is stored.
 
 mod nearest;
+mod together;
 mod vectors;

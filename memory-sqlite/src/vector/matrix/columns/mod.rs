@@ -6,6 +6,8 @@
 mod column;
 mod test;
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use memory_core::filter::FilterView;
 use memory_core::{Field, Filter, Scalar};
 
@@ -16,16 +18,30 @@ use test::Test;
 /// Most fields kept as columns; the least recently used one is evicted.
 pub(super) const MAX_COLUMNS: usize = 32;
 
-/// The loaded columns of a matrix, in order of use.
+/// The loaded columns of a matrix.
 #[derive(Default)]
 pub(super) struct Columns {
-    loaded: Vec<(Field, Column)>,
+    loaded: Vec<Loaded>,
+    /// Uses so far.
+    uses: AtomicU64,
+}
+
+struct Loaded {
+    field: Field,
+    column: Column,
+    /// The last use.
+    used: AtomicU64,
 }
 
 impl Columns {
     /// Columns for these fields, in which no row has a value yet.
     pub(super) fn of(fields: &[&Field]) -> Self {
-        Self { loaded: fields.iter().map(|field| ((*field).clone(), Column::default())).collect() }
+        let column = |field: &&Field| Loaded {
+            field: (*field).clone(),
+            column: Column::default(),
+            used: AtomicU64::new(0),
+        };
+        Self { loaded: fields.iter().map(column).collect(), uses: AtomicU64::new(0) }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -33,20 +49,24 @@ impl Columns {
     }
 
     pub(super) fn heap_bytes(&self) -> usize {
-        self.loaded.iter().map(|(_, column)| column.heap_bytes()).sum()
+        self.loaded.iter().map(|loaded| loaded.column.heap_bytes()).sum()
     }
 
     /// Adds freshly loaded columns.
     pub(super) fn adopt(&mut self, fresh: Self) {
-        self.loaded.retain(|(field, _)| fresh.column(field).is_none());
-        self.loaded.extend(fresh.loaded);
+        self.loaded.retain(|loaded| fresh.column(&loaded.field).is_none());
+        for loaded in fresh.loaded {
+            self.note_use(&loaded);
+            self.loaded.push(loaded);
+        }
         let surplus = self.loaded.len().saturating_sub(MAX_COLUMNS);
+        self.loaded.sort_by_key(|loaded| loaded.used.load(Ordering::Relaxed));
         self.loaded.drain(..surplus);
     }
 
     /// Sets the value of the row at `slot`, of `slots`, in each column.
     pub(super) fn describe(&mut self, slot: usize, slots: usize, view: &FilterView<'_>) {
-        for (field, column) in &mut self.loaded {
+        for Loaded { field, column, .. } in &mut self.loaded {
             let time;
             let value = match field {
                 Field::Metadata(name) => view.metadata.get(name),
@@ -75,14 +95,14 @@ impl Columns {
 
     /// Keeps the rows for which `kept` is true, in order.
     pub(super) fn compact(&mut self, kept: &dyn Fn(usize) -> bool) {
-        for (_, column) in &mut self.loaded {
-            column.compact(kept);
+        for loaded in &mut self.loaded {
+            loaded.column.compact(kept);
         }
     }
 
     /// Fields of the filter without a column, each once; `None` if it names too many fields. The others count as
     /// used now, so loading does not evict them.
-    pub(super) fn unloaded<'f>(&mut self, filter: &'f Filter) -> Option<Vec<&'f Field>> {
+    pub(super) fn unloaded<'f>(&self, filter: &'f Filter) -> Option<Vec<&'f Field>> {
         let mut named: Vec<&Field> = Vec::new();
         let mut stack = vec![filter];
         while let Some(filter) = stack.pop() {
@@ -100,7 +120,10 @@ impl Columns {
                 }
             }
         }
-        self.loaded.sort_by_key(|(field, _)| named.contains(&field));
+        self.loaded
+            .iter()
+            .filter(|loaded| named.contains(&&loaded.field))
+            .for_each(|loaded| self.note_use(loaded));
         named.retain(|field| self.column(field).is_none());
         Some(named)
     }
@@ -139,8 +162,12 @@ impl Columns {
         }
     }
 
+    fn note_use(&self, loaded: &Loaded) {
+        loaded.used.store(1 + self.uses.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+    }
+
     fn column(&self, field: &Field) -> Option<&Column> {
-        self.loaded.iter().find(|(loaded, _)| loaded == field).map(|(_, column)| column)
+        self.loaded.iter().find(|loaded| loaded.field == *field).map(|loaded| &loaded.column)
     }
 }
 
