@@ -30,6 +30,9 @@ use crate::sandbox::{Cancel, EntryPool, Layers, SandboxConfig, SharedFile, heap}
 const LONGEST: Duration = Duration::from_secs(3_600);
 /// Descriptors of one connection: the file, its log, the log's index.
 const DESCRIPTORS: usize = 3;
+/// Connections that one thread closes alone, and threads that help it with more.
+const CLOSED_ALONE: usize = 16;
+const CLOSERS: usize = 7;
 
 /// The state of the SQL facet.
 pub(crate) struct Engine {
@@ -314,14 +317,32 @@ impl Engine {
         {
             tracing::error!("the SQL keeper thread panicked");
         }
-        for mut conn in self.pool.drain() {
-            if conn.is_writer()
-                && conn.state.place.log_bytes() > 0
-                && let Err(error) = conn.sandbox.checkpoint()
-            {
-                tracing::warn!(%error, "a checkpoint failed; opening the database again will do it");
+        self.close_connections();
+    }
+
+    /// Checkpoints and closes the idle connections. Each checkpoint waits for the disk, so several threads share them.
+    fn close_connections(&self) {
+        let left = Mutex::new(self.pool.drain());
+        let next = || left.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let close = || {
+            while let Some(mut conn) = next() {
+                if conn.is_writer()
+                    && conn.state.place.log_bytes() > 0
+                    && let Err(error) = conn.sandbox.checkpoint()
+                {
+                    tracing::warn!(%error, "a checkpoint failed; opening the database again will do it");
+                }
             }
-        }
+        };
+        let helpers = left.lock().unwrap_or_else(PoisonError::into_inner).len() / CLOSED_ALONE;
+        std::thread::scope(|threads| {
+            for _ in 0..helpers.min(CLOSERS) {
+                let helper = std::thread::Builder::new().name("memory-sqlite-sql-close".to_owned());
+                // Without it, this thread closes more.
+                let _ = helper.spawn_scoped(threads, close);
+            }
+            close();
+        });
     }
 
     fn end_all(&self) {
