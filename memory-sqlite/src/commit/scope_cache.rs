@@ -163,13 +163,15 @@ impl<F: Feed, V: Default> ScopeCache<F, V> {
                 total = total.saturating_sub(bytes(&evicted));
             }
         }
-        let small = |(other, (_, cached)): &(&ScopeDigest, &(u64, Arc<Cached<F, V>>))| {
-            *other != digest && bytes(cached) <= SMALL_BYTES
-        };
-        while scopes.cached.len() > SMALL && scopes.cached.iter().filter(small).count() >= SMALL {
-            let oldest = scopes.cached.iter().filter(small).min_by_key(|(_, (used, _))| *used);
-            let Some(oldest) = oldest.map(|(oldest, _)| *oldest) else { break };
-            scopes.cached.remove(&oldest);
+        if scopes.cached.len() > SMALL {
+            let others = scopes.cached.iter().filter(|(other, _)| *other != digest);
+            let small = others.filter(|(_, (_, cached))| bytes(cached) <= SMALL_BYTES);
+            let mut small: Vec<(u64, ScopeDigest)> =
+                small.map(|(other, (used, _))| (*used, *other)).collect();
+            small.sort_unstable_by_key(|(used, _)| *used);
+            for (_, oldest) in small.iter().take((small.len() + 1).saturating_sub(SMALL)) {
+                scopes.cached.remove(oldest);
+            }
         }
         self.count.store(scopes.cached.len(), Ordering::Relaxed);
         drop(scopes);

@@ -83,7 +83,7 @@ async fn a_wrong_type_names_its_field_and_what_it_wants() {
             (r#"{"op":"search","query":"x","mode":"semantic"}"#, "mode"),
             (r#"{"op":"search","query":"x","dedup":{"policy":"squash"}}"#, "dedup"),
             (r#"{"op":"add","messages":[{"role":"robot","content":"x"}]}"#, "messages"),
-            (r#"{"op":"sql_query","sql":"SELECT 1","args":[[1]]}"#, "args"),
+            (r#"{"op":"sql_query","sql":"SELECT 1","args":[{"a":1}]}"#, "args"),
             (r#"{"op":"get","key":"k","scope":7}"#, "scope"),
         ] {
             let (code, message, details) = refused(&tool, bad).await;
