@@ -1,12 +1,11 @@
 //! MCP clients that `memory serve` is tested with, at pinned versions, under the target folder only. Existing
 //! installations are reused.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::workspace::Workspace;
-use crate::{Result, process};
+use crate::{Result, pip, process};
 
 /// Names a Python whose package `mcp` is installed.
 pub(crate) const PYTHON_VARIABLE: &str = "MEMORY_TEST_MCP_PYTHON";
@@ -20,8 +19,7 @@ const INSPECTOR: (&str, &str) = ("@modelcontextprotocol/inspector", "1.0.3");
 /// A Python with the package `mcp`.
 pub(crate) fn python(workspace: &Workspace) -> Result<PathBuf> {
     let (name, version) = PYTHON_PACKAGE;
-    let python = ["python3", "python"].into_iter().find(|python| process::starts(python));
-    let python = python.ok_or("no Python; install Python 3.10 or newer")?;
+    let python = pip::python()?;
     let recent =
         "import sys; sys.exit('Python 3.10 or newer is needed' if sys.version_info < (3, 10) else 0)";
     process::capture(Command::new(python).args(["-c", recent]))?;
@@ -54,17 +52,6 @@ pub(crate) fn inspector(workspace: &Workspace) -> Result<PathBuf> {
     Ok(folder.join("node_modules").join(name).join("cli/build/cli.js"))
 }
 
-/// Fills a folder once; an incomplete one is filled again.
 fn whole(workspace: &Workspace, name: &str, fill: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
-    let folder = workspace.target.join("clients").join(name);
-    let mark = folder.join("complete");
-    if !mark.is_file() {
-        if folder.exists() {
-            fs::remove_dir_all(&folder)?;
-        }
-        fs::create_dir_all(&folder)?;
-        fill(&folder)?;
-        fs::write(mark, "")?;
-    }
-    Ok(folder)
+    pip::filled(&workspace.target.join("clients").join(name), fill)
 }

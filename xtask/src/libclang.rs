@@ -1,14 +1,15 @@
 //! libclang, needed to build PostgreSQL's own grammar: an installed one, or that of a Python package, under the target
 //! folder.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::pip::{self, Package};
+use crate::process;
 use crate::workspace::{Member, Workspace};
-use crate::{Result, process};
 
-const PACKAGE: &str = "libclang==18.1.1";
+const PACKAGE: Package = Package { requirement: "libclang==18.1.1", megabytes: 25, archive: None };
+const LIBRARY: &str = "clang/native";
 /// Where bindgen looks for the library.
 const VARIABLE: &str = "LIBCLANG_PATH";
 /// Arguments that bindgen passes to it: the package lacks headers, so the C compiler's are used.
@@ -31,7 +32,11 @@ impl Libclang {
             println!("libclang: {}", folder.to_string_lossy());
             return Self { variables: Vec::new(), found: true };
         }
-        match install(workspace) {
+        let usable = |folder: &Path| match folder.join(LIBRARY).is_dir() {
+            true => Ok(()),
+            false => Err(format!("{} has no library", PACKAGE.requirement).into()),
+        };
+        match pip::unpacked(workspace, &PACKAGE, usable).map(|folder| folder.join(LIBRARY)) {
             Ok(folder) => {
                 println!("libclang: {}", folder.display());
                 let mut variables = vec![(VARIABLE, folder.display().to_string())];
@@ -71,32 +76,6 @@ impl Libclang {
     pub(crate) fn builds(&self, member: &Member, feature: &str) -> bool {
         (member.name.as_str(), feature) != FUZZER && (self.found || feature != FEATURE)
     }
-}
-
-/// The folder of the library, created the first time.
-fn install(workspace: &Workspace) -> Result<PathBuf> {
-    let folder = workspace.target.join("libclang").join(PACKAGE.replace("==", "-"));
-    let library = folder.join("clang/native");
-    let mark = folder.join("complete");
-    if mark.is_file() {
-        return Ok(library);
-    }
-    let python = ["python3", "python"].into_iter().find(|name| process::starts(name));
-    let python = python.ok_or("no Python, whose pip would download it")?;
-    if folder.exists() {
-        fs::remove_dir_all(&folder)?;
-    }
-    fs::create_dir_all(&folder)?;
-    println!("downloading {PACKAGE} (25 MB) into {}", folder.display());
-    let mut pip = Command::new(python);
-    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input", "--no-deps"]);
-    pip.args(["--timeout", "20", "--retries", "1", "--only-binary=:all:", "--target"]);
-    process::capture(pip.arg(&folder).arg(PACKAGE))?;
-    if !library.is_dir() {
-        return Err(format!("{PACKAGE} has no library in {}", library.display()).into());
-    }
-    fs::write(mark, "")?;
-    Ok(library)
 }
 
 /// The C compiler's own headers (`stddef.h`).

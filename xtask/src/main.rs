@@ -7,12 +7,14 @@
     clippy::print_stderr,
     reason = "a command-line program speaks to the person who runs it"
 )]
+mod binaries;
 mod check;
 mod clients;
 mod fuzz;
 mod libclang;
 mod model;
 mod msrv;
+mod pip;
 mod postgres;
 mod process;
 mod soak;

@@ -1,6 +1,7 @@
 //! `cargo xtask test`: the tests that a change must pass.
 
 use crate::Result;
+use crate::binaries::{self, Job};
 use crate::libclang::Libclang;
 use crate::process::{self, Stream};
 use crate::steps::{Done, Steps};
@@ -9,9 +10,6 @@ use crate::workspace::Workspace;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Run the tests with cargo-nextest (doctests still run with cargo test).
-    #[arg(long)]
-    nextest: bool,
     /// Only the workspace's tests: not a SQLite without SQL, or PostgreSQL's own grammar.
     #[arg(long)]
     quick: bool,
@@ -27,35 +25,26 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     println!("and compiles some 400 crates: about ten minutes on two cores, the tests as much again.");
     let mut steps = Steps::new("test");
     let mut tally = Tally::default();
-    let mut bed = None;
+    let mut ready = None;
     steps.step("compile, set up", || {
         testbed::require(workspace)?;
-        let mut cargo = workspace.cargo();
-        cargo.args(["test", "--workspace", "--no-run"]);
-        std::thread::scope(|scope| {
+        ready = Some(std::thread::scope(|scope| {
             // Downloads run while the compiler uses the processors.
             let prepared = scope.spawn(|| TestBed::prepare(workspace));
-            let compiled = process::run(&mut cargo);
-            bed = Some(prepared.join().map_err(|_| "setting up panicked")?);
-            compiled
-        })?;
+            let jobs = binaries::compile(workspace);
+            Ok::<_, Box<dyn std::error::Error>>((prepared.join().map_err(|_| "setting up panicked")?, jobs?))
+        })?);
         Ok(Done::Passed)
     });
-    let Some(bed) = bed else { return steps.finish() };
+    let Some((bed, mut jobs)) = ready else { return steps.finish() };
 
-    if args.nextest {
-        steps.step("workspace (nextest)", || {
-            let mut cargo = workspace.cargo();
-            cargo.args(["nextest", "run", "--workspace", "--no-fail-fast", "--color", "never"]);
-            process::watch(bed.apply(&mut cargo), Stream::Stderr, |line| tally.read(line))?;
-            Ok(Done::Passed)
-        });
-        steps.step("documentation tests", || {
-            cargo_test(workspace, &bed, &mut tally, &["--workspace", "--doc"])
-        });
-    } else {
-        steps.step("workspace", || cargo_test(workspace, &bed, &mut tally, &["--workspace"]));
-    }
+    steps.step("workspace", || {
+        let mut documentation = workspace.cargo();
+        documentation.args(["test", "--no-fail-fast", "--workspace", "--doc"]);
+        jobs.insert(0, Job::new("documentation tests", documentation));
+        binaries::run(jobs, &bed, &mut tally)?;
+        Ok(Done::Passed)
+    });
     if !args.quick {
         steps.step("SQLite without SQL", || {
             let what = ["--package", "memory-sqlite", "--no-default-features", "--test", "no_sql"];
@@ -91,9 +80,9 @@ fn cargo_test(workspace: &Workspace, bed: &TestBed, tally: &mut Tally, what: &[&
     Ok(Done::Passed)
 }
 
-/// Counts from the output of the test runners.
+/// Counts from the output of test binaries.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Tally {
+pub(crate) struct Tally {
     passed: u64,
     failed: u64,
     skipped: u64,
@@ -101,18 +90,13 @@ struct Tally {
 }
 
 impl Tally {
-    /// Reads one line of libtest, libtest-mimic or nextest; ignores any other.
-    fn read(&mut self, line: &str) {
+    /// Reads one line of libtest or libtest-mimic; ignores any other.
+    pub(crate) fn read(&mut self, line: &str) {
         let line = line.trim();
         if let Some(counts) = line.strip_prefix("test result: ") {
             // `ok. 3 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s`
             let counts = counts.split_once(". ").map_or(counts, |(_, counts)| counts);
             self.count(counts.split("; "));
-        } else if let Some(summary) = line.strip_prefix("Summary [") {
-            // `   0.120s] 5 tests run: 4 passed, 1 failed, 2 skipped`
-            if let Some((_, counts)) = summary.split_once("run: ") {
-                self.count(counts.split(", "));
-            }
         } else if let Some(name) =
             line.strip_prefix("test ").and_then(|rest| rest.strip_suffix(" ... FAILED"))
         {
@@ -127,13 +111,20 @@ impl Tally {
             match words.next() {
                 Some("passed") => self.passed += number,
                 Some("failed") => self.failed += number,
-                Some("ignored" | "skipped") => self.skipped += number,
+                Some("ignored") => self.skipped += number,
                 _ => {}
             }
         }
     }
 
-    fn line(&self) -> String {
+    pub(crate) fn add(&mut self, other: Self) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+        self.skipped += other.skipped;
+        self.names_failed.extend(other.names_failed);
+    }
+
+    pub(crate) fn line(&self) -> String {
         format!("{} passed, {} failed, {} skipped", self.passed, self.failed, self.skipped)
     }
 }
@@ -159,13 +150,6 @@ mod tests {
         );
         assert_eq!(tally.line(), "32 passed, 1 failed, 1 skipped");
         assert_eq!(tally.names_failed, ["kv::sets"]);
-    }
-
-    #[test]
-    fn a_nextest_summary_is_read() {
-        let tally =
-            tally_of("     Summary [   0.512s] 12 tests run: 11 passed (1 slow), 1 failed, 3 skipped\n");
-        assert_eq!(tally.line(), "11 passed, 1 failed, 3 skipped");
     }
 
     #[test]

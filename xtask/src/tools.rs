@@ -1,18 +1,37 @@
-//! Cargo subcommands built at a pinned version in the target folder, when first needed.
+//! Cargo subcommands at a pinned version: installed ones, or in the target folder, when first needed.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use crate::pip::{self, Package};
 use crate::workspace::Workspace;
 use crate::{Result, process};
 
-/// The program `name` of this version: from the path if it matches, else from `target/tools`.
-pub(crate) fn pinned(workspace: &Workspace, name: &str, version: &str) -> Result<PathBuf> {
+/// The program `name` of this version: from the path if it matches, else from `built`, a Python package with the program
+/// for this machine; if that cannot be had, it is compiled.
+pub(crate) fn pinned(
+    workspace: &Workspace,
+    name: &str,
+    version: &str,
+    built: Option<&Package>,
+) -> Result<PathBuf> {
     let tools = workspace.target.join("tools");
-    let kept = tools.join("bin").join(name).with_extension(std::env::consts::EXE_EXTENSION);
+    let program =
+        |folder: &Path| folder.join("bin").join(name).with_extension(std::env::consts::EXE_EXTENSION);
+    let kept = program(&tools);
     let found = [PathBuf::from(name), kept.clone()].into_iter().find(|p| is_version(p, name, version));
     if let Some(program) = found {
         return Ok(program);
+    }
+    if let Some(package) = built {
+        let usable = |folder: &Path| match is_version(&program(folder), name, version) {
+            true => Ok(()),
+            false => Err(format!("{} does not run here", package.requirement).into()),
+        };
+        match pip::unpacked(workspace, package, usable) {
+            Ok(folder) => return Ok(program(&folder)),
+            Err(error) => println!("{error}"),
+        }
     }
     println!("building {name} {version} into {}", tools.display());
     let mut install = workspace.cargo();

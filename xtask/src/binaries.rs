@@ -1,0 +1,182 @@
+//! Runs test binaries beside each other: one alone often waits (for a timeout, a disk, a server) and leaves processors idle.
+
+use std::collections::VecDeque;
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde::Deserialize;
+
+use crate::steps::seconds;
+use crate::test::Tally;
+use crate::testbed::TestBed;
+use crate::workspace::Workspace;
+use crate::{Result, process};
+
+/// Binaries whose tests measure how long a thread is held up: nothing else may run beside them.
+const ALONE: &[&str] = &["executor"];
+/// How often the names of what still runs are printed.
+const NEWS: Duration = Duration::from_secs(30);
+
+/// Compiles the tests of the workspace and returns the binaries, the largest first.
+///
+/// Large ones tend to run longest; begun early, they leave no processor idle at the end.
+pub(crate) fn compile(workspace: &Workspace) -> Result<Vec<Job>> {
+    let mut cargo = workspace.cargo();
+    cargo.args(["test", "--workspace", "--no-run", "--message-format=json-render-diagnostics"]);
+    let mut jobs = Vec::new();
+    process::sift(&mut cargo, process::Stream::Stdout, |line| {
+        if let Ok(Message { executable: Some(program), manifest_path, target, profile: Some(profile) }) =
+            serde_json::from_str(line)
+            && profile.test
+        {
+            jobs.push((
+                std::fs::metadata(&program).map_or(0, |file| file.len()),
+                manifest_path,
+                target,
+                program,
+            ));
+        }
+        false
+    })?;
+    jobs.sort_by_key(|(size, ..)| std::cmp::Reverse(*size));
+    jobs.into_iter()
+        .map(|(_, manifest, target, program)| Job::binary(workspace, manifest, &target, program))
+        .collect()
+}
+
+/// What cargo says of an artefact that it built.
+#[derive(Deserialize)]
+struct Message {
+    executable: Option<PathBuf>,
+    #[serde(default)]
+    manifest_path: PathBuf,
+    #[serde(default)]
+    target: Target,
+    profile: Option<Profile>,
+}
+
+#[derive(Default, Deserialize)]
+struct Target {
+    name: String,
+    kind: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct Profile {
+    test: bool,
+}
+
+/// A command that runs tests.
+#[derive(Debug)]
+pub(crate) struct Job {
+    name: String,
+    alone: bool,
+    command: Command,
+}
+
+impl Job {
+    /// The variables and the folder are those that `cargo test` gives a binary.
+    fn binary(workspace: &Workspace, manifest: PathBuf, target: &Target, program: PathBuf) -> Result<Self> {
+        let member = workspace.members.iter().find(|member| member.manifest_path == manifest);
+        let package = &member.ok_or_else(|| format!("{} is no member", manifest.display()))?.name;
+        let folder = manifest.parent().ok_or("a manifest lies in a folder")?;
+        let mut command = Command::new(program);
+        command.current_dir(folder).env("CARGO_MANIFEST_DIR", folder).env("CARGO_PKG_NAME", package);
+        let what =
+            if target.kind.iter().any(|kind| kind == "test") { target.name.as_str() } else { "unit tests" };
+        Ok(Self { name: format!("{package} {what}"), alone: ALONE.contains(&target.name.as_str()), command })
+    }
+
+    pub(crate) fn new(name: &str, command: Command) -> Self {
+        Self { name: name.to_owned(), alone: false, command }
+    }
+}
+
+/// Runs the jobs, as many at once as there are processors, and counts their tests.
+///
+/// Prints one line for each that ends, the whole output of each that fails, and now and then what still runs.
+///
+/// # Errors
+/// The names of those that failed.
+pub(crate) fn run(jobs: Vec<Job>, bed: &TestBed, tally: &mut Tally) -> Result<()> {
+    let (alone, together): (Vec<Job>, Vec<Job>) = jobs.into_iter().partition(|job| job.alone);
+    let workers = thread::available_parallelism().map_or(1, usize::from);
+    let failed = Mutex::new(Vec::new());
+    let total = Mutex::new(std::mem::take(tally));
+    for (jobs, workers) in [(together, workers), (alone, 1)] {
+        let queue = Mutex::new(VecDeque::from(jobs));
+        thread::scope(|scope| {
+            for _ in 0..workers {
+                scope.spawn(|| {
+                    while let Some(job) = lock(&queue).pop_front() {
+                        let name = job.name.clone();
+                        let ended = one(job, bed);
+                        lock(&total).add(ended.tally);
+                        if let Err(error) = ended.outcome {
+                            lock(&failed).push(format!("{name}: {error}"));
+                        }
+                    }
+                });
+            }
+        });
+    }
+    *tally = total.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    match lock(&failed).as_slice() {
+        [] => Ok(()),
+        names => Err(names.join("\n").into()),
+    }
+}
+
+struct Ended {
+    tally: Tally,
+    outcome: Result<()>,
+}
+
+fn one(mut job: Job, bed: &TestBed) -> Ended {
+    let started = Instant::now();
+    let mut tally = Tally::default();
+    let mut output = Vec::new();
+    let mut told = Instant::now();
+    // Both streams into one pipe, in the order in which they are written.
+    let outcome = merged(bed.apply(&mut job.command), |line| {
+        let text = String::from_utf8_lossy(line);
+        tally.read(text.trim_end());
+        output.extend_from_slice(line);
+        if told.elapsed() > NEWS {
+            told = Instant::now();
+            println!("   {} runs, {}: {}", job.name, seconds(started.elapsed()), text.trim_end());
+        }
+    });
+    let word = if outcome.is_ok() { "ok" } else { "FAILED" };
+    let line = format!("{word} {}: {}, {}", job.name, tally.line(), seconds(started.elapsed()));
+    if outcome.is_ok() {
+        println!("{line}");
+    } else {
+        println!("{line}\n{}\n-- end of the output of {}", String::from_utf8_lossy(&output), job.name);
+    }
+    Ended { tally, outcome }
+}
+
+fn merged(command: &mut Command, mut seen: impl FnMut(&[u8])) -> Result<()> {
+    let (reader, writer) = std::io::pipe()?;
+    let mut child = command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer).spawn()?;
+    // The command holds the pipe's writing ends: kept, they would keep the reader waiting.
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    let mut lines = BufReader::new(reader);
+    let mut line = Vec::new();
+    // By bytes: a test may print what is not UTF-8.
+    while lines.read_until(b'\n', &mut line)? > 0 {
+        seen(&line);
+        line.clear();
+    }
+    let status = child.wait()?;
+    if status.success() { Ok(()) } else { Err(status.to_string().into()) }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
