@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use serde::Deserialize;
 
 use crate::steps::seconds;
-use crate::test::Tally;
+use crate::tally::Tally;
 use crate::testbed::TestBed;
 use crate::workspace::Workspace;
 use crate::{Result, process};

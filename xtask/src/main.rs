@@ -19,6 +19,7 @@ mod postgres;
 mod process;
 mod soak;
 mod steps;
+mod tally;
 mod test;
 mod testbed;
 mod tools;

@@ -66,7 +66,8 @@ pub async fn dump_text(provider: &PostgresProvider, scope: &Scope) -> Result<Str
     let settings = engine
         .admin
         .look(
-            "SELECT s.setdatabase = 0, s.setconfig FROM pg_db_role_setting s WHERE s.setrole = to_regrole($1) ORDER BY 1",
+            "SELECT s.setdatabase = 0, s.setconfig FROM pg_db_role_setting s LEFT JOIN pg_database d ON d.oid = s.setdatabase \
+             WHERE s.setrole = to_regrole($1) AND coalesce(d.datname, current_database()) = current_database() ORDER BY 1",
             &[(&role, Type::TEXT)],
         )
         .await?;

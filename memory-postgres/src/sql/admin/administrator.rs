@@ -200,10 +200,12 @@ impl Admin {
         ))
     }
 
+    /// The role's sessions in this database. Another database of the server may have a scope of the same name, and so the
+    /// same role.
     async fn sessions_of(&self, role: &str) -> Result<Vec<i32>> {
-        let rows = self
-            .look("SELECT pid FROM pg_stat_activity WHERE usename = $1::text", &[(&role, Type::TEXT)])
-            .await?;
+        const SESSIONS: &str =
+            "SELECT pid FROM pg_stat_activity WHERE usename = $1::text AND datname = current_database()";
+        let rows = self.look(SESSIONS, &[(&role, Type::TEXT)]).await?;
         Ok(rows.iter().map(|row| row.get(0)).collect())
     }
 
@@ -215,7 +217,7 @@ impl Admin {
         let ended = self
             .look(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
-                 WHERE pid = ANY ($1) AND usename::text LIKE 'mem\\_r\\_%'",
+                 WHERE pid = ANY ($1) AND usename::text LIKE 'mem\\_r\\_%' AND datname = current_database()",
                 &[(&sessions, Type::INT4_ARRAY)],
             )
             .await;

@@ -51,6 +51,30 @@ async fn a_schema_or_role_dropped_by_hand_is_recreated() {
     );
 }
 
+/// Roles are the whole server's: two databases with a scope of one name have one role.
+#[tokio::test(flavor = "multi_thread")]
+async fn dropping_a_scope_leaves_the_sessions_of_another_database_alone() {
+    let (Some(here), Some(there)) =
+        (sql::Place::made(support::SERVER).await, sql::Place::made(support::SERVER).await)
+    else {
+        return;
+    };
+    let (here, there) = (
+        PostgresProvider::open(here.config()).await.unwrap(),
+        PostgresProvider::open(there.config()).await.unwrap(),
+    );
+    let scope = Scope::agent("public", "same-name").unwrap();
+    for provider in [&here, &there] {
+        exec(provider, &scope, "CREATE TABLE t (n int)").await.unwrap();
+    }
+    let run = run_of(&scope);
+    let state = here.begin(&run, &scope, None).await.unwrap();
+    let within = StatementOptions::default().in_tx(state.tx.clone());
+    here.exec(&run, &scope, "INSERT INTO t VALUES (1)", &[], within).await.unwrap();
+    there.drop_sql_scope(&scope).await.unwrap();
+    here.commit(&run, &scope, &state.tx).await.unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn sessions_closed_by_others_cost_only_transactions() {
     let Some(place) = sql::Place::made(support::SERVER).await else { return };
