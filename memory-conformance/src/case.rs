@@ -9,122 +9,62 @@ use crate::check::CaseResult;
 use crate::cx::Cx;
 use crate::harness::executor::BoxFuture;
 
-/// What a case needs of a provider. If it is not advertised, the case proves the refusal instead.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum Need {
-    /// `Capabilities::kv`
-    Kv,
-    /// `Capabilities::lexical_search`
-    Lexical,
-    /// `Capabilities::vector_search`
-    Vector,
-    /// `Capabilities::compare_and_set`
-    Cas,
-    /// `Capabilities::drift`: at least one policy
-    Drift,
-    /// `Capabilities::quotas`
-    Quotas,
-    /// `Capabilities::stats`
-    Stats,
-    /// `Capabilities::atomic_import`
-    AtomicImport,
-    /// `Capabilities::tenants`
-    Tenants,
-    /// `Capabilities::read_snapshot`
+/// Makes [`Need`] of lines `Name: condition on the capabilities;`.
+macro_rules! needs {
+    ($capabilities:ident; $($(#[$attribute:meta])* $need:ident: $is_met:expr;)+) => {
+        /// What a case needs of a provider. If it is not advertised, the case proves the refusal instead.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+        #[serde(rename_all = "snake_case")]
+        #[non_exhaustive]
+        pub enum Need {
+            $(#[doc = concat!("`", stringify!($is_met), "`")] $(#[$attribute])* $need,)+
+        }
+
+        impl Need {
+            /// Every need.
+            pub const ALL: &[Self] = &[$(Self::$need),+];
+
+            /// Whether it is advertised.
+            #[must_use]
+            pub fn is_met(self, $capabilities: &Capabilities) -> bool {
+                match self {
+                    $(Self::$need => $is_met,)+
+                }
+            }
+        }
+    };
+}
+
+needs! {
+    capabilities;
+    Kv: capabilities.kv;
+    Lexical: capabilities.lexical_search;
+    Vector: capabilities.vector_search;
+    Cas: capabilities.compare_and_set;
+    Drift: !capabilities.drift.is_empty();
+    Quotas: capabilities.quotas;
+    Stats: capabilities.stats;
+    AtomicImport: capabilities.atomic_import;
+    Tenants: capabilities.tenants;
     #[serde(rename = "moment")]
-    ReadSnapshot,
-    /// `Capabilities::eviction`
-    Eviction,
-    /// `Capabilities::run_fence`
-    RunFence,
-    /// `Capabilities::erase`
-    Erase,
-    /// `Capabilities::sql`
-    Sql,
-    /// `Capabilities::sql_transactions`
-    SqlTransactions,
-    /// `Capabilities::sql_entries`
-    SqlEntries,
-    /// `Capabilities::sql_vectors`
-    SqlVectors,
-    /// `Capabilities::shared_schemas`
-    SharedSchemas,
-    /// `Capabilities::memory_layer`
-    Layer,
-    /// `Capabilities::layer_events`
-    LayerEvents,
-    /// `Capabilities::layer_forget`
-    LayerForget,
-    /// `Capabilities::layer_verbatim`
-    LayerVerbatim,
-    /// `Capabilities::layer_metadata`
-    LayerMetadata,
-    /// `Capabilities::layer_threshold`
-    LayerThreshold,
+    ReadSnapshot: capabilities.read_snapshot;
+    Eviction: capabilities.eviction;
+    RunFence: capabilities.run_fence;
+    Erase: capabilities.erase;
+    Sql: capabilities.sql;
+    SqlTransactions: capabilities.sql_transactions;
+    SqlEntries: capabilities.sql_entries;
+    SqlVectors: capabilities.sql_vectors;
+    SharedSchemas: capabilities.shared_schemas;
+    Layer: capabilities.memory_layer;
+    LayerEvents: capabilities.layer_events;
+    LayerForget: capabilities.layer_forget;
+    LayerVerbatim: capabilities.layer_verbatim;
+    LayerMetadata: capabilities.layer_metadata;
+    LayerThreshold: capabilities.layer_threshold;
 }
 
 impl Need {
-    /// Every need.
-    pub const ALL: [Self; 24] = [
-        Self::Kv,
-        Self::Lexical,
-        Self::Vector,
-        Self::Cas,
-        Self::Drift,
-        Self::Quotas,
-        Self::Stats,
-        Self::AtomicImport,
-        Self::Tenants,
-        Self::ReadSnapshot,
-        Self::Eviction,
-        Self::RunFence,
-        Self::Erase,
-        Self::Sql,
-        Self::SqlTransactions,
-        Self::SqlEntries,
-        Self::SqlVectors,
-        Self::SharedSchemas,
-        Self::Layer,
-        Self::LayerEvents,
-        Self::LayerForget,
-        Self::LayerVerbatim,
-        Self::LayerMetadata,
-        Self::LayerThreshold,
-    ];
-
-    /// Whether it is advertised.
-    #[must_use]
-    pub fn is_met(self, capabilities: &Capabilities) -> bool {
-        match self {
-            Self::Kv => capabilities.kv,
-            Self::Lexical => capabilities.lexical_search,
-            Self::Vector => capabilities.vector_search,
-            Self::Cas => capabilities.compare_and_set,
-            Self::Drift => !capabilities.drift.is_empty(),
-            Self::Quotas => capabilities.quotas,
-            Self::Stats => capabilities.stats,
-            Self::AtomicImport => capabilities.atomic_import,
-            Self::Tenants => capabilities.tenants,
-            Self::ReadSnapshot => capabilities.read_snapshot,
-            Self::Eviction => capabilities.eviction,
-            Self::RunFence => capabilities.run_fence,
-            Self::Erase => capabilities.erase,
-            Self::Sql => capabilities.sql,
-            Self::SqlTransactions => capabilities.sql_transactions,
-            Self::SqlEntries => capabilities.sql_entries,
-            Self::SqlVectors => capabilities.sql_vectors,
-            Self::SharedSchemas => capabilities.shared_schemas,
-            Self::Layer => capabilities.memory_layer,
-            Self::LayerEvents => capabilities.layer_events,
-            Self::LayerForget => capabilities.layer_forget,
-            Self::LayerVerbatim => capabilities.layer_verbatim,
-            Self::LayerMetadata => capabilities.layer_metadata,
-            Self::LayerThreshold => capabilities.layer_threshold,
-        }
-    }
-
     /// Whether it is about the SQL facet.
     #[must_use]
     pub const fn is_sql(self) -> bool {
@@ -305,22 +245,21 @@ impl fmt::Debug for Case {
     }
 }
 
-/// Makes `pub(crate) fn cases() -> Vec<Case>` from lines `"id": [Need, …], ["SENTENCE-1", …] => function;`, with `* n`
-/// after the sentences for a case that runs n times.
-macro_rules! cases {
-    ($($id:literal : [$($need:ident),*], [$($proves:literal),+ $(,)?] $(* $repeat:literal)? => $run:path;)+) => {
-        pub(crate) fn cases() -> Vec<$crate::case::Case> {
-            const CASES: &[$crate::case::Case] = &[$(
-                $crate::case::Case::new(
-                    $id,
-                    &[$($crate::case::Need::$need),*],
-                    &[$($proves),+],
-                    |cx| Box::pin($run(cx)),
-                )$(.repeated($repeat))?,
-            )+];
-            CASES.to_vec()
-        }
+/// A row of a table: `case!("id", [Need, …], ["SENTENCE-1", …], |cx, scope: Scope| { … })`, with `* n` after the id for a
+/// case that runs n times. The closure takes the context, and whatever [`Fresh`](crate::cx::Fresh) things the case starts
+/// with; its body may use `?` and the macros of [`check`](crate::check).
+macro_rules! case {
+    ($id:literal $(* $repeat:literal)?, [$($need:ident),*], [$($proves:literal),+],
+        |$cx:ident $(, $name:ident: $fresh:ty)*| $body:block) => {
+        $crate::case::Case::new($id, &[$($crate::case::Need::$need),*], &[$($proves),+], |$cx| {
+            Box::pin(async move {
+                $(#[allow(elided_lifetimes_in_paths, reason = "rows are short")]
+                let $name = <$fresh as $crate::cx::Fresh<'_>>::fresh($cx)?;)*
+                $body
+                $crate::check::CaseResult::Ok(())
+            })
+        })$(.repeated($repeat))?
     };
 }
 
-pub(crate) use cases;
+pub(crate) use case;

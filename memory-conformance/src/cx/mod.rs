@@ -10,3 +10,32 @@ pub(crate) mod vectors;
 pub(crate) use context::Cx;
 pub(crate) use context::{expiring, hit_keys, json, key, ms, source, tagged};
 pub(crate) use store::Store;
+
+use memory_core::Scope;
+
+use crate::check::CaseResult;
+use conversation::Conversation;
+use database::Database;
+
+/// What a case may start with: each is new, and no other case or repeat uses it.
+pub(crate) trait Fresh<'a>: Sized {
+    fn fresh(cx: &'a Cx) -> CaseResult<Self>;
+}
+
+impl Fresh<'_> for Scope {
+    fn fresh(cx: &Cx) -> CaseResult<Self> {
+        cx.scope()
+    }
+}
+
+impl<'a> Fresh<'a> for Database<'a> {
+    fn fresh(cx: &'a Cx) -> CaseResult<Self> {
+        cx.database()
+    }
+}
+
+impl<'a> Fresh<'a> for Conversation<'a> {
+    fn fresh(cx: &'a Cx) -> CaseResult<Self> {
+        cx.conversation()
+    }
+}

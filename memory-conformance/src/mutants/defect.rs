@@ -28,8 +28,6 @@ pub(super) enum Defect {
 pub(super) enum Change {
     /// Changes the request.
     Ask(fn(&mut Request)),
-    /// Answers some requests itself.
-    Instead(fn(&Request) -> Option<Result<Reply>>),
     /// Changes the query of a search in this mode; in every mode where there is none.
     Query(Option<SearchMode>, fn(&mut SearchQuery)),
     /// Changes the reply.
@@ -55,6 +53,13 @@ pub(super) enum Change {
 /// The whole of a call.
 pub(super) type Around = for<'a> fn(&'a Memory, Request, Next<'a>) -> BoxFuture<'a, Result<Reply>>;
 
+/// Lets the type of the block's errors be inferred.
+pub(super) fn boxed<'a>(
+    call: impl Future<Output = Result<Reply>> + Send + 'a,
+) -> BoxFuture<'a, Result<Reply>> {
+    Box::pin(call)
+}
+
 /// A constructor of [`Defect`] for each kind of the table.
 macro_rules! kinds {
     ($($name:ident($($given:ident: $type:ty),+) => $place:ident($change:expr);)+) => {
@@ -70,8 +75,6 @@ kinds! {
     fault(fault: Fault) => InReference(fault);
     ask(change: fn(&mut Request)) => BehindChecked(Change::Ask(change));
     ask_ahead(change: fn(&mut Request)) => AheadOfChecked(Change::Ask(change));
-    instead(reply: fn(&Request) -> Option<Result<Reply>>) => BehindChecked(Change::Instead(reply));
-    instead_ahead(reply: fn(&Request) -> Option<Result<Reply>>) => AheadOfChecked(Change::Instead(reply));
     query(change: fn(&mut SearchQuery)) => BehindChecked(Change::Query(None, change));
     query_of(mode: SearchMode, change: fn(&mut SearchQuery)) => BehindChecked(Change::Query(Some(mode), change));
     query_ahead(change: fn(&mut SearchQuery)) => AheadOfChecked(Change::Query(None, change));
@@ -119,16 +122,21 @@ impl Hook for Tamperer {
         inner
     }
 
-    async fn around(&self, mut request: Request, next: Next<'_>) -> Result<Reply> {
+    async fn around(&self, request: Request, next: Next<'_>) -> Result<Reply> {
+        let whose = self.memory.record_request(&request);
+        let reply = self.call(request, next).await?;
+        self.memory.record_reply(&reply, whose);
+        Ok(reply)
+    }
+}
+
+impl Tamperer {
+    async fn call(&self, mut request: Request, next: Next<'_>) -> Result<Reply> {
         match self.change {
             Change::Ask(ask) => {
                 ask(&mut request);
                 next.run(request).await
             }
-            Change::Instead(reply) => match reply(&request) {
-                Some(reply) => reply,
-                None => next.run(request).await,
-            },
             Change::Query(mode, change) => {
                 if let Request::Search { query, .. } = &mut request
                     && mode.is_none_or(|mode| mode == query.mode)

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::ThreadId;
+use std::thread::{self, ThreadId};
 
-use memory_core::layer::{Fact, FactId};
-use memory_core::sql::{Rows, TableInfo, TxId};
-use memory_core::{Clock as _, Entry, Key, Quota, RunContext, Scope, TenantId, Timestamp};
+use memory_core::layer::{AddStatus, EventId, Fact, FactId};
+use memory_core::sql::{Rows, TableInfo, TxId, TxState};
+use memory_core::{Clock as _, Entry, Key, Quota, Reply, Request, RunContext, Scope, TenantId, Timestamp};
 
 use crate::harness::fixture::{Fixture, TestClock};
 
@@ -65,6 +65,63 @@ impl Memory {
 
     pub(super) fn now(&self) -> Timestamp {
         self.clock.now()
+    }
+
+    /// Records what a request says for whatever mutant: the scope of an `add`. Returns whose its answer will be.
+    pub(super) fn record_request(&self, request: &Request) -> Option<(RunContext, Scope)> {
+        match request {
+            Request::Add { run, scope, .. } => {
+                self.lock().scopes.insert(scope.clone());
+                Some((run.clone(), scope.clone()))
+            }
+            Request::Begin { run, scope, .. } => Some((run.clone(), scope.clone())),
+            _ => None,
+        }
+    }
+
+    /// Records what an answer says: events, and transactions that began or ended.
+    pub(super) fn record_reply(&self, reply: &Reply, whose: Option<(RunContext, Scope)>) {
+        match (reply, whose) {
+            (Reply::Add(outcome), Some((_, scope))) => {
+                if let AddStatus::Pending(Some(event)) = &outcome.status {
+                    self.lock().events.push((event.as_str().to_owned(), scope));
+                }
+            }
+            (Reply::Begin(TxState { tx, depth, .. }), Some((run, scope))) if self.open_as(tx).is_none() => {
+                let (tx, depth, since, thread) = (tx.clone(), *depth, self.now(), thread::current().id());
+                self.lock().open.push(Open { tx, scope, run, depth, since, thread });
+            }
+            (Reply::Begin(state) | Reply::Commit(state) | Reply::Rollback(state), _) => {
+                let mut memory = self.lock();
+                memory.open.retain(|open| open.tx != state.tx || state.depth > 0);
+                memory
+                    .open
+                    .iter_mut()
+                    .filter(|open| open.tx == state.tx)
+                    .for_each(|open| open.depth = state.depth);
+            }
+            _ => {}
+        }
+    }
+
+    /// Every scope that an `add` named, of whatever handle.
+    pub(super) fn scopes_added_to(&self) -> Vec<Scope> {
+        self.lock().scopes.iter().cloned().collect()
+    }
+
+    /// The scope of an event.
+    pub(super) fn scope_of(&self, event: &EventId) -> Option<Scope> {
+        self.lock().events.iter().find(|(id, _)| id == event.as_str()).map(|(_, scope)| scope.clone())
+    }
+
+    /// The open transaction of a scope.
+    pub(super) fn open_in(&self, scope: &Scope) -> Option<Open> {
+        self.lock().open.iter().find(|open| open.scope == *scope).cloned()
+    }
+
+    /// The open transaction with that id.
+    pub(super) fn open_as(&self, tx: &TxId) -> Option<Open> {
+        self.lock().open.iter().find(|open| open.tx == *tx).cloned()
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Remembered> {

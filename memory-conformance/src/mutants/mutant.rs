@@ -88,72 +88,144 @@ impl fmt::Debug for Mutant {
     }
 }
 
-/// Makes `pub(super) fn mutants() -> Vec<Mutant>` of lines
-/// `"id": ["SENTENCE-1", …], "what it does" => kind(…);`, with `needs [Sql]` after the sentences for one that
-/// stands around the provider under test. The kind is a constructor of [`Defect`]. Where it takes an `async fn`
-/// (`around`, `both`, `around_ahead`), the table boxes its future. What is done to one kind of request, reply or error is
-/// written as an arm: `ask(Request::Get { options, .. } => …)`, `instead(Request::Health {} => …)`,
-/// `answer(Reply::Set(outcome) => …)`, `refuse(ErrorKind::Timeout => ErrorKind::Unavailable)`.
+/// Makes `pub(super) const MUTANTS: &[Mutant]` of rows `"id": ["SENTENCE-1", …] needs [Sql], "what it does" => kind(…);`.
+/// `needs` is for a mutant that stands around the provider under test.
+///
+/// The kind is a constructor of [`Defect`], or one of those below. They run in an `async` block and may use the names at
+/// the head of the table for the mutant's memory, the request, and the wrapped provider. With `_ahead` they stand in
+/// front of `Checked`.
+///
+/// | kind | does |
+/// |---|---|
+/// | `ask(Request::Get { options, .. } if … => change)` | changes such a request, or returns early |
+/// | `instead(Request::Health {} => reply)` | answers such a request itself |
+/// | `over(Request::Get { scope, key, .. } => reply)` | the same, with the request's parts moved |
+/// | `stop(condition => error)` | refuses the request |
+/// | `forgive(Request::Get { key, .. } if …, ErrorKind::NotFound => reply)` | answers where such a request fails so; the reply is made before |
+/// | `answer(Reply::Set(outcome) if … => change)` | changes such a reply, or returns an error instead |
+/// | `around(expression)`, `around(function)` | replaces the whole call |
+/// | `both(advertises, function)` | the same, and advertises something else |
+/// | `refuse(ErrorKind::Timeout => ErrorKind::Unavailable)` | changes the kind of an error |
 macro_rules! mutants {
-    (@change $matched:ident, $pattern:pat_param $(if $guard:expr)? => $change:expr) => {
-        |$matched| {
-            if let $pattern = $matched $(&& $guard)? {
-                $change;
-            }
+    (@call [$memory:ident $request:ident $next:ident] $reply:expr) => {
+        |$memory, $request, $next| {
+            $crate::mutants::defect::boxed(async move {
+                #[allow(unused_mut, reason = "few change it")]
+                let mut $request = $request;
+                let _ = (&$memory, &$request, &$next);
+                $reply
+            })
         }
     };
-    (@defect ask($pattern:pat_param $(if $guard:expr)? => $change:expr)) => {
-        $crate::mutants::defect::Defect::ask(
-            $crate::mutants::mutant::mutants!(@change request, $pattern $(if $guard)? => $change))
-    };
-    (@defect ask_ahead($pattern:pat_param $(if $guard:expr)? => $change:expr)) => {
-        $crate::mutants::defect::Defect::ask_ahead(
-            $crate::mutants::mutant::mutants!(@change request, $pattern $(if $guard)? => $change))
-    };
-    (@defect answer($pattern:pat_param $(if $guard:expr)? => $change:expr)) => {
-        $crate::mutants::defect::Defect::answer(
-            $crate::mutants::mutant::mutants!(@change reply, $pattern $(if $guard)? => $change))
-    };
-    (@defect instead($pattern:pat_param $(if $guard:expr)? => $reply:expr)) => {
-        $crate::mutants::defect::Defect::instead(|request| match request {
-            $pattern $(if $guard)? => Some($reply),
-            _ => None,
+    (@around [$memory:ident $request:ident $next:ident] ask($pattern:pat_param $(if $guard:expr)? => $change:expr)) => {
+        mutants!(@call [$memory $request $next] {
+            if let $pattern = &mut $request $(&& $guard)? {
+                $change;
+            }
+            $next.run($request).await
         })
     };
-    (@defect instead_ahead($pattern:pat_param $(if $guard:expr)? => $reply:expr)) => {
-        $crate::mutants::defect::Defect::instead_ahead(|request| match request {
-            $pattern $(if $guard)? => Some($reply),
-            _ => None,
+    (@around [$memory:ident $request:ident $next:ident] instead($pattern:pat_param $(if $guard:expr)? => $reply:expr)) => {
+        mutants!(@call [$memory $request $next] {
+            if let $pattern = &$request $(&& $guard)? {
+                return $reply;
+            }
+            $next.run($request).await
         })
     };
-    (@defect refuse($kind:pat_param => $other:expr)) => {
+    (@around [$memory:ident $request:ident $next:ident] over($pattern:pat_param => $reply:expr)) => {
+        mutants!(@call [$memory $request $next] {
+            let $pattern = $request else { return $next.run($request).await };
+            $reply
+        })
+    };
+    (@around [$memory:ident $request:ident $next:ident] answer($pattern:pat_param $(if $guard:expr)? => $change:expr)) => {
+        mutants!(@call [$memory $request $next] {
+            let mut reply = $next.run($request).await?;
+            if let $pattern = &mut reply $(&& $guard)? {
+                $change;
+            }
+            Ok(reply)
+        })
+    };
+    (@around [$memory:ident $request:ident $next:ident] stop($condition:expr => $error:expr)) => {
+        mutants!(@call [$memory $request $next] {
+            if $condition {
+                return Err($error);
+            }
+            $next.run($request).await
+        })
+    };
+    (@around [$memory:ident $request:ident $next:ident]
+        forgive($pattern:pat_param $(if $guard:expr)?, $kind:pat_param => $reply:expr)) => {
+        mutants!(@call [$memory $request $next] {
+            let forgiven = match &$request {
+                $pattern $(if $guard)? => Some($reply),
+                _ => None,
+            };
+            match ($next.run($request).await, forgiven) {
+                (Err(error), Some(reply)) if matches!(error.kind(), $kind) => Ok(reply),
+                (reply, _) => reply,
+            }
+        })
+    };
+    (@around $names:tt around($function:ident)) => {
+        |memory, request, next| Box::pin($function(memory, request, next))
+    };
+    (@around $names:tt around($reply:expr)) => { mutants!(@call $names $reply) };
+    (@defect $names:tt refuse($kind:pat_param => $other:expr)) => {
         $crate::mutants::defect::Defect::refuse(|_, error| match error.kind() {
             $kind => memory_core::Error::new($other, error.message().to_owned()),
             _ => error,
         })
     };
-    (@defect around($f:expr)) => {
-        $crate::mutants::defect::Defect::around(|memory, request, next| Box::pin($f(memory, request, next)))
+    (@defect $names:tt both($advertises:expr, $function:ident)) => {
+        $crate::mutants::defect::Defect::both($advertises, mutants!(@around $names around($function)))
     };
-    (@defect around_ahead($f:expr)) => {
-        $crate::mutants::defect::Defect::around_ahead(|memory, request, next| Box::pin($f(memory, request, next)))
+    (@defect $names:tt ask($pattern:pat_param $(if $guard:expr)? => $does:expr)) => {
+        $crate::mutants::defect::Defect::around(mutants!(@around $names ask($pattern $(if $guard)? => $does)))
     };
-    (@defect both($f:expr, $g:expr)) => {
-        $crate::mutants::defect::Defect::both($f, |memory, request, next| Box::pin($g(memory, request, next)))
+    (@defect $names:tt ask_ahead($pattern:pat_param $(if $guard:expr)? => $does:expr)) => {
+        $crate::mutants::defect::Defect::around_ahead(mutants!(@around $names ask($pattern $(if $guard)? => $does)))
     };
-    (@defect $kind:ident($($f:expr),+)) => { $crate::mutants::defect::Defect::$kind($($f),+) };
-    ($($id:literal : [$($breaks:literal),+ $(,)?] $(needs [$($need:ident),+])?, $what:literal
-        => $kind:ident($($defect:tt)+);)+) => {
-        pub(super) fn mutants() -> Vec<$crate::mutants::mutant::Mutant> {
-            const MUTANTS: &[$crate::mutants::mutant::Mutant] = &[$($crate::mutants::mutant::Mutant {
-                id: $id,
-                what: $what,
-                breaks: &[$($breaks),+],
-                needs: &[$($($crate::case::Need::$need),+)?],
-                defect: $crate::mutants::mutant::mutants!(@defect $kind($($defect)+)),
-            },)+];
-            MUTANTS.to_vec()
-        }
+    (@defect $names:tt instead($pattern:pat_param $(if $guard:expr)? => $does:expr)) => {
+        $crate::mutants::defect::Defect::around(mutants!(@around $names instead($pattern $(if $guard)? => $does)))
+    };
+    (@defect $names:tt instead_ahead($pattern:pat_param $(if $guard:expr)? => $does:expr)) => {
+        $crate::mutants::defect::Defect::around_ahead(mutants!(@around $names instead($pattern $(if $guard)? => $does)))
+    };
+    (@defect $names:tt answer($pattern:pat_param $(if $guard:expr)? => $does:expr)) => {
+        $crate::mutants::defect::Defect::around(mutants!(@around $names answer($pattern $(if $guard)? => $does)))
+    };
+    (@defect $names:tt stop($($rest:tt)+)) => {
+        $crate::mutants::defect::Defect::around(mutants!(@around $names stop($($rest)+)))
+    };
+    (@defect $names:tt forgive($($rest:tt)+)) => {
+        $crate::mutants::defect::Defect::around(mutants!(@around $names forgive($($rest)+)))
+    };
+    (@defect $names:tt over($pattern:pat_param => $reply:expr)) => {
+        $crate::mutants::defect::Defect::around(mutants!(@around $names over($pattern => $reply)))
+    };
+    (@defect $names:tt over_ahead($pattern:pat_param => $reply:expr)) => {
+        $crate::mutants::defect::Defect::around_ahead(mutants!(@around $names over($pattern => $reply)))
+    };
+    (@defect $names:tt around($($reply:tt)+)) => {
+        $crate::mutants::defect::Defect::around(mutants!(@around $names around($($reply)+)))
+    };
+    (@defect $names:tt around_ahead($($reply:tt)+)) => {
+        $crate::mutants::defect::Defect::around_ahead(mutants!(@around $names around($($reply)+)))
+    };
+    (@defect $names:tt $kind:ident($($f:expr),+)) => { $crate::mutants::defect::Defect::$kind($($f),+) };
+    (|$memory:ident, $request:ident, $next:ident|
+        $($id:literal : [$($breaks:literal),+ $(,)?] $(needs [$($need:ident),+])?, $what:literal
+            => $kind:ident($($defect:tt)+);)+) => {
+        pub(super) const MUTANTS: &[$crate::mutants::mutant::Mutant] = &[$($crate::mutants::mutant::Mutant {
+            id: $id,
+            what: $what,
+            breaks: &[$($breaks),+],
+            needs: &[$($($crate::case::Need::$need),+)?],
+            defect: mutants!(@defect [$memory $request $next] $kind($($defect)+)),
+        }),+];
     };
 }
 

@@ -76,7 +76,7 @@ fn breaks_capabilities(mutant: &Mutant) -> bool {
 /// What the harness's provider serves; nothing if it cannot be opened.
 fn served(harness: &Arc<dyn Harness>, timeout: Duration) -> Vec<Need> {
     runner::capabilities(harness, timeout)
-        .map(|served| Need::ALL.into_iter().filter(|need| need.is_met(&served)).collect())
+        .map(|served| Need::ALL.iter().copied().filter(|need| need.is_met(&served)).collect())
         .unwrap_or_default()
 }
 

@@ -64,7 +64,7 @@ fn json_has_the_stable_members() {
 
 #[test]
 fn what_is_not_advertised_counts_as_refusal_and_holds_the_level_back() {
-    for need in Need::ALL {
+    for &need in Need::ALL {
         let harness = match need {
             // A provider serves something.
             Need::Kv => ReferenceHarness::layer(LayerKind::Sync),

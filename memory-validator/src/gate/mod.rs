@@ -6,11 +6,10 @@
 
 pub(crate) mod characters;
 pub(crate) mod depth_caps;
+mod keywords;
 pub(crate) mod names;
-mod postgres_keywords;
 pub(crate) mod postgres_lexer;
 mod postgres_names;
-mod sqlite_keywords;
 pub(crate) mod sqlite_lexer;
 #[cfg(all(test, feature = "sqlite-grammar"))]
 mod sqlite_lexer_tests;

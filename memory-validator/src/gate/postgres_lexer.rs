@@ -4,7 +4,7 @@
 //! touching an operator, an identifier in `U&"…"`, an invisible character.
 
 use super::characters::hidden;
-use super::postgres_keywords::role;
+use super::keywords::POSTGRES;
 use super::token::{Kind, Lexed, Role, Token};
 use super::too_many_tokens;
 use crate::policy::{Dialect, Limits};
@@ -44,7 +44,7 @@ pub(crate) fn lex<'a>(sql: &'a str, limits: &Limits) -> Lexed<'a> {
             break;
         }
         let text = lexer.bytes.get(start..lexer.at).unwrap_or_default();
-        let role = if kind == Kind::Word { role(text) } else { Role::None };
+        let role = if kind == Kind::Word { POSTGRES.role(text) } else { Role::None };
         let offset = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
         tokens.push(Token { kind, role, start: offset(start), end: offset(lexer.at) });
     }

@@ -1,7 +1,7 @@
 //! SQLite's lexer, rule by rule as in its `tokenize.c`.
 
 use super::characters::hidden;
-use super::sqlite_keywords::role;
+use super::keywords::SQLITE;
 use super::token::{Kind, Lexed, Role, Token};
 use super::too_many_tokens;
 use crate::policy::{Dialect, Limits};
@@ -46,7 +46,7 @@ pub(crate) fn lex<'a>(sql: &'a str, limits: &Limits) -> Lexed<'a> {
 
 fn push(lexed: &mut Lexed<'_>, kind: Kind, start: usize, end: usize) {
     let text = lexed.sql.as_bytes().get(start..end).unwrap_or_default();
-    let role = if kind == Kind::Word { role(text) } else { Role::None };
+    let role = if kind == Kind::Word { SQLITE.role(text) } else { Role::None };
     if lexed.fault.is_none() {
         lexed.fault = match kind {
             Kind::Word if !text.is_ascii() => odd(lexed.sql, start, end),

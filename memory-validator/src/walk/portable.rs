@@ -16,8 +16,17 @@ use crate::grammar::location::position;
 use crate::policy::{Mode, Policy};
 use crate::verdict::{Accepted, Access, Position, Refusal, StatementKind};
 
-static ALLOWED: LazyLock<HashMap<&str, Vec<&str>>> = LazyLock::new(|| {
-    NODES.iter().map(|(node, fields)| (*node, fields.split_whitespace().collect())).collect()
+static ALLOWED: LazyLock<HashMap<String, Vec<&str>>> = LazyLock::new(|| {
+    let mut allowed = HashMap::new();
+    for (nodes, fields) in NODES {
+        let fields: Vec<&str> = fields.split_whitespace().collect();
+        match nodes.split_once("::") {
+            None => drop(allowed.insert((*nodes).to_owned(), fields)),
+            Some((ty, variants)) => allowed
+                .extend(variants.split('|').map(|variant| (format!("{ty}::{variant}"), fields.clone()))),
+        }
+    }
+    allowed
 });
 
 /// Walks the tree of one statement.

@@ -44,6 +44,12 @@ pub fn corpus(file: &str) -> Option<Vec<Line>> {
     Some(lines(&text))
 }
 
+/// The statements below the heading `== name`, one a line; `\n` in one is a line feed.
+pub fn section(text: &str, name: &str) -> Vec<String> {
+    let found = text.split("== ").find_map(|section| section.strip_prefix(name)?.strip_prefix('\n'));
+    found.expect(name).lines().map(|line| line.replace("\\n", "\n")).collect()
+}
+
 /// The lines of a text.
 pub fn lines(text: &str) -> Vec<Line> {
     text.lines().filter(|line| !line.trim().is_empty()).map(line).collect()

@@ -5,18 +5,87 @@ use memory_core::{
     Result, Scalar, Scope, ScopeId, ScopeKind, SearchMode, SearchQuery, SetOptions, Ttl, UpdateOptions,
 };
 
-use crate::case::cases;
+use crate::case::{Case, case};
 use crate::check::{CaseResult, Stop, check};
 use crate::cx::entries::{entries, item, item_with, string_of};
 use crate::cx::{Cx, json, key, ms, source, tagged};
 
-cases! {
-    "err.messages.codes-and-advice": [Kv], ["ERR-1"] => advice;
-    "err.messages.no-stored-values": [Kv], ["ERR-2"] => no_stored_values;
-    "err.messages.no-other-tenants": [Kv], ["ERR-2"] => no_other_tenants;
-    "err.retry.as-the-kind": [Kv], ["ERR-3"] => retry;
-    "err.retry.conflict": [Kv, Cas], ["ERR-1", "ERR-3"] => retry_conflict;
-}
+pub(crate) const CASES: &[Case] = &[
+    case!("err.messages.codes-and-advice", [Kv], ["ERR-1"], |cx, scope: Scope| {
+        full_of_secrets(cx, &scope).await?;
+        for error in refusals(cx, &scope).await? {
+            let (kind, message) = (error.kind(), error.message());
+            check!(ErrorKind::ALL.contains(&kind), "an error has the unknown code {kind}");
+            check!(
+                !matches!(kind, ErrorKind::Internal | ErrorKind::Unavailable | ErrorKind::Timeout),
+                "a refusal of bad input has the code {kind}: {message}"
+            );
+            check!(
+                message.split_whitespace().count() >= 4,
+                "the message of a refusal is not a sentence: `{message}`"
+            );
+            check!(message.len() < 1_000, "the message of a refusal has {} bytes", message.len());
+        }
+    }),
+    case!("err.messages.no-stored-values", [Kv], ["ERR-2"], |cx, scope: Scope| {
+        full_of_secrets(cx, &scope).await?;
+        for error in refusals(cx, &scope).await? {
+            let shown = shown(&error);
+            check!(
+                !shown.contains(SECRET),
+                "an error of code {} shows what is stored: {shown}",
+                error.kind()
+            );
+        }
+    }),
+    case!("err.messages.no-other-tenants", [Kv], ["ERR-2"], |cx| {
+        let scope = cx.scope_named(ScopeKind::Agent, "own")?;
+        cx.fill(&scope, &[("text", "\"a\""), ("object", "{}"), ("list", "[]")]).await?;
+        let foreign = Scope::new(cx.tenant_below(SECRET)?, ScopeKind::Agent, ScopeId::new("own")?);
+        full_of_secrets(cx, &foreign).await?;
+        cx.set(&foreign, SECRET, "1").await?;
+        let theirs = cx.kv().list(&foreign, ListQuery::default().with_limit(1)).await?.next;
+        let mut errors = refusals(cx, &scope).await?;
+        errors.push(error(cx.keys(&scope, ListQuery::default().with_cursor(theirs)).await)?);
+        for error in errors {
+            let shown = shown(&error);
+            check!(
+                !shown.contains(SECRET),
+                "an error of code {} shows another tenant's text: {shown}",
+                error.kind()
+            );
+        }
+    }),
+    case!("err.retry.as-the-kind", [Kv], ["ERR-3"], |cx, scope: Scope| {
+        full_of_secrets(cx, &scope).await?;
+        for error in refusals(cx, &scope).await? {
+            let may = error.kind() == ErrorKind::Conflict;
+            check!(
+                error.retry().is_retryable() == may,
+                "an error of code {} has the retry advice {:?}: {error}",
+                error.kind(),
+                error.retry()
+            );
+        }
+    }),
+    case!("err.retry.conflict", [Kv, Cas], ["ERR-1", "ERR-3"], |cx, scope: Scope| {
+        cx.set(&scope, "k", "1").await?;
+        let stale = SetOptions::default().with_expect(Expect::Absent);
+        let conflict = error(cx.set_with(&scope, "k", "2", stale).await)?;
+        check!(
+            conflict.kind() == ErrorKind::Conflict,
+            "a failed precondition has the code {}",
+            conflict.kind()
+        );
+        check!(conflict.retry().is_retryable(), "a conflict says that reading and trying again is of no use");
+        // The advice works: read, decide again, write.
+        let version = cx.live(&scope, "k").await?.version;
+        let again = cx
+            .set_with(&scope, "k", "2", SetOptions::default().with_expect(Expect::Version(version)))
+            .await?;
+        check!(again.written, "a set with the version just read wrote nothing");
+    }),
+];
 
 fn error<T>(result: Result<T>) -> CaseResult<Error> {
     match result {
@@ -101,83 +170,4 @@ fn shown(error: &Error) -> String {
         cause = inner.source();
     }
     text
-}
-
-async fn advice(cx: &Cx) -> CaseResult {
-    let scope = cx.scope()?;
-    full_of_secrets(cx, &scope).await?;
-    for error in refusals(cx, &scope).await? {
-        let (kind, message) = (error.kind(), error.message());
-        check!(ErrorKind::ALL.contains(&kind), "an error has the unknown code {kind}");
-        check!(
-            !matches!(kind, ErrorKind::Internal | ErrorKind::Unavailable | ErrorKind::Timeout),
-            "a refusal of bad input has the code {kind}: {message}"
-        );
-        check!(
-            message.split_whitespace().count() >= 4,
-            "the message of a refusal is not a sentence: `{message}`"
-        );
-        check!(message.len() < 1_000, "the message of a refusal has {} bytes", message.len());
-    }
-    Ok(())
-}
-
-async fn no_stored_values(cx: &Cx) -> CaseResult {
-    let scope = cx.scope()?;
-    full_of_secrets(cx, &scope).await?;
-    for error in refusals(cx, &scope).await? {
-        let shown = shown(&error);
-        check!(!shown.contains(SECRET), "an error of code {} shows what is stored: {shown}", error.kind());
-    }
-    Ok(())
-}
-
-async fn no_other_tenants(cx: &Cx) -> CaseResult {
-    let scope = cx.scope_named(ScopeKind::Agent, "own")?;
-    cx.fill(&scope, &[("text", "\"a\""), ("object", "{}"), ("list", "[]")]).await?;
-    let foreign = Scope::new(cx.tenant_below(SECRET)?, ScopeKind::Agent, ScopeId::new("own")?);
-    full_of_secrets(cx, &foreign).await?;
-    cx.set(&foreign, SECRET, "1").await?;
-    let theirs = cx.kv().list(&foreign, ListQuery::default().with_limit(1)).await?.next;
-    let mut errors = refusals(cx, &scope).await?;
-    errors.push(error(cx.keys(&scope, ListQuery::default().with_cursor(theirs)).await)?);
-    for error in errors {
-        let shown = shown(&error);
-        check!(
-            !shown.contains(SECRET),
-            "an error of code {} shows another tenant's text: {shown}",
-            error.kind()
-        );
-    }
-    Ok(())
-}
-
-async fn retry(cx: &Cx) -> CaseResult {
-    let scope = cx.scope()?;
-    full_of_secrets(cx, &scope).await?;
-    for error in refusals(cx, &scope).await? {
-        let may = error.kind() == ErrorKind::Conflict;
-        check!(
-            error.retry().is_retryable() == may,
-            "an error of code {} has the retry advice {:?}: {error}",
-            error.kind(),
-            error.retry()
-        );
-    }
-    Ok(())
-}
-
-async fn retry_conflict(cx: &Cx) -> CaseResult {
-    let scope = cx.scope()?;
-    cx.set(&scope, "k", "1").await?;
-    let stale = SetOptions::default().with_expect(Expect::Absent);
-    let conflict = error(cx.set_with(&scope, "k", "2", stale).await)?;
-    check!(conflict.kind() == ErrorKind::Conflict, "a failed precondition has the code {}", conflict.kind());
-    check!(conflict.retry().is_retryable(), "a conflict says that reading and trying again is of no use");
-    // The advice works: read, decide again, write.
-    let version = cx.live(&scope, "k").await?.version;
-    let again =
-        cx.set_with(&scope, "k", "2", SetOptions::default().with_expect(Expect::Version(version))).await?;
-    check!(again.written, "a set with the version just read wrote nothing");
-    Ok(())
 }

@@ -4,34 +4,28 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use memory_core::{Backend, ErrorKind, Expect, GetOptions, Json, Key, Scope, SetOptions, UpdateOptions};
 
-use crate::case::cases;
+use crate::case::{Case, case};
 use crate::check::{CaseResult, Stop, check};
 use crate::cx::{Cx, key};
 use crate::harness::executor::BoxFuture;
 use crate::linearizability::{Operation, Step, is_linearizable};
 use crate::random::Random;
 
-cases! {
-    "con.linearizable.register": [Kv, Cas], ["CON-1"] * 4 => register;
-    "con.linearizable.counter": [Kv], ["CON-1", "INC-6"] * 4 => counter;
-    "con.linearizable.two-handles": [Kv, Cas], ["CON-1", "CON-3"] * 2 => two_handles;
-}
+pub(crate) const CASES: &[Case] = &[
+    case!("con.linearizable.register" * 4, [Kv, Cas], ["CON-1"], |cx| {
+        hammer(cx, &[cx.kv()], true)?;
+    }),
+    case!("con.linearizable.counter" * 4, [Kv], ["CON-1", "INC-6"], |cx| {
+        hammer(cx, &[cx.kv()], false)?;
+    }),
+    case!("con.linearizable.two-handles" * 2, [Kv, Cas], ["CON-1", "CON-3"], |cx| {
+        let other = cx.store().another_handle().await?;
+        hammer(cx, &[cx.kv(), other.kv()], true)?;
+    }),
+];
 
 const THREADS: i64 = 4;
 const STEPS: i64 = 10;
-
-async fn register(cx: &Cx) -> CaseResult {
-    hammer(cx, &[cx.kv()], true)
-}
-
-async fn counter(cx: &Cx) -> CaseResult {
-    hammer(cx, &[cx.kv()], false)
-}
-
-async fn two_handles(cx: &Cx) -> CaseResult {
-    let other = cx.store().another_handle().await?;
-    hammer(cx, &[cx.kv(), other.kv()], true)
-}
 
 /// Several threads work on one key of a fresh scope; their history is checked as a whole.
 fn hammer(cx: &Cx, handles: &[&dyn Backend], with_cas: bool) -> CaseResult {

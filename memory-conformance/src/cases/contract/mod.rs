@@ -10,12 +10,6 @@ use crate::case::Case;
 
 /// Every case about what all operations promise.
 pub(super) fn cases() -> Vec<Case> {
-    [
-        capabilities::cases(),
-        isolation::cases(),
-        concurrency::cases(),
-        linearizability::cases(),
-        errors::cases(),
-    ]
-    .concat()
+    [capabilities::CASES, isolation::CASES, concurrency::CASES, linearizability::CASES, errors::CASES]
+        .concat()
 }

@@ -18,18 +18,18 @@ use crate::case::Case;
 /// Every case about keys and values.
 pub(super) fn cases() -> Vec<Case> {
     [
-        keys::cases(),
-        values::cases(),
-        entries::cases(),
-        lifetime::cases(),
-        versions::cases(),
-        drift::cases(),
-        delete::cases(),
-        list::cases(),
-        filters::cases(),
-        increment::cases(),
-        update::cases(),
-        bulk::cases(),
+        keys::CASES,
+        values::CASES,
+        entries::CASES,
+        lifetime::CASES,
+        versions::CASES,
+        drift::CASES,
+        delete::CASES,
+        list::CASES,
+        filters::CASES,
+        increment::CASES,
+        update::CASES,
+        bulk::CASES,
     ]
     .concat()
 }

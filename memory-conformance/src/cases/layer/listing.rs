@@ -4,109 +4,85 @@ use std::collections::BTreeSet;
 
 use memory_core::{ErrorKind, Scope, ScopeKind};
 
-use crate::case::cases;
-use crate::check::{CaseResult, check, expect_eq, expect_kind, expect_some};
-use crate::cx::Cx;
-use crate::cx::conversation::mentions;
+use crate::case::{Case, case};
+use crate::check::{check, expect_eq, expect_kind, expect_some};
+use crate::cx::conversation::{Conversation, mentions};
 
-cases! {
-    "layer.facts.each-once": [Layer], ["LAY-40"] => each_once;
-    "layer.facts.page-size": [Layer], ["LAY-40"] => page_size;
-    "layer.facts.one-page": [Layer], ["LAY-40"] => one_page;
-    "layer.facts.foreign-cursor": [Layer], ["LAY-41"] => foreign_cursor;
-    "layer.facts.made-up-cursor": [Layer], ["LAY-41"] => made_up_cursor;
-    "layer.facts.as-recalled": [Layer], ["LAY-42"] => as_recalled;
-}
+pub(crate) const CASES: &[Case] = &[
+    case!("layer.facts.each-once", [Layer], ["LAY-40"], |cx, chat: Conversation| {
+        chat.learn_all(&THINGS).await?;
+        let all: BTreeSet<_> = chat.facts().await?.into_iter().map(|fact| fact.id).collect();
+        for limit in [1, 2, 3, 100] {
+            let listed = chat.pages(limit).await?.concat();
+            let ids: BTreeSet<_> = listed.iter().map(|fact| fact.id.clone()).collect();
+            expect_eq!(ids.len(), listed.len(), "different facts on pages of {limit}");
+            expect_eq!(ids, all, "the facts on pages of {limit}");
+            for thing in THINGS {
+                check!(listed.iter().any(|fact| mentions(fact, thing)), "`{thing}` is on no page of {limit}");
+            }
+        }
+    }),
+    case!("layer.facts.page-size", [Layer], ["LAY-40"], |cx, chat: Conversation| {
+        chat.learn_all(&THINGS).await?;
+        for limit in 1..=4 {
+            for page in chat.pages(limit).await? {
+                check!(page.len() <= limit, "a page of {limit} has {} facts", page.len());
+            }
+        }
+    }),
+    case!("layer.facts.one-page", [Layer], ["LAY-40"], |cx, chat: Conversation| {
+        let empty = chat.page(None, 10).await?;
+        expect_eq!((empty.facts.len(), empty.next), (0, None), "the page of a scope that learned nothing");
+        chat.learn_all(&["theremin", "sextant"]).await?;
+        let page = chat.page(None, 10).await?;
+        check!(page.facts.len() >= 2, "a page of 10 has {} of two facts", page.facts.len());
+        expect_eq!(page.next, None, "the cursor of a page that has all");
+    }),
+    case!("layer.facts.foreign-cursor", [Layer], ["LAY-41"], |cx, chat: Conversation| {
+        chat.learn_all(&["theremin", "sextant", "zeppelin"]).await?;
+        let cursor = expect_some!(chat.page(None, 1).await?.next, "the cursor of the first of three facts");
+        let others = [
+            cx.conversation()?,
+            cx.conversation_in(Scope { kind: ScopeKind::User, ..chat.scope.clone() })?,
+            cx.conversation_in(Scope { tenant: cx.other_tenant()?, ..chat.scope.clone() })?,
+        ];
+        for other in others {
+            other.learn("harpsichord").await?;
+            expect_kind!(
+                other.page(Some(cursor.clone()), 1).await,
+                ErrorKind::InvalidArgument,
+                "a cursor of another scope"
+            );
+        }
+        let next = chat.page(Some(cursor), 1).await?;
+        expect_eq!(next.facts.len(), 1, "facts on the page after the cursor");
+    }),
+    case!("layer.facts.made-up-cursor", [Layer], ["LAY-41"], |cx, chat: Conversation| {
+        chat.learn_all(&["theremin", "sextant"]).await?;
+        for cursor in
+            ["1", "2", "0", "-1", "https://example.com/v3/memories/?page=2", "page:2", "*", "é", "AAAA"]
+        {
+            expect_kind!(
+                chat.page(Some(cursor.to_owned()), 1).await,
+                ErrorKind::InvalidArgument,
+                "the cursor `{cursor}`"
+            );
+        }
+    }),
+    case!("layer.facts.as-recalled", [Layer], ["LAY-42"], |cx, chat: Conversation| {
+        chat.learn_all(&THINGS).await?;
+        let listed = chat.facts().await?;
+        for thing in THINGS {
+            for fact in chat.recall(thing).await? {
+                let same = expect_some!(
+                    listed.iter().find(|other| other.id == fact.id),
+                    "a recalled fact is not listed"
+                );
+                expect_eq!(fact.memory, same.memory, "the words of a fact as recalled, and as listed");
+                expect_eq!(fact.created_at, same.created_at, "the time of a fact as recalled, and as listed");
+            }
+        }
+    }),
+];
 
 const THINGS: [&str; 5] = ["theremin", "sextant", "zeppelin", "harpsichord", "trebuchet"];
-
-async fn each_once(cx: &Cx) -> CaseResult {
-    let chat = cx.conversation()?;
-    chat.learn_all(&THINGS).await?;
-    let all: BTreeSet<_> = chat.facts().await?.into_iter().map(|fact| fact.id).collect();
-    for limit in [1, 2, 3, 100] {
-        let listed = chat.pages(limit).await?.concat();
-        let ids: BTreeSet<_> = listed.iter().map(|fact| fact.id.clone()).collect();
-        expect_eq!(ids.len(), listed.len(), "different facts on pages of {limit}");
-        expect_eq!(ids, all, "the facts on pages of {limit}");
-        for thing in THINGS {
-            check!(listed.iter().any(|fact| mentions(fact, thing)), "`{thing}` is on no page of {limit}");
-        }
-    }
-    Ok(())
-}
-
-async fn page_size(cx: &Cx) -> CaseResult {
-    let chat = cx.conversation()?;
-    chat.learn_all(&THINGS).await?;
-    for limit in 1..=4 {
-        for page in chat.pages(limit).await? {
-            check!(page.len() <= limit, "a page of {limit} has {} facts", page.len());
-        }
-    }
-    Ok(())
-}
-
-async fn one_page(cx: &Cx) -> CaseResult {
-    let chat = cx.conversation()?;
-    let empty = chat.page(None, 10).await?;
-    expect_eq!((empty.facts.len(), empty.next), (0, None), "the page of a scope that learned nothing");
-    chat.learn_all(&["theremin", "sextant"]).await?;
-    let page = chat.page(None, 10).await?;
-    check!(page.facts.len() >= 2, "a page of 10 has {} of two facts", page.facts.len());
-    expect_eq!(page.next, None, "the cursor of a page that has all");
-    Ok(())
-}
-
-async fn foreign_cursor(cx: &Cx) -> CaseResult {
-    let chat = cx.conversation()?;
-    chat.learn_all(&["theremin", "sextant", "zeppelin"]).await?;
-    let cursor = expect_some!(chat.page(None, 1).await?.next, "the cursor of the first of three facts");
-    let others = [
-        cx.conversation()?,
-        cx.conversation_in(Scope { kind: ScopeKind::User, ..chat.scope.clone() })?,
-        cx.conversation_in(Scope { tenant: cx.other_tenant()?, ..chat.scope.clone() })?,
-    ];
-    for other in others {
-        other.learn("harpsichord").await?;
-        expect_kind!(
-            other.page(Some(cursor.clone()), 1).await,
-            ErrorKind::InvalidArgument,
-            "a cursor of another scope"
-        );
-    }
-    let next = chat.page(Some(cursor), 1).await?;
-    expect_eq!(next.facts.len(), 1, "facts on the page after the cursor");
-    Ok(())
-}
-
-async fn made_up_cursor(cx: &Cx) -> CaseResult {
-    let chat = cx.conversation()?;
-    chat.learn_all(&["theremin", "sextant"]).await?;
-    for cursor in ["1", "2", "0", "-1", "https://example.com/v3/memories/?page=2", "page:2", "*", "é", "AAAA"]
-    {
-        expect_kind!(
-            chat.page(Some(cursor.to_owned()), 1).await,
-            ErrorKind::InvalidArgument,
-            "the cursor `{cursor}`"
-        );
-    }
-    Ok(())
-}
-
-async fn as_recalled(cx: &Cx) -> CaseResult {
-    let chat = cx.conversation()?;
-    chat.learn_all(&THINGS).await?;
-    let listed = chat.facts().await?;
-    for thing in THINGS {
-        for fact in chat.recall(thing).await? {
-            let same = expect_some!(
-                listed.iter().find(|other| other.id == fact.id),
-                "a recalled fact is not listed"
-            );
-            expect_eq!(fact.memory, same.memory, "the words of a fact as recalled, and as listed");
-            expect_eq!(fact.created_at, same.created_at, "the time of a fact as recalled, and as listed");
-        }
-    }
-    Ok(())
-}

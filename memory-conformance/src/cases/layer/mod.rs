@@ -15,15 +15,15 @@ use crate::case::Case;
 /// Every case about the conversational layer.
 pub(super) fn cases() -> Vec<Case> {
     [
-        adding::cases(),
-        content::cases(),
-        recalling::cases(),
-        events::cases(),
-        forgetting::cases(),
-        listing::cases(),
-        isolation::cases(),
-        limits::cases(),
-        concurrency::cases(),
+        adding::CASES,
+        content::CASES,
+        recalling::CASES,
+        events::CASES,
+        forgetting::CASES,
+        listing::CASES,
+        isolation::CASES,
+        limits::CASES,
+        concurrency::CASES,
     ]
     .concat()
 }

@@ -14,14 +14,14 @@ use crate::case::Case;
 /// Every case about whole scopes.
 pub(super) fn cases() -> Vec<Case> {
     [
-        stats::cases(),
-        scopes::cases(),
-        eviction::cases(),
-        quotas::cases(),
-        transfer::cases(),
-        atomic_import::cases(),
-        snapshot::cases(),
-        forget::cases(),
+        stats::CASES,
+        scopes::CASES,
+        eviction::CASES,
+        quotas::CASES,
+        transfer::CASES,
+        atomic_import::CASES,
+        snapshot::CASES,
+        forget::CASES,
     ]
     .concat()
 }

@@ -19,19 +19,19 @@ use crate::case::Case;
 /// Every case about searches and embedding.
 pub(super) fn cases() -> Vec<Case> {
     [
-        lexical::cases(),
-        query_options::cases(),
-        vectors::cases(),
-        hybrid::cases(),
-        write_histories::cases(),
-        ranking::cases(),
-        dedup::cases(),
-        embedding::cases(),
-        slow_embedder::cases(),
-        vector_transfer::cases(),
-        reembed::cases(),
-        models::cases(),
-        small_caches::cases(),
+        lexical::CASES,
+        query_options::CASES,
+        vectors::CASES,
+        hybrid::CASES,
+        write_histories::CASES,
+        ranking::CASES,
+        dedup::CASES,
+        embedding::CASES,
+        slow_embedder::CASES,
+        vector_transfer::CASES,
+        reembed::CASES,
+        models::CASES,
+        small_caches::CASES,
     ]
     .concat()
 }

@@ -3,31 +3,25 @@
 use memory_core::rank::{Dedup, RankOptions};
 use memory_core::{Metadata, Scope, SearchMode, SearchQuery};
 
-use crate::case::cases;
+use crate::case::{Case, case};
 use crate::check::{CaseResult, check, expect_eq};
 use crate::cx::entries::filter;
 use crate::cx::{Cx, expiring, ms, tagged};
 
-cases! {
-    "lexical.small-caches.same-hits": [Kv, Lexical], ["SRC-15"] => by_words;
-    "vector.small-caches.same-hits": [Kv, Vector], ["SRC-15"] => by_vectors;
-    "hybrid.small-caches.same-hits": [Kv, Lexical, Vector], ["SRC-15"] => by_both;
-}
+pub(crate) const CASES: &[Case] = &[
+    case!("lexical.small-caches.same-hits", [Kv, Lexical], ["SRC-15"], |cx| {
+        same_hits(cx, SearchMode::Lexical).await?;
+    }),
+    case!("vector.small-caches.same-hits", [Kv, Vector], ["SRC-15"], |cx| {
+        same_hits(cx, SearchMode::Vector).await?;
+    }),
+    case!("hybrid.small-caches.same-hits", [Kv, Lexical, Vector], ["SRC-15"], |cx| {
+        same_hits(cx, SearchMode::Hybrid).await?;
+    }),
+];
 
 const CLOSE: f64 = 1e-9;
 const WORDS: [&str; 8] = ["green", "tea", "kettle", "harbour", "lighthouse", "keeper", "coffee", "sleeps"];
-
-async fn by_words(cx: &Cx) -> CaseResult {
-    same_hits(cx, SearchMode::Lexical).await
-}
-
-async fn by_vectors(cx: &Cx) -> CaseResult {
-    same_hits(cx, SearchMode::Vector).await
-}
-
-async fn by_both(cx: &Cx) -> CaseResult {
-    same_hits(cx, SearchMode::Hybrid).await
-}
 
 /// Every parameter that takes a path of its own, each with as many hits as there are and with few.
 fn queries(mode: SearchMode) -> CaseResult<Vec<(&'static str, SearchQuery)>> {

@@ -7,7 +7,7 @@ use memory_core::{
     Embed, Embedding, ErrorKind, Json, OnExisting, Reducer, Scope, SetOptions, Ttl, UpdateOptions,
 };
 
-use crate::case::cases;
+use crate::case::{Case, case};
 use crate::check::{CaseResult, check, expect_eq, expect_some};
 use crate::cx::entries::item_with;
 use crate::cx::vectors::{by_vector, owned, step};
@@ -16,12 +16,60 @@ use crate::harness::embedder::EmbedFault;
 use crate::harness::executor::BoxFuture;
 use crate::random::Random;
 
-cases! {
-    "vector.history.as-the-oracle": [Kv, Vector], ["VEC-1", "VEC-2", "VEC-4", "VEC-5"] * 2 => history;
-    "con.vectors.score-what-they-show": [Kv, Vector], ["VEC-10"] => shown;
-    "con.vectors.match-the-last-write": [Kv, Vector], ["EMB-9", "VEC-10"] => last_write;
-    "con.vectors.two-handles": [Kv, Vector], ["VEC-5", "VEC-10", "CON-3"] => two_handles;
-}
+pub(crate) const CASES: &[Case] = &[
+    case!(
+        "vector.history.as-the-oracle" * 2,
+        [Kv, Vector],
+        ["VEC-1", "VEC-2", "VEC-4", "VEC-5"],
+        |cx, scope: Scope| {
+            owned(cx)?;
+            let seed = format!("{}{}", cx.tenant(), "history");
+            let mut history =
+                History { cx, scope, random: Random::named(&seed), known: BTreeMap::new(), now: 0 };
+            for _ in 0..150 {
+                history.step().await?;
+                if history.random.one_in(3) {
+                    history.search().await?;
+                }
+            }
+            history.search().await?;
+        }
+    ),
+    case!("con.vectors.score-what-they-show", [Kv, Vector], ["VEC-10"], |cx| {
+        owned(cx)?;
+        let scope = &cx.scope()?;
+        let lookers = &Readers::new(1);
+        let mut work: Vec<BoxFuture<'_, CaseResult>> = Vec::new();
+        for writer in 0..WRITERS {
+            work.push(Box::pin(churn(cx, scope, writer, lookers)));
+        }
+        work.push(Box::pin(look(cx, scope, lookers)));
+        cx.threads(work)?.into_iter().collect::<CaseResult>()?;
+    }),
+    case!("con.vectors.match-the-last-write", [Kv, Vector], ["EMB-9", "VEC-10"], |cx| {
+        owned(cx)?;
+        let scope = &cx.scope()?;
+        let nobody = &Readers::new(0);
+        let work = (0..WRITERS + 1)
+            .map(|writer| Box::pin(churn(cx, scope, writer, nobody)) as BoxFuture<'_, CaseResult>);
+        cx.threads(work.collect())?.into_iter().collect::<CaseResult>()?;
+        settled(cx, scope).await?;
+    }),
+    case!("con.vectors.two-handles", [Kv, Vector], ["VEC-5", "VEC-10", "CON-3"], |cx| {
+        owned(cx)?;
+        let scope = &cx.scope()?;
+        let other = &cx.on(cx.store().another_handle().await?);
+        let lookers = &Readers::new(2);
+        let mut work: Vec<BoxFuture<'_, CaseResult>> = Vec::new();
+        for (writer, handle) in [(0, cx), (1, other)] {
+            work.push(Box::pin(churn(handle, scope, writer, lookers)));
+            work.push(Box::pin(look(handle, scope, lookers)));
+        }
+        cx.threads(work)?.into_iter().collect::<CaseResult>()?;
+        settled(cx, scope).await?;
+        settled(other, scope).await?;
+    }),
+];
 
 const CLOSE: f64 = 1e-6;
 const KEYS: [&str; 12] = ["a", "a/1", "a/2", "a/3", "b", "b/1", "b/2", "b/3", "c", "c/1", "c/2", "c/3"];
@@ -156,20 +204,6 @@ impl History<'_> {
     }
 }
 
-async fn history(cx: &Cx) -> CaseResult {
-    owned(cx)?;
-    let scope = cx.scope()?;
-    let seed = format!("{}{}", cx.tenant(), "history");
-    let mut history = History { cx, scope, random: Random::named(&seed), known: BTreeMap::new(), now: 0 };
-    for _ in 0..150 {
-        history.step().await?;
-        if history.random.one_in(3) {
-            history.search().await?;
-        }
-    }
-    history.search().await
-}
-
 const WRITERS: u64 = 3;
 const ROUNDS: u64 = 25;
 
@@ -225,18 +259,6 @@ async fn scores_hold(cx: &Cx, scope: &Scope) -> CaseResult {
     Ok(())
 }
 
-async fn shown(cx: &Cx) -> CaseResult {
-    owned(cx)?;
-    let scope = &cx.scope()?;
-    let lookers = &Readers::new(1);
-    let mut work: Vec<BoxFuture<'_, CaseResult>> = Vec::new();
-    for writer in 0..WRITERS {
-        work.push(Box::pin(churn(cx, scope, writer, lookers)));
-    }
-    work.push(Box::pin(look(cx, scope, lookers)));
-    cx.threads(work)?.into_iter().collect()
-}
-
 /// Every entry has the vector of its text, or none if its last write skipped embedding.
 async fn settled(cx: &Cx, scope: &Scope) -> CaseResult {
     for name in ["a", "b", "c"] {
@@ -253,29 +275,4 @@ async fn settled(cx: &Cx, scope: &Scope) -> CaseResult {
         }
     }
     Ok(())
-}
-
-async fn last_write(cx: &Cx) -> CaseResult {
-    owned(cx)?;
-    let scope = &cx.scope()?;
-    let nobody = &Readers::new(0);
-    let work = (0..WRITERS + 1)
-        .map(|writer| Box::pin(churn(cx, scope, writer, nobody)) as BoxFuture<'_, CaseResult>);
-    cx.threads(work.collect())?.into_iter().collect::<CaseResult>()?;
-    settled(cx, scope).await
-}
-
-async fn two_handles(cx: &Cx) -> CaseResult {
-    owned(cx)?;
-    let scope = &cx.scope()?;
-    let other = &cx.on(cx.store().another_handle().await?);
-    let lookers = &Readers::new(2);
-    let mut work: Vec<BoxFuture<'_, CaseResult>> = Vec::new();
-    for (writer, handle) in [(0, cx), (1, other)] {
-        work.push(Box::pin(churn(handle, scope, writer, lookers)));
-        work.push(Box::pin(look(handle, scope, lookers)));
-    }
-    cx.threads(work)?.into_iter().collect::<CaseResult>()?;
-    settled(cx, scope).await?;
-    settled(other, scope).await
 }

@@ -14,14 +14,14 @@ use crate::case::Case;
 /// Every case about SQL.
 pub(super) fn cases() -> Vec<Case> {
     [
-        statement::cases(),
-        isolation::cases(),
-        transactions::cases(),
-        transaction_lifetime::cases(),
-        quotas::cases(),
-        deadlines::cases(),
-        databases::cases(),
-        dumps::cases(),
+        &*statement::cases(),
+        isolation::CASES,
+        transactions::CASES,
+        transaction_lifetime::CASES,
+        quotas::CASES,
+        deadlines::CASES,
+        databases::CASES,
+        dumps::CASES,
     ]
     .concat()
 }

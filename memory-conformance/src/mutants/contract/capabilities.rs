@@ -1,8 +1,7 @@
 //! CAP, ERR: what a provider reports about itself and its errors.
 
 use memory_core::{
-    Capabilities, Consistency, Error, ErrorKind, Health, HealthStatus, Next, Op, Reply, Request, Result,
-    Retry,
+    Capabilities, Consistency, Error, ErrorKind, Health, HealthStatus, Next, Reply, Request, Result, Retry,
 };
 
 use crate::mutants::memory::Memory;
@@ -10,7 +9,9 @@ use crate::mutants::mutant::mutants;
 use crate::mutants::requests::peek;
 
 mutants! {
-    "truth.stats-unserved": ["CAP-3"], "stats are advertised and refused" => around(stats_unserved);
+    |memory, request, next|
+    "truth.stats-unserved": ["CAP-3"], "stats are advertised and refused"
+        => over(Request::Stats { .. } => Err(Error::unsupported("stats", next.provider().name())));
     "truth.cas-served-unadvertised": ["CAP-3"], "preconditions are not advertised and served"
         => advertise(|_, inner| inner.compare_and_set = false);
     "truth.quotas-served-unadvertised": ["CAP-3"], "quotas are not advertised and served"
@@ -23,7 +24,14 @@ mutants! {
     "truth.kv-served-unadvertised": ["CAP-1"], "the facet is not advertised and handed out" => advertise(|_, inner| *inner = Capabilities::none());
     "truth.refusal-names-nothing": ["CAP-3"], "a refusal names neither operation nor provider"
         => both(|_, inner| inner.stats = false, refusal_names_nothing);
-    "truth.capabilities-waver": ["CAP-5"], "capabilities differ from call to call" => advertise(waver);
+    "truth.capabilities-waver": ["CAP-5"], "capabilities differ from call to call"
+        => advertise(|memory, inner| {
+            let mut memory = memory.lock();
+            memory.flag = !memory.flag;
+            if memory.flag {
+                inner.consistency = Consistency::Eventual;
+            }
+        });
     "truth.contradiction": ["CAP-2"], "vectors are advertised without an embedder"
         => advertise(|_, inner| inner.embedding = memory_core::EmbeddingOwner::None);
     "truth.health-down": ["CAP-6"], "a freshly opened provider reports that it is down"
@@ -36,23 +44,21 @@ mutants! {
     "error.conflict-is-final": ["ERR-3"], "a conflict says never to retry"
         => refuse(|_, error| if error.kind() == ErrorKind::Conflict { error.with_retry(Retry::Never) } else { error });
     "error.always-retry": ["ERR-3"], "every error says to retry" => refuse(|_, error| error.with_retry(Retry::Now));
-    "error.wrong-type-is-invalid": ["INC-3", "UPD-6"], "a value of the wrong type is `invalid_argument`" => refuse(wrong_type_is_invalid);
-    "error.limit-untold": ["VAL-3"], "an error about a limit gives no figures" => refuse_ahead(limit_untold);
-}
-
-async fn stats_unserved(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    match request {
-        Request::Stats { .. } => Err(Error::unsupported("stats", next.provider().name())),
-        request => next.run(request).await,
-    }
-}
-
-fn waver(memory: &Memory, inner: &mut Capabilities) {
-    let mut memory = memory.lock();
-    memory.flag = !memory.flag;
-    if memory.flag {
-        inner.consistency = Consistency::Eventual;
-    }
+    "error.wrong-type-is-invalid": ["INC-3", "UPD-6"], "a value of the wrong type is `invalid_argument`"
+        => refuse(|_, error| {
+            if error.kind() == ErrorKind::WrongType {
+                worded(&error, ErrorKind::InvalidArgument, error.message().to_owned())
+            } else {
+                error
+            }
+        });
+    "error.limit-untold": ["VAL-3"], "an error about a limit gives no figures" => refuse_ahead(|_, error| {
+        if error.kind() == ErrorKind::TooLarge {
+            Error::new(ErrorKind::TooLarge, error.message().to_owned())
+        } else {
+            error
+        }
+    });
 }
 
 async fn refusal_names_nothing(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
@@ -96,20 +102,4 @@ fn worded(error: &Error, kind: ErrorKind, message: String) -> Error {
     error.details().iter().fold(Error::new(kind, message).with_retry(error.retry()), |all, (name, value)| {
         all.with_detail(name, value.clone())
     })
-}
-
-fn wrong_type_is_invalid(_: Op, error: Error) -> Error {
-    if error.kind() == ErrorKind::WrongType {
-        worded(&error, ErrorKind::InvalidArgument, error.message().to_owned())
-    } else {
-        error
-    }
-}
-
-fn limit_untold(_: Op, error: Error) -> Error {
-    if error.kind() == ErrorKind::TooLarge {
-        Error::new(ErrorKind::TooLarge, error.message().to_owned())
-    } else {
-        error
-    }
 }

@@ -9,27 +9,65 @@ use crate::mutants::mutant::mutants;
 use crate::mutants::requests::{as_stored, kv, let_others_in, peek};
 
 mutants! {
-    "concurrent.cas-in-two-steps": ["VER-8", "CON-1"], "reads, compares and writes in three steps" => around(cas_in_two_steps);
+    |memory, request, next|
+    "concurrent.cas-in-two-steps": ["VER-8", "CON-1"], "reads, compares and writes in three steps"
+        => over(Request::Set { scope, key, value, mut options } => {
+            if options.expect != Expect::Any {
+                let live = peek(&next, &scope, &key).await?;
+                if options.expect.holds(live.as_ref().map(|entry| (entry.version, &entry.value))) {
+                    options.expect = Expect::Any;
+                }
+                let_others_in();
+            }
+            Ok(Reply::Set(kv(&next)?.set(&scope, &key, value, options).await?))
+        });
     "concurrent.stale-reads": ["CON-1"], "the first read after a write returns the old value" => around(stale_reads);
     "concurrent.lost-writes": ["CON-1"], "one of two concurrent writes is acknowledged but lost" => around(lost_writes);
-    "concurrent.hits-read-late": ["VEC-10"], "a hit shows the entry as of after the search" => around(hits_read_late);
+    "concurrent.hits-read-late": ["VEC-10"], "a hit shows the entry as of after the search"
+        => over(Request::Search { scope, query } => {
+            let mut results = kv(&next)?.search(&scope, query).await?;
+            let_others_in();
+            for hit in &mut results.hits {
+                if let Some(mut entry) = peek(&next, &scope, &hit.entry.key).await? {
+                    entry.access_count = hit.entry.access_count;
+                    hit.entry = entry;
+                }
+            }
+            Ok(Reply::Search(results))
+        });
     "concurrent.vectors-cached": ["VEC-10", "VEC-5"], "a handle keeps finding vectors that another handle replaced" => around(vectors_cached);
     "concurrent.handles-cache": ["CON-3"], "a handle does not see another handle's writes" => around(handles_cache);
-    "concurrent.dropped-half": ["CON-2"], "a dropped set wrote its value without its metadata" => around(dropped_half);
-    "concurrent.dropped-half-bulk": ["CON-2", "BLK-5"], "a dropped bulk insert wrote its first half" => around(dropped_half_bulk);
-    "concurrent.dropped-wedges": ["CON-2"], "a dropped set leaves the store locked" => around(dropped_wedges);
-}
-
-async fn cas_in_two_steps(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    let Request::Set { scope, key, value, mut options } = request else { return next.run(request).await };
-    if options.expect != Expect::Any {
-        let live = peek(&next, &scope, &key).await?;
-        if options.expect.holds(live.as_ref().map(|entry| (entry.version, &entry.value))) {
-            options.expect = Expect::Any;
-        }
-        let_others_in();
-    }
-    Ok(Reply::Set(kv(&next)?.set(&scope, &key, value, options).await?))
+    "concurrent.dropped-half": ["CON-2"], "a dropped set wrote its value without its metadata"
+        => over(Request::Set { scope, key, value, options } => {
+            if options.expect == Expect::Any && options.quota.is_unlimited() && !options.metadata.is_empty() {
+                let half: Json = value.clone();
+                let outcome = kv(&next)?.set(&scope, &key, half, SetOptions::default().with_ttl(options.ttl)).await?;
+                pause().await;
+                let mut whole = kv(&next)?.set(&scope, &key, value, options).await?;
+                whole.created = outcome.created;
+                return Ok(Reply::Set(whole));
+            }
+            Ok(Reply::Set(kv(&next)?.set(&scope, &key, value, options).await?))
+        });
+    "concurrent.dropped-half-bulk": ["CON-2", "BLK-5"], "a dropped bulk insert wrote its first half"
+        => over(Request::BulkInsert { scope, mut items, options } => {
+            let rest = items.split_off(items.len() / 2);
+            let mut outcomes = kv(&next)?.bulk_insert(&scope, items, options).await?;
+            pause().await;
+            outcomes.extend(kv(&next)?.bulk_insert(&scope, rest, options).await?);
+            Ok(Reply::BulkInsert(outcomes))
+        });
+    "concurrent.dropped-wedges": ["CON-2"], "a dropped set leaves the store locked"
+        => over(Request::Set { scope, key, value, options } => {
+            let held = std::mem::replace(&mut memory.lock().flag, true);
+            if held {
+                return Err(Error::new(ErrorKind::Unavailable, "the store is busy; try again"));
+            }
+            pause().await;
+            let outcome = kv(&next)?.set(&scope, &key, value, options).await;
+            memory.lock().flag = false;
+            outcome.map(Reply::Set)
+        });
 }
 
 async fn stale_reads(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
@@ -65,19 +103,6 @@ async fn lost_writes(memory: &Memory, request: Request, next: Next<'_>) -> Resul
     }
     memory.lock().flag = false;
     outcome.map(Reply::Set)
-}
-
-async fn hits_read_late(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    let Request::Search { scope, query } = request else { return next.run(request).await };
-    let mut results = kv(&next)?.search(&scope, query).await?;
-    let_others_in();
-    for hit in &mut results.hits {
-        if let Some(mut entry) = peek(&next, &scope, &hit.entry.key).await? {
-            entry.access_count = hit.entry.access_count;
-            hit.entry = entry;
-        }
-    }
-    Ok(Reply::Search(results))
 }
 
 /// Caches the best score that this handle saw of an entry, until it writes the entry itself.
@@ -144,38 +169,4 @@ async fn pause() {
         Poll::Pending
     })
     .await;
-}
-
-async fn dropped_half(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    let Request::Set { scope, key, value, options } = request else { return next.run(request).await };
-    if options.expect == Expect::Any && options.quota.is_unlimited() && !options.metadata.is_empty() {
-        let half: Json = value.clone();
-        let outcome = kv(&next)?.set(&scope, &key, half, SetOptions::default().with_ttl(options.ttl)).await?;
-        pause().await;
-        let mut whole = kv(&next)?.set(&scope, &key, value, options).await?;
-        whole.created = outcome.created;
-        return Ok(Reply::Set(whole));
-    }
-    Ok(Reply::Set(kv(&next)?.set(&scope, &key, value, options).await?))
-}
-
-async fn dropped_half_bulk(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    let Request::BulkInsert { scope, mut items, options } = request else { return next.run(request).await };
-    let rest = items.split_off(items.len() / 2);
-    let mut outcomes = kv(&next)?.bulk_insert(&scope, items, options).await?;
-    pause().await;
-    outcomes.extend(kv(&next)?.bulk_insert(&scope, rest, options).await?);
-    Ok(Reply::BulkInsert(outcomes))
-}
-
-async fn dropped_wedges(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    let Request::Set { scope, key, value, options } = request else { return next.run(request).await };
-    let held = std::mem::replace(&mut memory.lock().flag, true);
-    if held {
-        return Err(Error::new(ErrorKind::Unavailable, "the store is busy; try again"));
-    }
-    pause().await;
-    let outcome = kv(&next)?.set(&scope, &key, value, options).await;
-    memory.lock().flag = false;
-    outcome.map(Reply::Set)
 }

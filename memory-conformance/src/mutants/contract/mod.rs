@@ -7,5 +7,5 @@ use super::mutant::Mutant;
 
 /// Every mutant of the general contract.
 pub(super) fn mutants() -> Vec<Mutant> {
-    [concurrency::mutants(), capabilities::mutants()].concat()
+    [concurrency::MUTANTS, capabilities::MUTANTS].concat()
 }

@@ -14,18 +14,44 @@ use crate::mutants::mutant::mutants;
 use crate::mutants::requests::{as_stored, kv, let_others_in, peek};
 
 mutants! {
-    "increment.wraps": ["INC-4"], "a sum beyond 64 bits wraps" => around(wraps);
-    "increment.saturates": ["INC-4"], "a sum beyond 64 bits saturates" => around(saturates);
+    |memory, request, next|
+    "increment.wraps": ["INC-4"], "a sum beyond 64 bits wraps"
+        => around(increment_instead(request, next, ErrorKind::InvalidArgument, |entry, delta| {
+            entry.value.as_i64_exact().map(|value| value.wrapping_add(delta))
+        }).await);
+    "increment.saturates": ["INC-4"], "a sum beyond 64 bits saturates"
+        => around(increment_instead(request, next, ErrorKind::InvalidArgument, |entry, delta| {
+            entry.value.as_i64_exact().map(|value| value.saturating_add(delta))
+        }).await);
     "increment.wrong-type-restarts": ["INC-3"], "a value that is not an integer counts as 0"
-        => around(|_, request, next| increment_instead(request, next, ErrorKind::WrongType, |_, delta| Some(delta)));
+        => around(increment_instead(request, next, ErrorKind::WrongType, |_, delta| Some(delta)).await);
     "increment.takes-floats": ["INC-3"], "1.0 is accepted as an integer" => around(takes_floats);
-    "increment.takes-text": ["INC-3"], "\"1\" is accepted as an integer" => around(takes_text);
-    "increment.drops-metadata": ["INC-5"], "an increment drops metadata and source" => around(drops_metadata);
+    "increment.takes-text": ["INC-3"], "\"1\" is accepted as an integer"
+        => around(increment_instead(request, next, ErrorKind::WrongType, |entry, delta| {
+            Some(entry.value.as_str().trim_matches('"').parse::<i64>().ok()? + delta)
+        }).await);
+    "increment.drops-metadata": ["INC-5"], "an increment drops metadata and source"
+        => over(Request::Increment { scope, key, delta, options } => {
+            let mut outcome = kv(&next)?.increment(&scope, &key, delta, options).await?;
+            outcome.version =
+                kv(&next)?.set(&scope, &key, Json::from(outcome.value), SetOptions::default()).await?.version;
+            Ok(Reply::Increment(outcome))
+        });
     "increment.races": ["INC-6", "CON-1"], "reads, adds and writes in three steps" => around(increment_races);
-    "increment.absent-ignores-delta": ["INC-1"], "an absent key starts at 1" => around(absent_is_one);
-    "merge.null-deletes": ["UPD-1"], "null in a patch removes the member" => around(null_deletes);
+    "increment.absent-ignores-delta": ["INC-1"], "an absent key starts at 1"
+        => ask(Request::Increment { scope, key, delta, .. } if peek(&next, scope, key).await?.is_none() => *delta = 1);
+    "merge.null-deletes": ["UPD-1"], "null in a patch removes the member"
+        => around(rewritten(request, next, is_merge, |_, _, outcome| {
+            let mut members = members(&outcome.value)?;
+            let all = members.len();
+            members.retain(|(_, value)| value != "null");
+            if members.len() < all { object(&members) } else { None }
+        }).await);
     "merge.shallow": ["UPD-1"], "only the outermost members are merged" => around(shallow);
-    "merge.reformats": ["UPD-2"], "untouched members are reformatted" => around(reformats);
+    "merge.reformats": ["UPD-2"], "untouched members are reformatted"
+        => around(rewritten(request, next, is_merge, |_, _, outcome| {
+            Json::parse(String::from_utf8(outcome.value.canonical_bytes()).ok()?).ok()
+        }).await);
     "append.equal-as-floats": ["UPD-3"], "neighbouring integers beyond 2^53 count as equal" => around(equal_as_floats);
     "append.equal-as-text": ["UPD-3"], "1 and 1.0 count as different" => around(equal_as_text);
     "append.always-appended": ["UPD-3"], "every append reports that it appended"
@@ -35,13 +61,55 @@ mutants! {
         => ask(Request::Update { reducer: Reducer::BoundedList { limit, .. }, .. } => *limit += 1);
     "bounded.dropped-untold": ["UPD-4"], "the number of dropped items is missing"
         => answer(Reply::Update(outcome) => outcome.dropped = 0);
-    "update.drops-metadata": ["UPD-9"], "an update drops metadata and source" => around(update_drops_metadata);
-    "update.drops-text": ["UPD-9"], "an update drops the explicit text" => around(update_drops_text);
-    "update.unchanged-keeps-version": ["UPD-9"], "an update that changes nothing does not write" => around(unchanged_keeps_version);
-    "update.wrong-type-replaces": ["UPD-6"], "a value of the wrong type is replaced" => around(update_wrong_type);
-    "update.too-large-stored": ["UPD-8"], "a result over the limit is stored as null" => around(update_too_large);
+    "update.drops-metadata": ["UPD-9"], "an update drops metadata and source"
+        => around(stored_again(request, next, |entry| {
+            let mut options = SetOptions::default();
+            options.text = entry.text.clone();
+            options
+        }).await);
+    "update.drops-text": ["UPD-9"], "an update drops the explicit text"
+        => around(stored_again(request, next, |entry| {
+            let mut options = as_stored(entry);
+            options.text = None;
+            options
+        }).await);
+    "update.unchanged-keeps-version": ["UPD-9"], "an update that changes nothing does not write"
+        => over(Request::Update { scope, key, reducer, options } => {
+            if let Some(old) = peek(&next, &scope, &key).await?
+                && let Ok(reduced) = reduce(Some(&old.value), &reducer)
+                && !reduced.changed
+            {
+                let mut outcome = UpdateOutcome::new(old.value, old.version, old.expires_at);
+                (outcome.appended, outcome.dropped) = (reduced.appended, reduced.dropped);
+                return Ok(Reply::Update(outcome));
+            }
+            Ok(Reply::Update(kv(&next)?.update(&scope, &key, reducer, options).await?))
+        });
+    "update.wrong-type-replaces": ["UPD-6"], "a value of the wrong type is replaced"
+        => over(Request::Update { scope, key, reducer, options } => {
+            match kv(&next)?.update(&scope, &key, reducer.clone(), options).await {
+                Err(error) if error.kind() == ErrorKind::WrongType => {
+                    let value = reduce(None, &reducer)?.value;
+                    let version = overwrite(&next, &scope, &key, value.clone()).await?;
+                    Ok(Reply::Update(UpdateOutcome::new(value, version, None)))
+                }
+                result => result.map(Reply::Update),
+            }
+        });
+    "update.too-large-stored": ["UPD-8"], "a result over the limit is stored as null"
+        => over(Request::Update { scope, key, reducer, options } => {
+            match kv(&next)?.update(&scope, &key, reducer, options).await {
+                Err(error) if error.kind() == ErrorKind::TooLarge => {
+                    let version = overwrite(&next, &scope, &key, Json::null()).await?;
+                    Ok(Reply::Update(UpdateOutcome::new(Json::null(), version, None)))
+                }
+                result => result.map(Reply::Update),
+            }
+        });
     "update.races": ["UPD-7"], "reads, reduces and writes in three steps" => around(update_races);
-    "update.absent-refused": ["UPD-5"], "an absent key cannot be updated" => around(absent_refused);
+    "update.absent-refused": ["UPD-5"], "an absent key cannot be updated"
+        => instead(Request::Update { scope, key, .. } if peek(&next, scope, key).await?.is_none()
+            => Err(Error::new(ErrorKind::NotFound, "there is nothing to update; set the key first")));
 }
 
 async fn stored_as(next: &Next<'_>, scope: &Scope, key: &memory_core::Key, value: i64) -> Result<Reply> {
@@ -69,20 +137,6 @@ async fn increment_instead(
     }
 }
 
-async fn wraps(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    increment_instead(request, next, ErrorKind::InvalidArgument, |entry, delta| {
-        entry.value.as_i64_exact().map(|value| value.wrapping_add(delta))
-    })
-    .await
-}
-
-async fn saturates(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    increment_instead(request, next, ErrorKind::InvalidArgument, |entry, delta| {
-        entry.value.as_i64_exact().map(|value| value.saturating_add(delta))
-    })
-    .await
-}
-
 #[allow(clippy::cast_possible_truncation, reason = "the looseness is the mutant")]
 async fn takes_floats(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
     increment_instead(request, next, ErrorKind::WrongType, |entry, delta| {
@@ -90,21 +144,6 @@ async fn takes_floats(_: &Memory, request: Request, next: Next<'_>) -> Result<Re
         (value.fract() == 0.0).then_some(value as i64 + delta)
     })
     .await
-}
-
-async fn takes_text(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    increment_instead(request, next, ErrorKind::WrongType, |entry, delta| {
-        Some(entry.value.as_str().trim_matches('"').parse::<i64>().ok()? + delta)
-    })
-    .await
-}
-
-async fn drops_metadata(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    let Request::Increment { scope, key, delta, options } = request else { return next.run(request).await };
-    let mut outcome = kv(&next)?.increment(&scope, &key, delta, options).await?;
-    outcome.version =
-        kv(&next)?.set(&scope, &key, Json::from(outcome.value), SetOptions::default()).await?.version;
-    Ok(Reply::Increment(outcome))
 }
 
 async fn increment_races(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
@@ -122,15 +161,6 @@ async fn increment_races(_: &Memory, request: Request, next: Next<'_>) -> Result
     set.quota = options.quota;
     let outcome = kv(&next)?.set(&scope, &key, Json::from(value), set).await?;
     Ok(Reply::Increment(IncrementOutcome::new(value, outcome.version, outcome.expires_at)))
-}
-
-async fn absent_is_one(_: &Memory, mut request: Request, next: Next<'_>) -> Result<Reply> {
-    if let Request::Increment { scope, key, delta, .. } = &mut request
-        && peek(&next, scope, key).await?.is_none()
-    {
-        *delta = 1;
-    }
-    next.run(request).await
 }
 
 /// Rewrites what an update of one kind stored.
@@ -203,16 +233,6 @@ fn array(elements: &[Json]) -> Option<Json> {
     Json::parse(format!("[{}]", inside.join(","))).ok()
 }
 
-async fn null_deletes(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    rewritten(request, next, is_merge, |_, _, outcome| {
-        let mut members = members(&outcome.value)?;
-        let all = members.len();
-        members.retain(|(_, value)| value != "null");
-        if members.len() < all { object(&members) } else { None }
-    })
-    .await
-}
-
 async fn shallow(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
     rewritten(request, next, is_merge, |old, reducer, _| {
         let Reducer::Merge(patch) = reducer else { return None };
@@ -227,13 +247,6 @@ async fn shallow(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> 
         // Only if the result differs in meaning.
         let deep = reduce(old, reducer).ok()?;
         (!semantic_eq(&merged, &deep.value)).then_some(merged)
-    })
-    .await
-}
-
-async fn reformats(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    rewritten(request, next, is_merge, |_, _, outcome| {
-        Json::parse(String::from_utf8(outcome.value.canonical_bytes()).ok()?).ok()
     })
     .await
 }
@@ -300,60 +313,6 @@ async fn stored_again(
     Ok(Reply::Update(outcome))
 }
 
-async fn update_drops_metadata(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    stored_again(request, next, |entry| {
-        let mut options = SetOptions::default();
-        options.text = entry.text.clone();
-        options
-    })
-    .await
-}
-
-async fn update_drops_text(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    stored_again(request, next, |entry| {
-        let mut options = as_stored(entry);
-        options.text = None;
-        options
-    })
-    .await
-}
-
-async fn unchanged_keeps_version(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    let Request::Update { scope, key, reducer, options } = request else { return next.run(request).await };
-    if let Some(old) = peek(&next, &scope, &key).await?
-        && let Ok(reduced) = reduce(Some(&old.value), &reducer)
-        && !reduced.changed
-    {
-        let mut outcome = UpdateOutcome::new(old.value, old.version, old.expires_at);
-        (outcome.appended, outcome.dropped) = (reduced.appended, reduced.dropped);
-        return Ok(Reply::Update(outcome));
-    }
-    Ok(Reply::Update(kv(&next)?.update(&scope, &key, reducer, options).await?))
-}
-
-async fn update_wrong_type(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    let Request::Update { scope, key, reducer, options } = request else { return next.run(request).await };
-    match kv(&next)?.update(&scope, &key, reducer.clone(), options).await {
-        Err(error) if error.kind() == ErrorKind::WrongType => {
-            let value = reduce(None, &reducer)?.value;
-            let version = overwrite(&next, &scope, &key, value.clone()).await?;
-            Ok(Reply::Update(UpdateOutcome::new(value, version, None)))
-        }
-        result => result.map(Reply::Update),
-    }
-}
-
-async fn update_too_large(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    let Request::Update { scope, key, reducer, options } = request else { return next.run(request).await };
-    match kv(&next)?.update(&scope, &key, reducer, options).await {
-        Err(error) if error.kind() == ErrorKind::TooLarge => {
-            let version = overwrite(&next, &scope, &key, Json::null()).await?;
-            Ok(Reply::Update(UpdateOutcome::new(Json::null(), version, None)))
-        }
-        result => result.map(Reply::Update),
-    }
-}
-
 async fn update_races(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
     let Request::Update { scope, key, reducer, options } = request else { return next.run(request).await };
     let old = peek(&next, &scope, &key).await?;
@@ -369,13 +328,4 @@ async fn update_races(_: &Memory, request: Request, next: Next<'_>) -> Result<Re
     (outcome.appended, outcome.dropped, outcome.embedding) =
         (reduced.appended, reduced.dropped, written.embedding);
     Ok(Reply::Update(outcome))
-}
-
-async fn absent_refused(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    if let Request::Update { scope, key, .. } = &request
-        && peek(&next, scope, key).await?.is_none()
-    {
-        return Err(Error::new(ErrorKind::NotFound, "there is nothing to update; set the key first"));
-    }
-    next.run(request).await
 }

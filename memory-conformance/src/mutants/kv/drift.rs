@@ -1,7 +1,7 @@
 //! DRF: what a caller last saw is not checked, or checked too strictly.
 
 use memory_core::Seen;
-use memory_core::{DriftCheck, Error, ErrorKind, Next, Op, Reply, Request, Result, Retry, SetOptions};
+use memory_core::{DriftCheck, Error, ErrorKind, Next, Reply, Request, Result, Retry, SetOptions};
 
 use crate::mutants::memory::Memory;
 use crate::mutants::mutant::mutants;
@@ -9,14 +9,28 @@ use crate::mutants::requests::{kv, let_others_in, peek};
 use crate::reference::fault::Fault;
 
 mutants! {
+    |memory, request, next|
     "drift.listed-unserved": ["DRF-1"], "advertised policies are not checked" => ask(|request| relax(request, DriftCheck::compares));
     "drift.unchecked": ["DRF-2"], "the seen version is not compared" => ask(unchecked);
     "drift.delete-unchecked": ["DRF-2"], "a delete does not compare versions"
         => ask(Request::Delete { options, .. } if options.drift.compares() => options.drift = DriftCheck::Observe);
-    "drift.vanished-passes": ["DRF-3"], "an entry that vanished is created again" => ask(vanished_passes);
+    "drift.vanished-passes": ["DRF-3"], "an entry that vanished is created again" => ask(|request| {
+        // A caller that saw a vanished entry is treated as if it had seen nothing.
+        if let Request::Set { options, .. } = request
+            && let DriftCheck::Row(Seen::Entry { version, expires_at: Some(_), digest }) = options.drift
+        {
+            let expires_at = Some(memory_core::Timestamp::EPOCH);
+            options.drift = DriftCheck::Row(Seen::Entry { version, expires_at, digest });
+        }
+    });
     "drift.appeared-passes": ["DRF-4"], "an entry that appeared is overwritten"
         => ask(|request| relax(request, |check| *check == DriftCheck::Row(Seen::Absent)));
-    "drift.expiry-refuses": ["DRF-3"], "an expiry counts as a foreign change" => ask(expiry_refuses);
+    "drift.expiry-refuses": ["DRF-3"], "an expiry counts as a foreign change"
+        => ask(Request::Set { options, .. } => {
+            if let DriftCheck::Row(Seen::Entry { version, digest, .. }) = options.drift {
+                options.drift = DriftCheck::Row(Seen::Entry { version, expires_at: None, digest });
+            }
+        });
     "drift.row-looks-at-scope": ["DRF-5"], "a row check fails because another row changed" => fault(Fault::DriftRowSeesScope);
     "drift.refusal-moves": ["DRF-6"], "a refused write changes the token" => fault(Fault::DriftRefusalMoves);
     "drift.refusal-acknowledges": ["DRF-2"], "a refused write succeeds when sent again" => around(acknowledges);
@@ -33,9 +47,21 @@ mutants! {
     "drift.reads-move": ["DRF-11"], "a counted read changes the token" => fault(Fault::DriftReadMoves);
     "drift.generation-zero": ["DRF-12"], "the first write leaves the scope without a generation" => fault(Fault::DriftFromZero);
     "drift.tokens-of-all": ["DRF-13"], "all scopes share one token" => fault(Fault::DriftOfAllScopes);
-    "drift.retryable": ["DRF-14"], "a refusal says to retry" => refuse(retryable);
-    "drift.reason-untold": ["DRF-14"], "a refusal does not name its reason" => refuse(reason_untold);
-    "drift.bulk-unchecked": ["DRF-15"], "items of a bulk insert are not checked" => ask(bulk_unchecked);
+    "drift.retryable": ["DRF-14"], "a refusal says to retry"
+        => refuse(|_, error| if error.kind() == ErrorKind::DriftDetected { error.with_retry(Retry::Now) } else { error });
+    "drift.reason-untold": ["DRF-14"], "a refusal does not name its reason" => refuse(|_, error| {
+        if error.kind() == ErrorKind::DriftDetected {
+            Error::new(ErrorKind::DriftDetected, "something is different").with_retry(Retry::Never)
+        } else {
+            error
+        }
+    });
+    "drift.bulk-unchecked": ["DRF-15"], "items of a bulk insert are not checked"
+        => ask(Request::BulkInsert { items, .. } => {
+            items.iter_mut().filter(|item| item.options.drift.compares()).for_each(|item| {
+                item.options.drift = DriftCheck::Observe;
+            });
+        });
     "drift.bulk-scope-unchecked": ["DRF-15"], "the token of a bulk insert is not checked"
         => ask(Request::BulkInsert { options, .. } => options.drift = DriftCheck::Off);
     "drift.expect-not-exempt": ["DRF-16"], "a write with a precondition is checked for drift too" => fault(Fault::DriftWithExpect);
@@ -59,32 +85,6 @@ fn relax(request: &mut Request, relaxed: fn(&DriftCheck) -> bool) {
 
 fn unchecked(request: &mut Request) {
     relax(request, |check| matches!(check, DriftCheck::Row(_)));
-}
-
-fn vanished_passes(request: &mut Request) {
-    // A caller that saw a vanished entry is treated as if it had seen nothing.
-    if let Request::Set { options, .. } = request
-        && let DriftCheck::Row(Seen::Entry { version, expires_at: Some(_), digest }) = options.drift
-    {
-        let expires_at = Some(memory_core::Timestamp::EPOCH);
-        options.drift = DriftCheck::Row(Seen::Entry { version, expires_at, digest });
-    }
-}
-
-fn expiry_refuses(request: &mut Request) {
-    if let Request::Set { options, .. } = request
-        && let DriftCheck::Row(Seen::Entry { version, digest, .. }) = options.drift
-    {
-        options.drift = DriftCheck::Row(Seen::Entry { version, expires_at: None, digest });
-    }
-}
-
-fn bulk_unchecked(request: &mut Request) {
-    if let Request::BulkInsert { items, .. } = request {
-        items.iter_mut().filter(|item| item.options.drift.compares()).for_each(|item| {
-            item.options.drift = DriftCheck::Observe;
-        });
-    }
 }
 
 /// Takes what it found for seen.
@@ -123,17 +123,5 @@ fn each(reply: &mut Reply, change: fn(&mut Option<memory_core::DriftChange>)) {
         Reply::Update(outcome) => change(&mut outcome.drift),
         Reply::BulkInsert(outcomes) => outcomes.iter_mut().for_each(|outcome| change(&mut outcome.drift)),
         _ => {}
-    }
-}
-
-fn retryable(_: Op, error: Error) -> Error {
-    if error.kind() == ErrorKind::DriftDetected { error.with_retry(Retry::Now) } else { error }
-}
-
-fn reason_untold(_: Op, error: Error) -> Error {
-    if error.kind() == ErrorKind::DriftDetected {
-        Error::new(ErrorKind::DriftDetected, "something is different").with_retry(Retry::Never)
-    } else {
-        error
     }
 }

@@ -2,32 +2,128 @@
 
 use memory_core::{Entry, Field, Filter, Metadata, Next, Page, Reply, Request, Result, Scalar};
 
-use crate::mutants::memory::Memory;
 use crate::mutants::mutant::mutants;
 use crate::mutants::requests::{everything, kv};
 
 mutants! {
-    "filter.numbers-as-text": ["FLT-2"], "numbers compare as text" => around(numbers_as_text);
+    |memory, request, next|
+    "filter.numbers-as-text": ["FLT-2"], "numbers compare as text"
+        => around(both_sides(request, next, |scalar| match scalar {
+            Scalar::Int(int) => Scalar::Text(int.to_string()),
+            Scalar::Float(float) => Scalar::Text(float.to_string()),
+            other => other,
+        }).await);
     "filter.numbers-as-floats": ["FLT-2"], "numbers compare as doubles" => ask(numbers_as_floats);
-    "filter.text-ignores-case": ["FLT-3"], "text is compared without regard to case" => around(text_ignores_case);
-    "filter.types-mix": ["FLT-1"], "the text 1 equals the number 1" => around(types_mix);
-    "filter.booleans-as-numbers": ["FLT-1"], "true equals 1" => around(booleans_as_numbers);
-    "filter.ne-needs-presence": ["FLT-4"], "`ne` does not hold for an absent field" => ask(ne_needs_presence);
+    "filter.text-ignores-case": ["FLT-3"], "text is compared without regard to case"
+        => around(both_sides(request, next, |scalar| match scalar {
+            Scalar::Text(text) => Scalar::Text(text.to_lowercase()),
+            other => other,
+        }).await);
+    "filter.types-mix": ["FLT-1"], "the text 1 equals the number 1"
+        => around(both_sides(request, next, |scalar| match scalar {
+            Scalar::Text(text) => text.parse().map_or(Scalar::Text(text), Scalar::Int),
+            other => other,
+        }).await);
+    "filter.booleans-as-numbers": ["FLT-1"], "true equals 1"
+        => around(both_sides(request, next, |scalar| match scalar {
+            Scalar::Bool(bit) => Scalar::Int(i64::from(bit)),
+            other => other,
+        }).await);
+    "filter.ne-needs-presence": ["FLT-4"], "`ne` does not hold for an absent field"
+        => ask(|request| bend(request, |filter| match filter {
+            Filter::Ne(field, operand) => {
+                Filter::And(vec![Filter::Exists(field.clone()), Filter::Ne(field, operand)])
+            }
+            other => other,
+        }));
     "filter.not-needs-presence": ["FLT-4", "FLT-5"], "`not` does not hold for an absent field" => ask(not_needs_presence);
-    "filter.absent-is-zero": ["FLT-4"], "an absent field is less than every number" => ask(absent_is_zero);
-    "filter.exists-always": ["FLT-4"], "every field exists" => ask(exists_always);
-    "filter.empty-or-holds": ["FLT-5"], "an empty `or` holds" => ask(empty_or_holds);
-    "filter.empty-in-holds": ["FLT-5"], "an empty `in` holds" => ask(empty_in_holds);
-    "filter.lt-is-lte": ["FLT-1", "FLT-6"], "`lt` holds for equal values" => ask(lt_is_lte);
-    "filter.gte-is-gt": ["FLT-1", "FLT-6"], "`gte` does not hold for equal values" => ask(gte_is_gt);
-    "filter.in-takes-first": ["FLT-1"], "`in` compares only its first member" => ask(in_takes_first);
-    "filter.or-is-and": ["FLT-5"], "`or` wants all" => ask(or_is_and);
-    "filter.source-as-metadata": ["FLT-6"], "the source is looked up in the metadata" => ask(source_as_metadata);
-    "filter.created-is-updated": ["FLT-6"], "`created_at` compares the time of the last write" => ask(created_is_updated);
+    "filter.absent-is-zero": ["FLT-4"], "an absent field is less than every number"
+        => ask(|request| bend(request, |filter| match filter {
+            Filter::Lt(field, operand) => {
+                let absent = Filter::Not(Box::new(Filter::Exists(field.clone())));
+                Filter::Or(vec![absent, Filter::Lt(field, operand)])
+            }
+            other => other,
+        }));
+    "filter.exists-always": ["FLT-4"], "every field exists"
+        => ask(|request| bend(request, |filter| match filter {
+            Filter::Exists(_) => Filter::And(Vec::new()),
+            other => other,
+        }));
+    "filter.empty-or-holds": ["FLT-5"], "an empty `or` holds"
+        => ask(|request| bend(request, |filter| match filter {
+            Filter::Or(filters) if filters.is_empty() => Filter::And(filters),
+            other => other,
+        }));
+    "filter.empty-in-holds": ["FLT-5"], "an empty `in` holds"
+        => ask(|request| bend(request, |filter| match filter {
+            Filter::In(_, operands) if operands.is_empty() => Filter::And(Vec::new()),
+            other => other,
+        }));
+    "filter.lt-is-lte": ["FLT-1", "FLT-6"], "`lt` holds for equal values"
+        => ask(|request| bend(request, |filter| match filter {
+            Filter::Lt(field, operand) => Filter::Lte(field, operand),
+            other => other,
+        }));
+    "filter.gte-is-gt": ["FLT-1", "FLT-6"], "`gte` does not hold for equal values"
+        => ask(|request| bend(request, |filter| match filter {
+            Filter::Gte(field, operand) => Filter::Gt(field, operand),
+            other => other,
+        }));
+    "filter.in-takes-first": ["FLT-1"], "`in` compares only its first member"
+        => ask(|request| bend(request, |filter| match filter {
+            Filter::In(field, mut operands) => {
+                operands.truncate(1);
+                Filter::In(field, operands)
+            }
+            other => other,
+        }));
+    "filter.or-is-and": ["FLT-5"], "`or` wants all" => ask(|request| bend(request, |filter| match filter {
+        Filter::Or(filters) if !filters.is_empty() => Filter::And(filters),
+        other => other,
+    }));
+    "filter.source-as-metadata": ["FLT-6"], "the source is looked up in the metadata"
+        => ask(|request| bend(request, |filter| {
+            fields(filter, |field| match field {
+                Field::Source => Field::Metadata("source".to_owned()),
+                other => other,
+            })
+        }));
+    "filter.created-is-updated": ["FLT-6"], "`created_at` compares the time of the last write"
+        => ask(|request| bend(request, |filter| {
+            fields(filter, |field| match field {
+                Field::CreatedAt => Field::UpdatedAt,
+                other => other,
+            })
+        }));
     "filter.times-in-seconds": ["FLT-6"], "times compare in seconds" => ask(times_in_seconds);
-    "filter.names-are-paths": ["FLT-8"], "a dot in a name separates path segments" => ask(names_are_paths);
-    "filter.percent-is-wildcard": ["FLT-8"], "`%` in a filter's text is a wildcard" => around(percent_is_wildcard);
-    "filter.too-deep-holds": ["FLT-7"], "a filter over its limits is ignored" => ask_ahead(too_deep_holds);
+    "filter.names-are-paths": ["FLT-8"], "a dot in a name separates path segments"
+        => ask(|request| bend(request, |filter| {
+            fields(filter, |field| match field {
+                Field::Metadata(name) => {
+                    Field::Metadata(name.split(['.', '"', '\'']).next().unwrap_or_default().to_owned())
+                }
+                other => other,
+            })
+        }));
+    "filter.percent-is-wildcard": ["FLT-8"], "`%` in a filter's text is a wildcard"
+        => around(list_where(request, next, &|filter, entry| match filter {
+            Filter::Eq(Field::Metadata(name), Scalar::Text(pattern)) if pattern.contains('%') => {
+                let head = pattern.split('%').next().unwrap_or_default();
+                matches!(entry.metadata.get(name), Some(Scalar::Text(text)) if text.starts_with(head))
+            }
+            filter => filter.matches(entry),
+        }).await);
+    "filter.too-deep-holds": ["FLT-7"], "a filter over its limits is ignored" => ask_ahead(|request| {
+        let filter = match request {
+            Request::List { query, .. } => &mut query.filter,
+            Request::Search { query, .. } => &mut query.filter,
+            _ => return,
+        };
+        if filter.as_ref().is_some_and(|filter| filter.check().is_err()) {
+            *filter = None;
+        }
+    });
 }
 
 /// Changes every node of the filters of a request, the innermost first.
@@ -118,15 +214,6 @@ async fn list_where(
     Ok(Reply::List(Page::new(entries, None)))
 }
 
-async fn numbers_as_text(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    both_sides(request, next, |scalar| match scalar {
-        Scalar::Int(int) => Scalar::Text(int.to_string()),
-        Scalar::Float(float) => Scalar::Text(float.to_string()),
-        other => other,
-    })
-    .await
-}
-
 #[allow(clippy::cast_precision_loss, reason = "the loss is the mutant")]
 fn numbers_as_floats(request: &mut Request) {
     bend(request, |filter| {
@@ -134,39 +221,6 @@ fn numbers_as_floats(request: &mut Request) {
             Scalar::Int(int) => Scalar::Float(int as f64),
             other => other,
         })
-    });
-}
-
-async fn text_ignores_case(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    both_sides(request, next, |scalar| match scalar {
-        Scalar::Text(text) => Scalar::Text(text.to_lowercase()),
-        other => other,
-    })
-    .await
-}
-
-async fn types_mix(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    both_sides(request, next, |scalar| match scalar {
-        Scalar::Text(text) => text.parse().map_or(Scalar::Text(text), Scalar::Int),
-        other => other,
-    })
-    .await
-}
-
-async fn booleans_as_numbers(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    both_sides(request, next, |scalar| match scalar {
-        Scalar::Bool(bit) => Scalar::Int(i64::from(bit)),
-        other => other,
-    })
-    .await
-}
-
-fn ne_needs_presence(request: &mut Request) {
-    bend(request, |filter| match filter {
-        Filter::Ne(field, operand) => {
-            Filter::And(vec![Filter::Exists(field.clone()), Filter::Ne(field, operand)])
-        }
-        other => other,
     });
 }
 
@@ -182,86 +236,6 @@ fn not_needs_presence(request: &mut Request) {
             _ => Filter::Not(inner),
         },
         other => other,
-    });
-}
-
-fn absent_is_zero(request: &mut Request) {
-    bend(request, |filter| match filter {
-        Filter::Lt(field, operand) => {
-            let absent = Filter::Not(Box::new(Filter::Exists(field.clone())));
-            Filter::Or(vec![absent, Filter::Lt(field, operand)])
-        }
-        other => other,
-    });
-}
-
-fn exists_always(request: &mut Request) {
-    bend(request, |filter| match filter {
-        Filter::Exists(_) => Filter::And(Vec::new()),
-        other => other,
-    });
-}
-
-fn empty_or_holds(request: &mut Request) {
-    bend(request, |filter| match filter {
-        Filter::Or(filters) if filters.is_empty() => Filter::And(filters),
-        other => other,
-    });
-}
-
-fn empty_in_holds(request: &mut Request) {
-    bend(request, |filter| match filter {
-        Filter::In(_, operands) if operands.is_empty() => Filter::And(Vec::new()),
-        other => other,
-    });
-}
-
-fn lt_is_lte(request: &mut Request) {
-    bend(request, |filter| match filter {
-        Filter::Lt(field, operand) => Filter::Lte(field, operand),
-        other => other,
-    });
-}
-
-fn gte_is_gt(request: &mut Request) {
-    bend(request, |filter| match filter {
-        Filter::Gte(field, operand) => Filter::Gt(field, operand),
-        other => other,
-    });
-}
-
-fn in_takes_first(request: &mut Request) {
-    bend(request, |filter| match filter {
-        Filter::In(field, mut operands) => {
-            operands.truncate(1);
-            Filter::In(field, operands)
-        }
-        other => other,
-    });
-}
-
-fn or_is_and(request: &mut Request) {
-    bend(request, |filter| match filter {
-        Filter::Or(filters) if !filters.is_empty() => Filter::And(filters),
-        other => other,
-    });
-}
-
-fn source_as_metadata(request: &mut Request) {
-    bend(request, |filter| {
-        fields(filter, |field| match field {
-            Field::Source => Field::Metadata("source".to_owned()),
-            other => other,
-        })
-    });
-}
-
-fn created_is_updated(request: &mut Request) {
-    bend(request, |filter| {
-        fields(filter, |field| match field {
-            Field::CreatedAt => Field::UpdatedAt,
-            other => other,
-        })
     });
 }
 
@@ -282,37 +256,4 @@ fn times_in_seconds(request: &mut Request) {
         }
         other => other,
     });
-}
-
-fn names_are_paths(request: &mut Request) {
-    bend(request, |filter| {
-        fields(filter, |field| match field {
-            Field::Metadata(name) => {
-                Field::Metadata(name.split(['.', '"', '\'']).next().unwrap_or_default().to_owned())
-            }
-            other => other,
-        })
-    });
-}
-
-async fn percent_is_wildcard(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    list_where(request, next, &|filter, entry| match filter {
-        Filter::Eq(Field::Metadata(name), Scalar::Text(pattern)) if pattern.contains('%') => {
-            let head = pattern.split('%').next().unwrap_or_default();
-            matches!(entry.metadata.get(name), Some(Scalar::Text(text)) if text.starts_with(head))
-        }
-        filter => filter.matches(entry),
-    })
-    .await
-}
-
-fn too_deep_holds(request: &mut Request) {
-    let filter = match request {
-        Request::List { query, .. } => &mut query.filter,
-        Request::Search { query, .. } => &mut query.filter,
-        _ => return,
-    };
-    if filter.as_ref().is_some_and(|filter| filter.check().is_err()) {
-        *filter = None;
-    }
 }

@@ -9,9 +9,21 @@ use crate::mutants::mutant::mutants;
 use crate::reference::fault::{Fault, Viewer};
 
 mutants! {
+    |memory, request, next|
     "ttl.boundary-inclusive": ["TTL-1"], "an entry is still live in its expiry millisecond" => fault(Fault::ExpiryInclusive);
-    "ttl.one-more-millisecond": ["TTL-1"], "entries live one millisecond too long" => ask(one_more);
-    "ttl.whole-seconds": ["TTL-1"], "lifetimes are rounded up to whole seconds" => ask(whole_seconds);
+    "ttl.one-more-millisecond": ["TTL-1"], "entries live one millisecond too long"
+        => ask(|request| change_ttl(request, |ttl| {
+            if let Ttl::After(duration) = ttl {
+                *duration += Duration::from_millis(1);
+            }
+        }));
+    "ttl.whole-seconds": ["TTL-1"], "lifetimes are rounded up to whole seconds"
+        => ask(|request| change_ttl(request, |ttl| {
+            if let Ttl::After(duration) = ttl {
+                *duration =
+                    Duration::from_secs(duration.as_millis().div_ceil(1_000).try_into().unwrap_or(u64::MAX));
+            }
+        }));
     "ttl.keep-forgets": ["TTL-2"], "`keep` clears the expiry"
         => ask(|request| change_ttl(request, |ttl| if *ttl == Ttl::Keep { *ttl = Ttl::Never; }));
     "ttl.keep-revives": ["TTL-2", "TTL-6"], "`keep` over an expired entry keeps its expiry" => fault(Fault::KeepRevivesExpiry);
@@ -23,8 +35,18 @@ mutants! {
         => ask(Request::Increment { options, .. } => options.ttl = Ttl::Keep);
     "ttl.update-ignores": ["TTL-7"], "an update ignores its lifetime"
         => ask(Request::Update { options, .. } => options.ttl = Ttl::Keep);
-    "ttl.zero-means-never": ["TTL-4"], "a lifetime of zero means no limit" => ask_ahead(zero_means_never);
-    "ttl.too-long-is-clamped": ["TTL-4"], "a lifetime over 100 years is silently shortened" => ask_ahead(clamped);
+    "ttl.zero-means-never": ["TTL-4"], "a lifetime of zero means no limit"
+        => ask_ahead(|request| change_ttl(request, |ttl| {
+            if matches!(ttl, Ttl::After(duration) if duration.as_millis() == 0) {
+                *ttl = Ttl::Never;
+            }
+        }));
+    "ttl.too-long-is-clamped": ["TTL-4"], "a lifetime over 100 years is silently shortened"
+        => ask_ahead(|request| change_ttl(request, |ttl| {
+            if let Ttl::After(duration) = ttl {
+                *duration = (*duration).min(Duration::from_millis(MAX_TTL_MILLIS));
+            }
+        }));
     "ttl.outcome-lies": ["SET-7"], "the outcome has no expiry"
         => answer(Reply::Set(outcome) => outcome.expires_at = None);
     "ttl.expired-in-get": ["TTL-5", "GET-2"], "get sees expired entries" => fault(Fault::Sees(Viewer::Get));
@@ -51,37 +73,4 @@ fn change_ttl(request: &mut Request, change: fn(&mut Ttl)) {
         Request::BulkInsert { items, .. } => items.iter_mut().for_each(|item| change(&mut item.options.ttl)),
         _ => {}
     }
-}
-
-fn one_more(request: &mut Request) {
-    change_ttl(request, |ttl| {
-        if let Ttl::After(duration) = ttl {
-            *duration += Duration::from_millis(1);
-        }
-    });
-}
-
-fn whole_seconds(request: &mut Request) {
-    change_ttl(request, |ttl| {
-        if let Ttl::After(duration) = ttl {
-            *duration =
-                Duration::from_secs(duration.as_millis().div_ceil(1_000).try_into().unwrap_or(u64::MAX));
-        }
-    });
-}
-
-fn zero_means_never(request: &mut Request) {
-    change_ttl(request, |ttl| {
-        if matches!(ttl, Ttl::After(duration) if duration.as_millis() == 0) {
-            *ttl = Ttl::Never;
-        }
-    });
-}
-
-fn clamped(request: &mut Request) {
-    change_ttl(request, |ttl| {
-        if let Ttl::After(duration) = ttl {
-            *duration = (*duration).min(Duration::from_millis(MAX_TTL_MILLIS));
-        }
-    });
 }

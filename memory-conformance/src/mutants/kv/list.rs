@@ -7,31 +7,89 @@ use crate::mutants::mutant::mutants;
 use crate::mutants::requests::{everything, kv};
 
 mutants! {
-    "list.prefix-is-like": ["LST-2"], "`%` and `_` in a prefix are wildcards" => around(prefix_is_like);
+    |memory, request, next|
+    "list.prefix-is-like": ["LST-2"], "`%` and `_` in a prefix are wildcards"
+        => around(matching(request, next, |prefix, key| {
+            like(&prefix.chars().collect::<Vec<_>>(), &key.chars().collect::<Vec<_>>())
+        }).await);
     "list.prefix-ignores-case": ["LST-2"], "a prefix matches without regard to case"
-        => around(|_, request, next| matching(request, next, |prefix, key| key.to_lowercase().starts_with(&prefix.to_lowercase())));
-    "list.prefix-whole-graphemes": ["LST-2"], "a prefix does not end inside a grapheme" => around(whole_graphemes);
-    "list.prefix-is-path": ["LST-2"], "a prefix matches only whole path segments" => around(prefix_is_path);
-    "list.order-ignores-case": ["LST-1"], "keys are ordered without regard to case" => around(order_ignores_case);
+        => around(matching(request, next, |prefix, key| key.to_lowercase().starts_with(&prefix.to_lowercase())).await);
+    "list.prefix-whole-graphemes": ["LST-2"], "a prefix does not end inside a grapheme"
+        => around(matching(request, next, |prefix, key| {
+            key.strip_prefix(prefix)
+                .is_some_and(|rest| !rest.starts_with(|c: char| ('\u{300}'..='\u{36f}').contains(&c)))
+        }).await);
+    "list.prefix-is-path": ["LST-2"], "a prefix matches only whole path segments"
+        => around(matching(request, next, |prefix, key| {
+            key.strip_prefix(prefix)
+                .is_some_and(|rest| prefix.ends_with('/') || rest.is_empty() || rest.starts_with('/'))
+        }).await);
+    "list.order-ignores-case": ["LST-1"], "keys are ordered without regard to case"
+        => around(reordered(request, next, |page| {
+            page.entries.sort_by_cached_key(|entry| entry.key.as_str().to_lowercase());
+        }).await);
     "list.order-by-length": ["LST-1"], "short keys come first"
-        => around(|_, request, next| reordered(request, next, |page| page.entries.sort_by_key(|entry| entry.key.as_str().len())));
+        => around(reordered(request, next, |page| page.entries.sort_by_key(|entry| entry.key.as_str().len())).await);
     "list.newest-first": ["LST-1"], "entries come in write order"
-        => around(|_, request, next| reordered(request, next, |page| page.entries.sort_by_key(|entry| entry.version)));
+        => around(reordered(request, next, |page| page.entries.sort_by_key(|entry| entry.version)).await);
     "list.limit-overflows": ["LST-3"], "a page holds one entry too many"
         => ask(Request::List { query, .. } => query.limit += 1);
     "list.no-cursor": ["LST-3", "LST-4"], "a full page has no cursor"
         => answer(Reply::List(page) => page.next = None);
-    "list.cursor-at-the-end": ["LST-3"], "the last page has a cursor too" => around(cursor_at_the_end);
-    "list.cursor-skips": ["LST-4"], "the first entry of a page is skipped" => around(cursor_skips);
-    "list.cursor-repeats": ["LST-4"], "the last entry of a page is repeated" => around(cursor_repeats);
+    "list.cursor-at-the-end": ["LST-3"], "the last page has a cursor too"
+        => over(Request::List { scope, query } => {
+            let prefix = query.prefix.clone();
+            let mut page = kv(&next)?.list(&scope, query).await?;
+            if let Some(last) = page.entries.last() {
+                page.next = Some(Cursor::after_key(&scope, &prefix, &last.key));
+            }
+            Ok(Reply::List(page))
+        });
+    "list.cursor-skips": ["LST-4"], "the first entry of a page is skipped"
+        => over(Request::List { scope, query } => {
+            let skips = query.cursor.is_some();
+            let mut page = kv(&next)?.list(&scope, query).await?;
+            if skips && !page.entries.is_empty() {
+                page.entries.remove(0);
+            }
+            Ok(Reply::List(page))
+        });
+    "list.cursor-repeats": ["LST-4"], "the last entry of a page is repeated"
+        => over(Request::List { scope, query } => {
+            let prefix = query.prefix.clone();
+            let mut page = kv(&next)?.list(&scope, query).await?;
+            // Only if paging still ends.
+            if page.next.is_some()
+                && let Some(last_but_one) = page.entries.iter().rev().nth(1)
+            {
+                page.next = Some(Cursor::after_key(&scope, &prefix, &last_but_one.key));
+            }
+            Ok(Reply::List(page))
+        });
     "list.cursor-is-offset": ["LST-5"], "a cursor is a number of entries" => around(cursor_is_offset);
     "list.cursor-may-be-cut": ["LST-7"], "a cursor that lost its end is read as far as it goes" => around_ahead(cursor_cut);
-    "list.filter-after-limit": ["LST-8"], "a page is cut before it is filtered" => around(filter_after_limit);
+    "list.filter-after-limit": ["LST-8"], "a page is cut before it is filtered"
+        => over(Request::List { scope, mut query } => {
+            let filter = query.filter.take();
+            let mut page = kv(&next)?.list(&scope, query).await?;
+            page.entries.retain(|entry| filter.as_ref().is_none_or(|filter| filter.matches(entry)));
+            Ok(Reply::List(page))
+        });
     "list.page-of-any-size": ["LST-9"], "a page does not end at 8 MiB" => around(any_size);
-    "list.counts": ["LST-10"], "listing raises access counts" => around(list_counts);
+    "list.counts": ["LST-10"], "listing raises access counts" => over(Request::List { scope, query } => {
+        let page = kv(&next)?.list(&scope, query).await?;
+        let keys: Vec<_> = page.entries.iter().map(|entry| entry.key.clone()).collect();
+        kv(&next)?.get_many(&scope, &keys, GetOptions::default()).await?;
+        Ok(Reply::List(page))
+    });
     "list.limit-zero-is-default": ["LST-6"], "a limit of 0 means the default"
         => ask_ahead(Request::List { query, .. } if query.limit == 0 => query.limit = memory_core::limits::DEFAULT_PAGE);
-    "list.prefix-is-cut": ["LST-2"], "a prefix over its limit is silently cut" => ask_ahead(prefix_cut);
+    "list.prefix-is-cut": ["LST-2"], "a prefix over its limit is silently cut"
+        => ask_ahead(Request::List { query, .. } => {
+            let limit = memory_core::limits::MAX_KEY_BYTES.min(query.prefix.len());
+            let end = (0..=limit).rev().find(|end| query.prefix.is_char_boundary(*end)).unwrap_or(0);
+            query.prefix.truncate(end);
+        });
     "list.limit-clamped": ["LST-6"], "a limit over 1,000 is silently lowered"
         => ask_ahead(Request::List { query, .. } => query.limit = query.limit.min(memory_core::limits::MAX_PAGE));
 }
@@ -64,29 +122,6 @@ fn like(pattern: &[char], text: &[char]) -> bool {
     }
 }
 
-async fn prefix_is_like(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    matching(request, next, |prefix, key| {
-        like(&prefix.chars().collect::<Vec<_>>(), &key.chars().collect::<Vec<_>>())
-    })
-    .await
-}
-
-async fn whole_graphemes(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    matching(request, next, |prefix, key| {
-        key.strip_prefix(prefix)
-            .is_some_and(|rest| !rest.starts_with(|c: char| ('\u{300}'..='\u{36f}').contains(&c)))
-    })
-    .await
-}
-
-async fn prefix_is_path(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    matching(request, next, |prefix, key| {
-        key.strip_prefix(prefix)
-            .is_some_and(|rest| prefix.ends_with('/') || rest.is_empty() || rest.starts_with('/'))
-    })
-    .await
-}
-
 async fn reordered(request: Request, next: Next<'_>, sort: fn(&mut Page)) -> Result<Reply> {
     match next.run(request).await? {
         Reply::List(mut page) => {
@@ -95,46 +130,6 @@ async fn reordered(request: Request, next: Next<'_>, sort: fn(&mut Page)) -> Res
         }
         reply => Ok(reply),
     }
-}
-
-async fn order_ignores_case(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    reordered(request, next, |page| {
-        page.entries.sort_by_cached_key(|entry| entry.key.as_str().to_lowercase());
-    })
-    .await
-}
-
-async fn cursor_at_the_end(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    let Request::List { scope, query } = request else { return next.run(request).await };
-    let prefix = query.prefix.clone();
-    let mut page = kv(&next)?.list(&scope, query).await?;
-    if let Some(last) = page.entries.last() {
-        page.next = Some(Cursor::after_key(&scope, &prefix, &last.key));
-    }
-    Ok(Reply::List(page))
-}
-
-async fn cursor_skips(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    let Request::List { scope, query } = request else { return next.run(request).await };
-    let skips = query.cursor.is_some();
-    let mut page = kv(&next)?.list(&scope, query).await?;
-    if skips && !page.entries.is_empty() {
-        page.entries.remove(0);
-    }
-    Ok(Reply::List(page))
-}
-
-async fn cursor_repeats(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    let Request::List { scope, query } = request else { return next.run(request).await };
-    let prefix = query.prefix.clone();
-    let mut page = kv(&next)?.list(&scope, query).await?;
-    // Only if paging still ends.
-    if page.next.is_some()
-        && let Some(last_but_one) = page.entries.iter().rev().nth(1)
-    {
-        page.next = Some(Cursor::after_key(&scope, &prefix, &last_but_one.key));
-    }
-    Ok(Reply::List(page))
 }
 
 async fn cursor_is_offset(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
@@ -171,14 +166,6 @@ async fn cursor_cut(memory: &Memory, request: Request, next: Next<'_>) -> Result
     Ok(Reply::List(page))
 }
 
-async fn filter_after_limit(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    let Request::List { scope, mut query } = request else { return next.run(request).await };
-    let filter = query.filter.take();
-    let mut page = kv(&next)?.list(&scope, query).await?;
-    page.entries.retain(|entry| filter.as_ref().is_none_or(|filter| filter.matches(entry)));
-    Ok(Reply::List(page))
-}
-
 async fn any_size(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
     let Request::List { scope, query } = request else { return next.run(request).await };
     let mut page = kv(&next)?.list(&scope, query.clone()).await?;
@@ -191,20 +178,4 @@ async fn any_size(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply>
         page.next = more.next;
     }
     Ok(Reply::List(page))
-}
-
-async fn list_counts(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    let Request::List { scope, query } = request else { return next.run(request).await };
-    let page = kv(&next)?.list(&scope, query).await?;
-    let keys: Vec<_> = page.entries.iter().map(|entry| entry.key.clone()).collect();
-    kv(&next)?.get_many(&scope, &keys, GetOptions::default()).await?;
-    Ok(Reply::List(page))
-}
-
-fn prefix_cut(request: &mut Request) {
-    if let Request::List { query, .. } = request {
-        let limit = memory_core::limits::MAX_KEY_BYTES.min(query.prefix.len());
-        let end = (0..=limit).rev().find(|end| query.prefix.is_char_boundary(*end)).unwrap_or(0);
-        query.prefix.truncate(end);
-    }
 }

@@ -16,16 +16,16 @@ use super::mutant::Mutant;
 /// Every mutant about keys and values.
 pub(super) fn mutants() -> Vec<Mutant> {
     [
-        versions::mutants(),
-        drift::mutants(),
-        lifetime::mutants(),
-        values::mutants(),
-        keys::mutants(),
-        writes::mutants(),
-        list::mutants(),
-        filters::mutants(),
-        counters::mutants(),
-        boundaries::mutants(),
+        versions::MUTANTS,
+        drift::MUTANTS,
+        lifetime::MUTANTS,
+        values::MUTANTS,
+        keys::MUTANTS,
+        writes::MUTANTS,
+        list::MUTANTS,
+        filters::MUTANTS,
+        counters::MUTANTS,
+        boundaries::MUTANTS,
     ]
     .concat()
 }

@@ -8,25 +8,123 @@ use crate::mutants::mutant::mutants;
 use crate::mutants::requests::{change_values, kv};
 
 mutants! {
-    "value.through-floats": ["VAL-1"], "long integers are rounded to doubles" => ask(through_floats);
-    "value.numbers-respelled": ["VAL-1"], "1.50 comes back as 1.5" => ask(numbers_respelled);
-    "value.members-sorted": ["VAL-1"], "member order and duplicates are lost" => ask(canonical);
-    "value.white-space-lost": ["VAL-1"], "white space between tokens is lost" => ask(compact);
-    "value.escapes-decoded": ["VAL-1"], "`\\u0061` comes back as `a`" => ask(escapes_decoded);
+    |memory, request, next|
+    "value.through-floats": ["VAL-1"], "long integers are rounded to doubles"
+        => ask(|request| change_values(request, |value| {
+            numbers(value, |number| match (number.parse::<i128>(), number.parse::<f64>()) {
+                (Ok(_), Ok(float)) => format!("{float:.0}"),
+                _ => number.to_owned(),
+            })
+        }));
+    "value.numbers-respelled": ["VAL-1"], "1.50 comes back as 1.5"
+        => ask(|request| change_values(request, |value| {
+            numbers(value, |number| match number.parse::<f64>() {
+                Ok(float) if number.parse::<i128>().is_err() && float.is_finite() => format!("{float}"),
+                _ => number.to_owned(),
+            })
+        }));
+    "value.members-sorted": ["VAL-1"], "member order and duplicates are lost"
+        => ask(|request| change_values(request, |value| {
+            if value.kind() != JsonKind::Object {
+                return value.clone();
+            }
+            let text = String::from_utf8(value.canonical_bytes()).unwrap_or_default();
+            Json::parse(text).unwrap_or_else(|_| value.clone())
+        }));
+    "value.white-space-lost": ["VAL-1"], "white space between tokens is lost"
+        => ask(|request| change_values(request, |value| {
+            rebuilt(
+                value,
+                |is_string, piece| {
+                    if is_string { piece.to_owned() } else { piece.split_ascii_whitespace().collect() }
+                },
+            )
+        }));
+    "value.escapes-decoded": ["VAL-1"], "`\\u0061` comes back as `a`"
+        => ask(|request| change_values(request, |value| {
+            rebuilt(value, |is_string, piece| match serde_json::from_str::<String>(piece) {
+                Ok(text) if is_string => Json::string(&text).as_str().to_owned(),
+                _ => piece.to_owned(),
+            })
+        }));
     "value.null-deletes": ["SET-1", "UPD-6"], "setting null deletes" => around(null_deletes);
     "value.empty-not-stored": ["SET-1", "INC-3"], "an empty string is not stored" => around(empty_not_stored);
-    "value.limit-one-less": ["VAL-3"], "a value of exactly the maximal size is refused" => around(limit_one_less);
-    "value.too-large-is-cut": ["VAL-3"], "a value over the limit is stored as null" => around_ahead(too_large_is_cut);
+    "value.limit-one-less": ["VAL-3"], "a value of exactly the maximal size is refused" => around({
+        let limit = next.provider().capabilities().max_value_bytes;
+        if let Request::Set { value, .. } = &request
+            && value.len_bytes() >= limit
+        {
+            return Err(memory_core::Error::too_large("value", value.len_bytes(), limit - 1, "bytes"));
+        }
+        next.run(request).await
+    });
+    "value.too-large-is-cut": ["VAL-3"], "a value over the limit is stored as null" => around_ahead({
+        let limit = next.provider().capabilities().max_value_bytes;
+        if let Request::Set { value, .. } = &mut request
+            && value.len_bytes() > limit
+        {
+            *value = Json::null();
+        }
+        next.run(request).await
+    });
     "metadata.integers-are-floats": ["VAL-4"], "metadata integers are rounded to doubles" => ask(metadata_floats);
-    "metadata.numbers-are-text": ["VAL-4"], "metadata numbers come back as text" => ask(metadata_text);
-    "metadata.booleans-are-numbers": ["VAL-4"], "metadata booleans come back as 0 and 1" => ask(metadata_bits);
-    "metadata.empty-text-lost": ["VAL-4"], "empty metadata strings are left out" => ask(metadata_empty);
-    "metadata.too-many-are-cut": ["VAL-4"], "members over the limit are silently dropped" => ask_ahead(metadata_cut);
-    "source.lower-cased": ["VAL-5"], "source labels are lower-cased" => ask(source_lower);
-    "source.absent-is-named": ["VAL-5"], "an absent source comes back as `unknown`" => ask(source_named);
-    "text.nul-is-space": ["VAL-6"], "a NUL in the explicit text silently becomes a space" => ask_ahead(text_nul);
-    "text.too-long-is-cut": ["VAL-6"], "an explicit text over its limit is silently cut" => ask_ahead(text_cut);
-    "text.trimmed": ["VAL-6"], "the explicit text is trimmed" => ask(text_trimmed);
+    "metadata.numbers-are-text": ["VAL-4"], "metadata numbers come back as text"
+        => ask(|request| change_scalars(request, |value| {
+            Some(match value {
+                Scalar::Int(int) => Scalar::Text(int.to_string()),
+                Scalar::Float(float) => Scalar::Text(float.to_string()),
+                other => other.clone(),
+            })
+        }));
+    "metadata.booleans-are-numbers": ["VAL-4"], "metadata booleans come back as 0 and 1"
+        => ask(|request| change_scalars(request, |value| {
+            Some(match value {
+                Scalar::Bool(bit) => Scalar::Int(i64::from(*bit)),
+                other => other.clone(),
+            })
+        }));
+    "metadata.empty-text-lost": ["VAL-4"], "empty metadata strings are left out"
+        => ask(|request| change_scalars(request, |value| match value {
+            Scalar::Text(text) if text.is_empty() => None,
+            other => Some(other.clone()),
+        }));
+    "metadata.too-many-are-cut": ["VAL-4"], "members over the limit are silently dropped"
+        => ask_ahead(|request| change_options(request, |options| {
+            options.metadata = options
+                .metadata
+                .iter()
+                .take(memory_core::limits::MAX_METADATA_MEMBERS)
+                .map(|(name, value)| (name.to_owned(), value.clone()))
+                .collect();
+        }));
+    "source.lower-cased": ["VAL-5"], "source labels are lower-cased"
+        => ask(|request| change_options(request, |options| {
+            options.source = options
+                .source
+                .as_ref()
+                .and_then(|source| memory_core::Source::new(source.as_str().to_lowercase()).ok());
+        }));
+    "source.absent-is-named": ["VAL-5"], "an absent source comes back as `unknown`"
+        => ask(|request| change_options(request, |options| {
+            if options.source.is_none() {
+                options.source = memory_core::Source::new("unknown").ok();
+            }
+        }));
+    "text.nul-is-space": ["VAL-6"], "a NUL in the explicit text silently becomes a space"
+        => ask_ahead(|request| change_options(request, |options| {
+            options.text = options.text.as_ref().map(|text| text.replace('\0', " "));
+        }));
+    "text.too-long-is-cut": ["VAL-6"], "an explicit text over its limit is silently cut"
+        => ask_ahead(|request| change_options(request, |options| {
+            if let Some(text) = &mut options.text {
+                let limit = memory_core::limits::MAX_TEXT_BYTES.min(text.len());
+                text.truncate((0..=limit).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0));
+            }
+        }));
+    "text.trimmed": ["VAL-6"], "the explicit text is trimmed"
+        => ask(|request| change_options(request, |options| {
+            options.text = options.text.as_ref().map(|text| text.trim().to_owned());
+        }));
     "text.empty-is-absent": ["VAL-6"], "an empty explicit text comes back as absent"
         => ask(|request| change_options(request, |options| options.text = options.text.take().filter(|text| !text.is_empty())));
 }
@@ -86,54 +184,6 @@ fn numbers(value: &Json, change: fn(&str) -> String) -> Json {
     })
 }
 
-fn through_floats(request: &mut Request) {
-    change_values(request, |value| {
-        numbers(value, |number| match (number.parse::<i128>(), number.parse::<f64>()) {
-            (Ok(_), Ok(float)) => format!("{float:.0}"),
-            _ => number.to_owned(),
-        })
-    });
-}
-
-fn numbers_respelled(request: &mut Request) {
-    change_values(request, |value| {
-        numbers(value, |number| match number.parse::<f64>() {
-            Ok(float) if number.parse::<i128>().is_err() && float.is_finite() => format!("{float}"),
-            _ => number.to_owned(),
-        })
-    });
-}
-
-fn canonical(request: &mut Request) {
-    change_values(request, |value| {
-        if value.kind() != JsonKind::Object {
-            return value.clone();
-        }
-        let text = String::from_utf8(value.canonical_bytes()).unwrap_or_default();
-        Json::parse(text).unwrap_or_else(|_| value.clone())
-    });
-}
-
-fn compact(request: &mut Request) {
-    change_values(request, |value| {
-        rebuilt(
-            value,
-            |is_string, piece| {
-                if is_string { piece.to_owned() } else { piece.split_ascii_whitespace().collect() }
-            },
-        )
-    });
-}
-
-fn escapes_decoded(request: &mut Request) {
-    change_values(request, |value| {
-        rebuilt(value, |is_string, piece| match serde_json::from_str::<String>(piece) {
-            Ok(text) if is_string => Json::string(&text).as_str().to_owned(),
-            _ => piece.to_owned(),
-        })
-    });
-}
-
 async fn null_deletes(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
     let gone = match &request {
         Request::Set { scope, key, value, .. } if value.kind() == JsonKind::Null => {
@@ -160,26 +210,6 @@ async fn empty_not_stored(_: &Memory, request: Request, next: Next<'_>) -> Resul
         kv(&next)?.delete(&scope, &key, memory_core::DeleteOptions::default()).await?;
     }
     Ok(reply)
-}
-
-async fn limit_one_less(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    let limit = next.provider().capabilities().max_value_bytes;
-    if let Request::Set { value, .. } = &request
-        && value.len_bytes() >= limit
-    {
-        return Err(memory_core::Error::too_large("value", value.len_bytes(), limit - 1, "bytes"));
-    }
-    next.run(request).await
-}
-
-async fn too_large_is_cut(_: &Memory, mut request: Request, next: Next<'_>) -> Result<Reply> {
-    let limit = next.provider().capabilities().max_value_bytes;
-    if let Request::Set { value, .. } = &mut request
-        && value.len_bytes() > limit
-    {
-        *value = Json::null();
-    }
-    next.run(request).await
 }
 
 fn change_options(request: &mut Request, change: fn(&mut SetOptions)) {
@@ -211,81 +241,6 @@ fn metadata_floats(request: &mut Request) {
             Scalar::Int(int) => Scalar::Float(*int as f64),
             other => other.clone(),
         })
-    });
-}
-
-fn metadata_text(request: &mut Request) {
-    change_scalars(request, |value| {
-        Some(match value {
-            Scalar::Int(int) => Scalar::Text(int.to_string()),
-            Scalar::Float(float) => Scalar::Text(float.to_string()),
-            other => other.clone(),
-        })
-    });
-}
-
-fn metadata_bits(request: &mut Request) {
-    change_scalars(request, |value| {
-        Some(match value {
-            Scalar::Bool(bit) => Scalar::Int(i64::from(*bit)),
-            other => other.clone(),
-        })
-    });
-}
-
-fn metadata_empty(request: &mut Request) {
-    change_scalars(request, |value| match value {
-        Scalar::Text(text) if text.is_empty() => None,
-        other => Some(other.clone()),
-    });
-}
-
-fn metadata_cut(request: &mut Request) {
-    change_options(request, |options| {
-        options.metadata = options
-            .metadata
-            .iter()
-            .take(memory_core::limits::MAX_METADATA_MEMBERS)
-            .map(|(name, value)| (name.to_owned(), value.clone()))
-            .collect();
-    });
-}
-
-fn source_lower(request: &mut Request) {
-    change_options(request, |options| {
-        options.source = options
-            .source
-            .as_ref()
-            .and_then(|source| memory_core::Source::new(source.as_str().to_lowercase()).ok());
-    });
-}
-
-fn source_named(request: &mut Request) {
-    change_options(request, |options| {
-        if options.source.is_none() {
-            options.source = memory_core::Source::new("unknown").ok();
-        }
-    });
-}
-
-fn text_nul(request: &mut Request) {
-    change_options(request, |options| {
-        options.text = options.text.as_ref().map(|text| text.replace('\0', " "));
-    });
-}
-
-fn text_cut(request: &mut Request) {
-    change_options(request, |options| {
-        if let Some(text) = &mut options.text {
-            let limit = memory_core::limits::MAX_TEXT_BYTES.min(text.len());
-            text.truncate((0..=limit).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0));
-        }
-    });
-}
-
-fn text_trimmed(request: &mut Request) {
-    change_options(request, |options| {
-        options.text = options.text.as_ref().map(|text| text.trim().to_owned());
     });
 }
 

@@ -3,33 +3,37 @@
 use memory_core::layer::{AddOutcome, AddStatus, Forget};
 use memory_core::{Error, ErrorKind, Next, Reply, Request, Result, Scope, ScopeKind};
 
-use super::requests::{facts_in, forget_in, scopes_added_to};
+use super::requests::{facts_in, forget_in};
 use crate::mutants::memory::Memory;
 use crate::mutants::mutant::mutants;
 use crate::mutants::requests::let_others_in;
 
 mutants! {
+    |memory, request, next|
     "layer.run-does-not-end": ["LAY-70"] needs [Layer], "the end of a run forgets nothing"
         => instead(Request::EndRun { .. } => Ok(Reply::EndRun(())));
-    "layer.run-ends-once": ["LAY-70"] needs [Layer], "a run that learned nothing cannot be ended" => around(ends_once);
-    "layer.run-ends-its-namesakes": ["LAY-70"] needs [Layer], "the end of a run forgets agents and users with the same id" => around(namesakes);
-    "layer.run-ends-all": ["LAY-70"] needs [Layer], "the end of a run forgets all runs of the tenant" => around(all_runs);
+    "layer.run-ends-once": ["LAY-70"] needs [Layer], "a run that learned nothing cannot be ended"
+        => instead(Request::EndRun { root_run, .. } if !memory.lock().scopes.iter().any(|scope| scope.id == *root_run)
+            => Err(Error::new(ErrorKind::NotFound, "there is no such run")));
+    "layer.run-ends-its-namesakes": ["LAY-70"] needs [Layer], "the end of a run forgets agents and users with the same id"
+        => around(ending(memory, request, next, |ended, scope| ended.tenant == scope.tenant && ended.id == scope.id).await);
+    "layer.run-ends-all": ["LAY-70"] needs [Layer], "the end of a run forgets all runs of the tenant"
+        => around(ending(memory, request, next, |ended, scope| ended.tenant == scope.tenant && ended.kind == scope.kind)
+            .await);
     "layer.run-ends-for-all-tenants": ["LAY-70", "LAY-50"] needs [Layer], "the end of a run forgets the runs of other tenants with the same id"
-        => around(|memory, request, next| ending(memory, request, next, |ended, scope| ended.kind == scope.kind && ended.id == scope.id));
+        => around(ending(memory, request, next, |ended, scope| ended.kind == scope.kind && ended.id == scope.id).await);
     "layer.adds-collide": ["LAY-71"] needs [Layer], "one of several concurrent adds is lost" => around(collide);
-    "layer.handle-knows-its-own": ["LAY-72"] needs [Layer], "a handle lists only its own adds" => around(its_own);
+    "layer.handle-knows-its-own": ["LAY-72"] needs [Layer], "a handle lists only its own adds" => around({
+        let scopes = memory.scopes_added_to();
+        let own = request.scope().is_none_or(|scope| scopes.contains(scope));
+        let mut reply = next.run(request).await?;
+        if let Some(facts) = facts_in(&mut reply).filter(|_| !own) {
+            facts.clear();
+        }
+        Ok(reply)
+    });
     "layer.answers-are-kept": ["LAY-72", "LAY-30"] needs [Layer], "answers to repeated questions are cached" => around(kept);
     "layer.forgotten-for-one": ["LAY-72"] needs [Layer, LayerForget], "facts forgotten through another handle are still known" => around(for_one);
-}
-
-async fn ends_once(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    scopes_added_to(memory, &request);
-    if let Request::EndRun { root_run, .. } = &request
-        && !memory.lock().scopes.iter().any(|scope| scope.id == *root_run)
-    {
-        return Err(Error::new(ErrorKind::NotFound, "there is no such run"));
-    }
-    next.run(request).await
 }
 
 /// Also forgets the matching scopes.
@@ -39,7 +43,7 @@ async fn ending(
     next: Next<'_>,
     fits: fn(&Scope, &Scope) -> bool,
 ) -> Result<Reply> {
-    let scopes = scopes_added_to(memory, &request);
+    let scopes = memory.scopes_added_to();
     if let Request::EndRun { tenant, root_run } = &request {
         let ended = Scope::new(tenant.clone(), ScopeKind::Run, root_run.clone());
         for scope in scopes.iter().filter(|scope| fits(&ended, scope)) {
@@ -47,15 +51,6 @@ async fn ending(
         }
     }
     next.run(request).await
-}
-
-async fn namesakes(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    ending(memory, request, next, |ended, scope| ended.tenant == scope.tenant && ended.id == scope.id).await
-}
-
-async fn all_runs(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    ending(memory, request, next, |ended, scope| ended.tenant == scope.tenant && ended.kind == scope.kind)
-        .await
 }
 
 async fn collide(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
@@ -71,16 +66,6 @@ async fn collide(memory: &Memory, request: Request, next: Next<'_>) -> Result<Re
     let reply = next.run(request).await;
     memory.lock().flag = false;
     reply
-}
-
-async fn its_own(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    let scopes = scopes_added_to(memory, &request);
-    let own = request.scope().is_none_or(|scope| scopes.contains(scope));
-    let mut reply = next.run(request).await?;
-    if let Some(facts) = facts_in(&mut reply).filter(|_| !own) {
-        facts.clear();
-    }
-    Ok(reply)
 }
 
 async fn kept(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {

@@ -7,6 +7,7 @@ use crate::mutants::memory::Memory;
 use crate::mutants::mutant::mutants;
 
 mutants! {
+    |memory, request, next|
     "layer.event-missing": ["LAY-3"] needs [Layer, LayerEvents], "pending work has no event"
         => answer(Reply::Add(outcome) => outcome.status = AddStatus::Pending(None));
     "layer.event-done-early": ["LAY-3"] needs [Layer, LayerEvents], "an event is done before anything was learned"
@@ -15,41 +16,39 @@ mutants! {
         => answer(Reply::Event(EventStatus::Done(ids)) => ids.clear());
     "layer.event-never-done": ["LAY-3"] needs [Layer, LayerEvents], "an event fails although the work succeeded"
         => answer(Reply::Event(status @ EventStatus::Done(_)) => *status = EventStatus::Failed("no reason".to_owned()));
-    "layer.event-of-the-last": ["LAY-3", "LAY-4"] needs [Layer, LayerEvents], "every event reports the last one's status" => around(of_the_last);
+    "layer.event-of-the-last": ["LAY-3", "LAY-4"] needs [Layer, LayerEvents], "every event reports the last one's status"
+        => ask(Request::Event { scope, id, .. } => {
+            let last = memory.lock().events.iter().rev().find(|(_, of)| of == scope).map(|(id, _)| id.clone());
+            if let Some(last) = last {
+                *id = EventId::new(last)?;
+            }
+        });
     "layer.event-ends-with-its-answer": ["LAY-21"] needs [Layer, LayerEvents], "an event disappears once it was reported as done" => around(ends);
-    "layer.event-within-tenant": ["LAY-20", "LAY-50"] needs [Layer, LayerEvents], "any scope of the tenant can query an event" => around(within_tenant);
-    "layer.event-across-tenants": ["LAY-20", "LAY-50"] needs [Layer, LayerEvents], "any tenant can query an event" => around(across_tenants);
-    "layer.event-told-in-refusal": ["LAY-20"] needs [Layer, LayerEvents], "querying another scope's event is `forbidden`, which reveals that it exists" => around(told);
-    "layer.event-unknown-is-pending": ["LAY-20"] needs [Layer, LayerEvents], "an unknown event is pending" => around(unknown_pending);
-    "layer.event-by-suffix": ["LAY-20"] needs [Layer, LayerEvents], "the end of an event's id suffices" => around(by_suffix);
-}
-
-/// Remembers the events that are given, with their scopes.
-async fn remembering(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    let scope = request.scope().cloned();
-    let reply = next.run(request).await?;
-    if let (Reply::Add(outcome), Some(scope)) = (&reply, scope)
-        && let AddStatus::Pending(Some(event)) = &outcome.status
-    {
-        memory.lock().events.push((event.as_str().to_owned(), scope));
-    }
-    Ok(reply)
-}
-
-/// The scope of an event.
-fn scope_of(memory: &Memory, event: &EventId) -> Option<Scope> {
-    let remembered = memory.lock();
-    remembered.events.iter().find(|(id, _)| id == event.as_str()).map(|(_, scope)| scope.clone())
-}
-
-async fn of_the_last(memory: &Memory, mut request: Request, next: Next<'_>) -> Result<Reply> {
-    if let Request::Event { scope, id, .. } = &mut request {
-        let last = memory.lock().events.iter().rev().find(|(_, of)| of == scope).map(|(id, _)| id.clone());
-        if let Some(last) = last {
-            *id = EventId::new(last)?;
-        }
-    }
-    remembering(memory, request, next).await
+    "layer.event-within-tenant": ["LAY-20", "LAY-50"] needs [Layer, LayerEvents], "any scope of the tenant can query an event"
+        => ask(Request::Event { scope, id, .. } => {
+            if let Some(own) = memory.scope_of(id).filter(|own| own.tenant == scope.tenant) {
+                *scope = own;
+            }
+        });
+    "layer.event-across-tenants": ["LAY-20", "LAY-50"] needs [Layer, LayerEvents], "any tenant can query an event"
+        => ask(Request::Event { scope, id, .. } => {
+            if let Some(own) = memory.scope_of(id).filter(|own| own.tenant != scope.tenant) {
+                *scope = own;
+            }
+        });
+    "layer.event-told-in-refusal": ["LAY-20"] needs [Layer, LayerEvents], "querying another scope's event is `forbidden`, which reveals that it exists"
+        => instead(Request::Event { scope, id, .. } if memory.scope_of(id).is_some_and(|own| own != *scope)
+            => Err(Error::new(ErrorKind::Forbidden, "this is another scope's event")));
+    "layer.event-unknown-is-pending": ["LAY-20"] needs [Layer, LayerEvents], "an unknown event is pending"
+        => forgive(Request::Event { .. }, ErrorKind::NotFound => Reply::Event(EventStatus::Pending));
+    "layer.event-by-suffix": ["LAY-20"] needs [Layer, LayerEvents], "the end of an event's id suffices"
+        => ask(Request::Event { scope, id, .. } => {
+            let fits = |(event, of): &&(String, Scope)| of == scope && event.ends_with(id.as_str());
+            let whole = memory.lock().events.iter().find(fits).map(|(event, _)| event.clone());
+            if let Some(whole) = whole {
+                *id = EventId::new(whole)?;
+            }
+        });
 }
 
 async fn ends(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
@@ -67,55 +66,4 @@ async fn ends(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply
         memory.lock().notes.insert(event, 1);
     }
     Ok(reply)
-}
-
-async fn within_tenant(memory: &Memory, mut request: Request, next: Next<'_>) -> Result<Reply> {
-    if let Request::Event { scope, id, .. } = &mut request
-        && let Some(own) = scope_of(memory, id).filter(|own| own.tenant == scope.tenant)
-    {
-        *scope = own;
-    }
-    remembering(memory, request, next).await
-}
-
-async fn across_tenants(memory: &Memory, mut request: Request, next: Next<'_>) -> Result<Reply> {
-    if let Request::Event { scope, id, .. } = &mut request
-        && let Some(own) = scope_of(memory, id).filter(|own| own.tenant != scope.tenant)
-    {
-        *scope = own;
-    }
-    remembering(memory, request, next).await
-}
-
-async fn told(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    if let Request::Event { scope, id, .. } = &request
-        && scope_of(memory, id).is_some_and(|own| own != *scope)
-    {
-        return Err(Error::new(ErrorKind::Forbidden, "this is another scope's event"));
-    }
-    remembering(memory, request, next).await
-}
-
-async fn unknown_pending(_memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    let of_events = matches!(request, Request::Event { .. });
-    match next.run(request).await {
-        Err(error) if of_events && error.kind() == ErrorKind::NotFound => {
-            Ok(Reply::Event(EventStatus::Pending))
-        }
-        reply => reply,
-    }
-}
-
-async fn by_suffix(memory: &Memory, mut request: Request, next: Next<'_>) -> Result<Reply> {
-    if let Request::Event { scope, id, .. } = &mut request {
-        let whole = {
-            let remembered = memory.lock();
-            let fits = |(event, of): &&(String, Scope)| of == scope && event.ends_with(id.as_str());
-            remembered.events.iter().find(fits).map(|(event, _)| event.clone())
-        };
-        if let Some(whole) = whole {
-            *id = EventId::new(whole)?;
-        }
-    }
-    remembering(memory, request, next).await
 }

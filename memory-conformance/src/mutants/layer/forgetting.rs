@@ -3,43 +3,92 @@
 use memory_core::layer::{Fact, FactId, Forget, ForgetOutcome};
 use memory_core::{Error, ErrorKind, Next, Reply, Request, Result, Scope};
 
-use super::requests::{facts_in, facts_of, forget_in, scopes_added_to};
+use super::requests::{facts_in, facts_of, forget_in, layer};
 use crate::mutants::memory::Memory;
 use crate::mutants::mutant::mutants;
 
 mutants! {
+    |memory, request, next|
     "layer.forgets-nothing": ["LAY-30"] needs [Layer, LayerForget], "forgetting is acknowledged and does nothing" => around(nothing);
     "layer.forgets-in-the-listing": ["LAY-30"] needs [Layer, LayerForget], "a forgotten fact is not listed, but still recalled" => around(in_the_listing);
-    "layer.forgets-all-for-some": ["LAY-30"] needs [Layer, LayerForget], "forgetting some facts forgets all" => around(all_for_some);
+    "layer.forgets-all-for-some": ["LAY-30"] needs [Layer, LayerForget], "forgetting some facts forgets all"
+        => over(Request::Forget { run, scope, what: what @ Forget::Ids(_) } => {
+            let outcome = layer(&next)?.forget(&run, &scope, what).await?;
+            forget_in(&next, &scope, Forget::All).await?;
+            Ok(Reply::Forget(outcome))
+        });
     "layer.forgets-the-first": ["LAY-30"] needs [Layer, LayerForget], "only the first of several ids is forgotten"
         => ask(Request::Forget { what: Forget::Ids(ids), .. } => ids.truncate(1));
-    "layer.forgotten-is-asked": ["LAY-32"] needs [Layer, LayerForget], "missing ids are counted as forgotten" => around(counts_asked);
+    "layer.forgotten-is-asked": ["LAY-32"] needs [Layer, LayerForget], "missing ids are counted as forgotten"
+        => over(Request::Forget { run, scope, what: Forget::Ids(ids) } => {
+            let mut outcome = layer(&next)?.forget(&run, &scope, Forget::Ids(ids.clone())).await?;
+            outcome.forgotten = u64::try_from(ids.len()).ok();
+            Ok(Reply::Forget(outcome))
+        });
     "layer.forgotten-is-one": ["LAY-32"] needs [Layer, LayerForget], "the number of forgotten facts is always one"
         => answer(Reply::Forget(outcome) => outcome.forgotten = Some(1));
     "layer.not-found-hidden": ["LAY-31"] needs [Layer, LayerForget], "missing ids are not reported"
         => answer(Reply::Forget(outcome) => outcome.not_found.clear());
-    "layer.not-found-is-an-error": ["LAY-31", "LAY-34"] needs [Layer, LayerForget], "a missing id is an error" => around(an_error);
-    "layer.not-found-for-found": ["LAY-30"] needs [Layer, LayerForget], "existing ids are reported as not found" => around(found_too);
-    "layer.not-found-ends-it": ["LAY-31"] needs [Layer, LayerForget], "a missing id keeps the others from being forgotten" => around(ends_it);
+    "layer.not-found-is-an-error": ["LAY-31", "LAY-34"] needs [Layer, LayerForget], "a missing id is an error"
+        => answer(Reply::Forget(outcome) if !outcome.not_found.is_empty()
+            => return Err(Error::new(ErrorKind::NotFound, "there is no such fact")));
+    "layer.not-found-for-found": ["LAY-30"] needs [Layer, LayerForget], "existing ids are reported as not found"
+        => over(Request::Forget { run, scope, what: Forget::Ids(ids) } => {
+            let mut outcome = layer(&next)?.forget(&run, &scope, Forget::Ids(ids.clone())).await?;
+            outcome.not_found = ids;
+            Ok(Reply::Forget(outcome))
+        });
+    "layer.not-found-ends-it": ["LAY-31"] needs [Layer, LayerForget], "a missing id keeps the others from being forgotten"
+        => ask(Request::Forget { scope, what: Forget::Ids(ids), .. } => {
+            let facts = facts_of(&next, scope).await?;
+            let missing: Vec<FactId> =
+                ids.iter().filter(|id| facts.iter().all(|fact| fact.id != **id)).cloned().collect();
+            if !missing.is_empty() {
+                let mut outcome = ForgetOutcome::new(Some(0));
+                outcome.not_found = missing;
+                return Ok(Reply::Forget(outcome));
+            }
+        });
     "layer.forgets-by-id-alone": ["LAY-31", "LAY-50"] needs [Layer, LayerForget], "any scope of the tenant can forget a fact by its id"
-        => around(|memory, request, next| in_scopes(memory, request, next, |scope, other| scope.tenant == other.tenant));
+        => around(in_scopes(memory, request, next, |scope, other| scope.tenant == other.tenant).await);
     "layer.forgets-across-tenants": ["LAY-31", "LAY-50"] needs [Layer, LayerForget], "any tenant can forget a fact by its id"
-        => around(|memory, request, next| in_scopes(memory, request, next, |scope, other| scope.tenant != other.tenant));
+        => around(in_scopes(memory, request, next, |scope, other| scope.tenant != other.tenant).await);
     "layer.forget-trims-ids": ["LAY-31"] needs [Layer, LayerForget], "white space around an id is trimmed"
         => ask(|request| change_ids(request, str::trim));
     "layer.forget-reads-paths": ["LAY-31"] needs [Layer, LayerForget], "an id with a path is reduced to its last segment"
         => ask(|request| change_ids(request, |id| id.rsplit('/').next().unwrap_or(id)));
     "layer.forget-reads-wildcards": ["LAY-31", "LAY-8"] needs [Layer, LayerForget], "an id with a wildcard forgets everything"
-        => around(|memory, request, next| forget_where(memory, request, next, |id| id.contains('*')));
+        => around(forget_where(memory, request, next, |id| id.contains('*')).await);
     "layer.forget-ids-null": ["LAY-31"] needs [Layer, LayerForget], "the id `null` means everything"
-        => around(|memory, request, next| forget_where(memory, request, next, |id| id == "null"));
+        => around(forget_where(memory, request, next, |id| id == "null").await);
     "layer.forget-all-of-everybody": ["LAY-33", "LAY-50"] needs [Layer, LayerForget], "forgetting all facts empties every scope"
-        => around(|memory, request, next| all_of(memory, request, next, |_, _| true));
-    "layer.forget-all-of-the-tenant": ["LAY-33", "LAY-50"] needs [Layer, LayerForget], "forgetting all facts empties the tenant's scopes with the same id" => around(the_tenant);
-    "layer.forget-all-one-page": ["LAY-33"] needs [Layer, LayerForget], "forgetting all facts forgets only two" => around(one_page);
-    "layer.forget-all-of-nothing-fails": ["LAY-33", "LAY-34"] needs [Layer, LayerForget], "forgetting all facts of an empty scope fails" => around(nothing_fails);
-    "layer.forget-all-of-nothing-widens": ["LAY-33"] needs [Layer, LayerForget], "forgetting all facts of an empty scope empties every scope" => around(nothing_widens);
-    "layer.forget-again-fails": ["LAY-34"] needs [Layer, LayerForget], "forgetting a fact twice fails" => around(again_fails);
+        => around(all_of(memory, request, next, |_, _| true).await);
+    "layer.forget-all-of-the-tenant": ["LAY-33", "LAY-50"] needs [Layer, LayerForget], "forgetting all facts empties the tenant's scopes with the same id"
+        => around(all_of(memory, request, next, |scope, other| scope.tenant == other.tenant && scope.id == other.id).await);
+    "layer.forget-all-one-page": ["LAY-33"] needs [Layer, LayerForget], "forgetting all facts forgets only two"
+        => ask(Request::Forget { scope, what: what @ Forget::All, .. } => {
+            let ids: Vec<FactId> =
+                facts_of(&next, scope).await?.into_iter().take(2).map(|fact| fact.id).collect();
+            *what = Forget::Ids(ids);
+        });
+    "layer.forget-all-of-nothing-fails": ["LAY-33", "LAY-34"] needs [Layer, LayerForget], "forgetting all facts of an empty scope fails"
+        => instead(Request::Forget { scope, what: Forget::All, .. } if facts_of(&next, scope).await?.is_empty()
+            => Err(Error::new(ErrorKind::NotFound, "there is nothing to forget")));
+    "layer.forget-all-of-nothing-widens": ["LAY-33"] needs [Layer, LayerForget], "forgetting all facts of an empty scope empties every scope"
+        => around(match &request {
+            Request::Forget { scope, what: Forget::All, .. } if facts_of(&next, scope).await?.is_empty() => {
+                all_of(memory, request, next, |_, _| true).await
+            }
+            _ => next.run(request).await,
+        });
+    "layer.forget-again-fails": ["LAY-34"] needs [Layer, LayerForget], "forgetting a fact twice fails"
+        => ask(Request::Forget { what: Forget::Ids(ids), .. } => {
+            let mut remembered = memory.lock();
+            if ids.iter().any(|id| remembered.ids.contains(id)) {
+                return Err(Error::new(ErrorKind::Conflict, "this was forgotten before"));
+            }
+            remembered.ids.extend(ids.iter().cloned());
+        });
     "layer.forgotten-for-ever": ["LAY-35"] needs [Layer, LayerForget], "a forgotten fact cannot be learned again" => around(for_ever);
     "layer.forgets-the-same-words": ["LAY-54"] needs [Layer, LayerForget], "forgetting a fact forgets equal facts of other scopes" => around(same_words);
 }
@@ -72,63 +121,6 @@ async fn in_the_listing(memory: &Memory, request: Request, next: Next<'_>) -> Re
     }
 }
 
-async fn all_for_some(_memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    let Request::Forget { run, scope, what: what @ Forget::Ids(_) } = request else {
-        return next.run(request).await;
-    };
-    let outcome = super::requests::layer(&next)?.forget(&run, &scope, what).await?;
-    forget_in(&next, &scope, Forget::All).await?;
-    Ok(Reply::Forget(outcome))
-}
-
-async fn counts_asked(_memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    let asked = match &request {
-        Request::Forget { what: Forget::Ids(ids), .. } => u64::try_from(ids.len()).ok(),
-        _ => None,
-    };
-    let mut reply = next.run(request).await?;
-    if let (Reply::Forget(outcome), Some(asked)) = (&mut reply, asked) {
-        outcome.forgotten = Some(asked);
-    }
-    Ok(reply)
-}
-
-async fn an_error(_memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    let reply = next.run(request).await?;
-    match &reply {
-        Reply::Forget(outcome) if !outcome.not_found.is_empty() => {
-            Err(Error::new(ErrorKind::NotFound, "there is no such fact"))
-        }
-        _ => Ok(reply),
-    }
-}
-
-async fn found_too(_memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    let asked = match &request {
-        Request::Forget { what: Forget::Ids(ids), .. } => ids.clone(),
-        _ => Vec::new(),
-    };
-    let mut reply = next.run(request).await?;
-    if let Reply::Forget(outcome) = &mut reply {
-        outcome.not_found = asked;
-    }
-    Ok(reply)
-}
-
-async fn ends_it(_memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    if let Request::Forget { scope, what: Forget::Ids(ids), .. } = &request {
-        let facts = facts_of(&next, scope).await?;
-        let missing: Vec<FactId> =
-            ids.iter().filter(|id| facts.iter().all(|fact| fact.id != **id)).cloned().collect();
-        if !missing.is_empty() {
-            let mut outcome = ForgetOutcome::new(Some(0));
-            outcome.not_found = missing;
-            return Ok(Reply::Forget(outcome));
-        }
-    }
-    next.run(request).await
-}
-
 /// Forgets ids in the matching scopes, whichever scope was named.
 async fn in_scopes(
     memory: &Memory,
@@ -136,7 +128,7 @@ async fn in_scopes(
     next: Next<'_>,
     fits: fn(&Scope, &Scope) -> bool,
 ) -> Result<Reply> {
-    let scopes = scopes_added_to(memory, &request);
+    let scopes = memory.scopes_added_to();
     if let Request::Forget { scope, what: Forget::Ids(ids), .. } = &request {
         for other in scopes.iter().filter(|other| *other != scope && fits(scope, other)) {
             forget_in(&next, other, Forget::Ids(ids.clone())).await?;
@@ -163,7 +155,7 @@ async fn forget_where(
     next: Next<'_>,
     fits: fn(&str) -> bool,
 ) -> Result<Reply> {
-    let scopes = scopes_added_to(memory, &request);
+    let scopes = memory.scopes_added_to();
     if let Request::Forget { what: Forget::Ids(ids), .. } = &request
         && ids.iter().any(|id| fits(id.as_str()))
     {
@@ -181,54 +173,11 @@ async fn all_of(
     next: Next<'_>,
     fits: fn(&Scope, &Scope) -> bool,
 ) -> Result<Reply> {
-    let scopes = scopes_added_to(memory, &request);
+    let scopes = memory.scopes_added_to();
     if let Request::Forget { scope, what: Forget::All, .. } = &request {
         for other in scopes.iter().filter(|other| *other != scope && fits(scope, other)) {
             forget_in(&next, other, Forget::All).await?;
         }
-    }
-    next.run(request).await
-}
-
-async fn the_tenant(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    all_of(memory, request, next, |scope, other| scope.tenant == other.tenant && scope.id == other.id).await
-}
-
-async fn one_page(_memory: &Memory, mut request: Request, next: Next<'_>) -> Result<Reply> {
-    if let Request::Forget { scope, what: what @ Forget::All, .. } = &mut request {
-        let ids: Vec<FactId> =
-            facts_of(&next, scope).await?.into_iter().take(2).map(|fact| fact.id).collect();
-        *what = Forget::Ids(ids);
-    }
-    next.run(request).await
-}
-
-async fn nothing_fails(_memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    if let Request::Forget { scope, what: Forget::All, .. } = &request
-        && facts_of(&next, scope).await?.is_empty()
-    {
-        return Err(Error::new(ErrorKind::NotFound, "there is nothing to forget"));
-    }
-    next.run(request).await
-}
-
-async fn nothing_widens(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    if let Request::Forget { scope, what: Forget::All, .. } = &request
-        && facts_of(&next, scope).await?.is_empty()
-    {
-        return all_of(memory, request, next, |_, _| true).await;
-    }
-    scopes_added_to(memory, &request);
-    next.run(request).await
-}
-
-async fn again_fails(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    if let Request::Forget { what: Forget::Ids(ids), .. } = &request {
-        let mut remembered = memory.lock();
-        if ids.iter().any(|id| remembered.ids.contains(id)) {
-            return Err(Error::new(ErrorKind::Conflict, "this was forgotten before"));
-        }
-        remembered.ids.extend(ids.iter().cloned());
     }
     next.run(request).await
 }
@@ -271,7 +220,7 @@ async fn for_ever(memory: &Memory, request: Request, next: Next<'_>) -> Result<R
 }
 
 async fn same_words(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    let scopes = scopes_added_to(memory, &request);
+    let scopes = memory.scopes_added_to();
     for gone in doomed(&next, aim(&request)).await? {
         for scope in &scopes {
             let same: Vec<FactId> = facts_of(&next, scope)

@@ -7,13 +7,49 @@ use memory_core::limits::{MAX_PAGE, MAX_QUERY_BYTES};
 use crate::mutants::mutant::mutants;
 
 mutants! {
-    "layer.door-says-something": ["LAY-60"] needs [Layer], "an empty add adds a word" => ask_ahead(says_something);
+    |memory, request, next|
+    "layer.door-says-something": ["LAY-60"] needs [Layer], "an empty add adds a word" => ask_ahead(|request| {
+        if let Some(messages) = messages(request)
+            && messages.iter().all(|message| message.content.trim().is_empty())
+        {
+            messages.push(Message::new(Role::User, "something"));
+        }
+    });
     "layer.door-cuts-messages": ["LAY-60"] needs [Layer], "messages over the limit are dropped"
         => ask_ahead(|request| if let Some(messages) = messages(request) { messages.truncate(MAX_MESSAGES); });
-    "layer.door-cuts-words": ["LAY-60"] needs [Layer], "words over the limit are dropped" => ask_ahead(cuts_words);
-    "layer.door-drops-nul": ["LAY-60", "LAY-61"] needs [Layer], "NUL characters are dropped" => ask_ahead(drops_nul);
-    "layer.door-drops-speakers": ["LAY-60"] needs [Layer], "invalid speaker names are dropped" => ask_ahead(drops_speakers);
-    "layer.door-cuts-speakers": ["LAY-60"] needs [Layer], "speaker names over the limit are cut" => ask_ahead(cuts_speakers);
+    "layer.door-cuts-words": ["LAY-60"] needs [Layer], "words over the limit are dropped"
+        => ask_ahead(|request| {
+            if let Some(messages) = messages(request)
+                && messages.iter().map(|message| message.content.len()).sum::<usize>() > MAX_MESSAGES_BYTES
+            {
+                messages.truncate(1);
+            }
+        });
+    "layer.door-drops-nul": ["LAY-60", "LAY-61"] needs [Layer], "NUL characters are dropped"
+        => ask_ahead(|request| {
+            match request {
+                Request::Add { messages, .. } => {
+                    messages.iter_mut().for_each(|message| message.content = message.content.replace('\0', ""));
+                }
+                Request::Recall { query, .. } => query.text = query.text.replace('\0', ""),
+                _ => {}
+            }
+        });
+    "layer.door-drops-speakers": ["LAY-60"] needs [Layer], "invalid speaker names are dropped"
+        => ask_ahead(|request| {
+            for message in messages(request).into_iter().flatten() {
+                message.name =
+                    message.name.take().filter(|name| !name.trim().is_empty() && !name.chars().any(char::is_control));
+            }
+        });
+    "layer.door-cuts-speakers": ["LAY-60"] needs [Layer], "speaker names over the limit are cut"
+        => ask_ahead(|request| {
+            for message in messages(request).into_iter().flatten() {
+                if let Some(name) = message.name.as_mut().filter(|name| name.is_ascii()) {
+                    name.truncate(MAX_SPEAKER_BYTES);
+                }
+            }
+        });
     "layer.door-asks-something": ["LAY-61"] needs [Layer], "a blank question matches anything"
         => ask_ahead(Request::Recall { query, .. } if query.text.trim().is_empty() => query.text = "anything".to_owned());
     "layer.door-cuts-questions": ["LAY-61"] needs [Layer], "a question over the limit is cut"
@@ -36,7 +72,11 @@ mutants! {
         => ask_ahead(Request::Facts { query, .. } => query.cursor = query.cursor.take().filter(|cursor| !cursor.is_empty()));
     "layer.door-drops-long-cursors": ["LAY-63"] needs [Layer], "a cursor over the limit is ignored"
         => ask_ahead(Request::Facts { query, .. } => query.cursor = query.cursor.take().filter(|cursor| cursor.len() <= 4_096));
-    "layer.door-merges-ids": ["LAY-64"] needs [Layer, LayerForget], "a repeated id counts once" => ask_ahead(merges);
+    "layer.door-merges-ids": ["LAY-64"] needs [Layer, LayerForget], "a repeated id counts once"
+        => ask_ahead(Request::Forget { what: Forget::Ids(ids), .. } => {
+            ids.sort();
+            ids.dedup();
+        });
     "layer.door-cuts-ids": ["LAY-64"] needs [Layer, LayerForget], "ids over the limit are dropped"
         => ask_ahead(Request::Forget { what: Forget::Ids(ids), .. } => ids.truncate(1_000));
     "layer.door-no-id-is-all": ["LAY-64"] needs [Layer, LayerForget], "forgetting an empty list of ids forgets all"
@@ -47,53 +87,5 @@ fn messages(request: &mut Request) -> Option<&mut Vec<Message>> {
     match request {
         Request::Add { messages, .. } => Some(messages),
         _ => None,
-    }
-}
-
-fn says_something(request: &mut Request) {
-    if let Some(messages) = messages(request)
-        && messages.iter().all(|message| message.content.trim().is_empty())
-    {
-        messages.push(Message::new(Role::User, "something"));
-    }
-}
-
-fn cuts_words(request: &mut Request) {
-    if let Some(messages) = messages(request)
-        && messages.iter().map(|message| message.content.len()).sum::<usize>() > MAX_MESSAGES_BYTES
-    {
-        messages.truncate(1);
-    }
-}
-
-fn drops_nul(request: &mut Request) {
-    match request {
-        Request::Add { messages, .. } => {
-            messages.iter_mut().for_each(|message| message.content = message.content.replace('\0', ""));
-        }
-        Request::Recall { query, .. } => query.text = query.text.replace('\0', ""),
-        _ => {}
-    }
-}
-
-fn drops_speakers(request: &mut Request) {
-    for message in messages(request).into_iter().flatten() {
-        message.name =
-            message.name.take().filter(|name| !name.trim().is_empty() && !name.chars().any(char::is_control));
-    }
-}
-
-fn cuts_speakers(request: &mut Request) {
-    for message in messages(request).into_iter().flatten() {
-        if let Some(name) = message.name.as_mut().filter(|name| name.is_ascii()) {
-            name.truncate(MAX_SPEAKER_BYTES);
-        }
-    }
-}
-
-fn merges(request: &mut Request) {
-    if let Request::Forget { what: Forget::Ids(ids), .. } = request {
-        ids.sort();
-        ids.dedup();
     }
 }

@@ -15,14 +15,14 @@ use super::mutant::Mutant;
 /// Every mutant about the layer.
 pub(super) fn mutants() -> Vec<Mutant> {
     [
-        adding::mutants(),
-        recalling::mutants(),
-        events::mutants(),
-        forgetting::mutants(),
-        listing::mutants(),
-        isolation::mutants(),
-        limits::mutants(),
-        concurrency::mutants(),
+        adding::MUTANTS,
+        recalling::MUTANTS,
+        events::MUTANTS,
+        forgetting::MUTANTS,
+        listing::MUTANTS,
+        isolation::MUTANTS,
+        limits::MUTANTS,
+        concurrency::MUTANTS,
     ]
     .concat()
 }

@@ -3,8 +3,6 @@
 use memory_core::layer::{AddStatus, Fact, FactsQuery, Forget};
 use memory_core::{Error, MemoryLayer, Next, Reply, Request, Result, RunContext, Scope, ScopeId};
 
-use crate::mutants::memory::Memory;
-
 /// The layer of the wrapped provider.
 pub(super) fn layer<'a>(next: &'a Next<'_>) -> Result<&'a dyn MemoryLayer> {
     next.provider().layer().ok_or_else(|| Error::internal("a mutant stands around no layer"))
@@ -25,15 +23,6 @@ pub(super) async fn facts_of(next: &Next<'_>, scope: &Scope) -> Result<Vec<Fact>
 /// Forgets in a chosen scope.
 pub(super) async fn forget_in(next: &Next<'_>, scope: &Scope, what: Forget) -> Result<u64> {
     Ok(layer(next)?.forget(&own_run(scope)?, scope, what).await?.forgotten.unwrap_or(0))
-}
-
-/// Records the scope of an `add`, and returns every scope used so far through any handle.
-pub(super) fn scopes_added_to(memory: &Memory, request: &Request) -> Vec<Scope> {
-    let mut remembered = memory.lock();
-    if let Request::Add { scope, .. } = request {
-        remembered.scopes.insert(scope.clone());
-    }
-    remembered.scopes.iter().cloned().collect()
 }
 
 /// Applies `change` to the scope that a request of the layer names.

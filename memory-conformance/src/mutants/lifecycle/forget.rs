@@ -1,35 +1,55 @@
 //! FGT: forgetting.
 
-use memory_core::{
-    EraseTarget, Error, ErrorKind, Next, Reply, Request, Result, Taken, Timestamp, TombstonesOf,
-};
+use memory_core::{EraseTarget, Error, ErrorKind, Reply, Request, Taken, Timestamp, TombstonesOf};
 
-use crate::mutants::memory::Memory;
 use crate::mutants::mutant::mutants;
 use crate::reference::fault::Fault;
 
 mutants! {
+    |memory, request, next|
     "forget.no-tombstone": ["FGT-11", "FGT-7"], "erasing leaves no tombstone" => fault(Fault::EraseLeavesNoTombstone);
     "forget.versions-begin-anew": ["FGT-5"], "an erased scope restarts at version 1" => fault(Fault::EraseForgetsVersions);
     "forget.versions-of-all": ["FGT-1", "ISO-4"], "every scope begins behind the versions of what was erased elsewhere" => fault(Fault::EraseRaisesOthers);
     "forget.leaves-runs": ["FGT-2"], "runs of an erased tenant stay" => fault(Fault::EraseLeavesRuns);
     "forget.keeps-expired": ["FGT-1", "FGT-4"], "expired entries of an erased scope stay" => fault(Fault::EraseKeepsExpired);
     "forget.key-takes-scope": ["FGT-3"], "erasing a key erases its scope" => ask(key_takes_scope);
-    "forget.scope-takes-tenant": ["FGT-1"], "erasing a scope erases its tenant" => ask(scope_takes_tenant);
+    "forget.scope-takes-tenant": ["FGT-1"], "erasing a scope erases its tenant"
+        => ask(Request::Erase { target } => {
+            if let EraseTarget::Scope(scope) = target.clone() {
+                *target = EraseTarget::Tenant(scope.tenant);
+            }
+        });
     "forget.counts-missing": ["FGT-4"], "erasing reports no counts"
         => answer(Reply::Erase(erased) => (erased.scopes, erased.entries, erased.databases) = (0, 0, 0));
-    "forget.nothing-fails": ["FGT-4"], "erasing what does not exist is an error" => around(nothing_fails);
+    "forget.nothing-fails": ["FGT-4"], "erasing what does not exist is an error" => answer(Reply::Erase(erased) if erased.scopes + erased.entries == 0
+            => return Err(Error::new(ErrorKind::NotFound, "there is nothing to erase; name something else")));
     "forget.copies-unjudged": ["FGT-7"], "importing an older copy restores everything" => ask(|request| change_taken(request, |_| Taken::New));
-    "forget.moment-exclusive": ["FGT-7"], "a copy from the tombstone's time counts as newer" => ask(moment_exclusive);
+    "forget.moment-exclusive": ["FGT-7"], "a copy from the tombstone's time counts as newer"
+        => ask(|request| change_taken(request, |taken| match taken {
+            Taken::At(at) => {
+                Taken::At(at.checked_add(std::time::Duration::from_millis(1)).unwrap_or(Timestamp::MAX))
+            }
+            taken => taken,
+        }));
     "forget.copies-untold": ["FGT-7"], "skipped records are not reported"
         => answer(Reply::ImportScope(outcome) => outcome.skipped += std::mem::take(&mut outcome.forgotten));
-    "forget.every-copy-old": ["FGT-8"], "records are skipped whatever the age of the copy" => ask(every_copy_old);
+    "forget.every-copy-old": ["FGT-8"], "records are skipped whatever the age of the copy"
+        => ask(|request| change_taken(request, |taken| match taken {
+            Taken::At(_) => Taken::At(Timestamp::EPOCH),
+            taken => taken,
+        }));
     "forget.writes-judged": ["FGT-8"], "an ordinary import is treated as a copy"
         => ask(|request| change_taken(request, |taken| if taken == Taken::New { Taken::Undated } else { taken }));
     "forget.undated-unjudged": ["FGT-9"], "an undated copy is stored"
         => ask(|request| change_taken(request, |taken| if taken == Taken::Undated { Taken::New } else { taken }));
-    "forget.undated-left-out": ["FGT-9"], "an undated copy is skipped entirely" => ask(undated_left_out);
-    "forget.list-of-all": ["FGT-11"], "the tombstones of one scope include all others" => ask(list_of_all);
+    "forget.undated-left-out": ["FGT-9"], "an undated copy is skipped entirely"
+        => ask(|request| change_taken(request, |taken| if taken == Taken::Undated { Taken::At(Timestamp::EPOCH) } else { taken }));
+    "forget.list-of-all": ["FGT-11"], "the tombstones of one scope include all others"
+        => ask(Request::Tombstones { of, .. } => {
+            if let TombstonesOf::Scope(scope) = of.clone() {
+                *of = TombstonesOf::Tenant(scope.tenant);
+            }
+        });
     "forget.list-reversed": ["FGT-11"], "tombstones come in reverse order"
         => answer(Reply::Tombstones(tombstones) => tombstones.reverse());
     "forget.list-after-ignored": ["FGT-11"], "every page of tombstones is the first"
@@ -39,7 +59,12 @@ mutants! {
     "forget.bury-erases": ["FGT-12"], "an imported tombstone deletes existing entries" => fault(Fault::BuryErases);
     "forget.bury-replaces": ["FGT-12"], "the last of two tombstones wins" => fault(Fault::BuryReplaces);
     "forget.bury-future": ["FGT-12"], "a tombstone may lie in the future" => fault(Fault::BuryUnclamped);
-    "forget.sql-stays": ["FGT-13"] needs [Sql, Erase], "the SQL database of an erased scope stays" => ask(scope_takes_key);
+    "forget.sql-stays": ["FGT-13"] needs [Sql, Erase], "the SQL database of an erased scope stays"
+        => ask(Request::Erase { target } => {
+            if let EraseTarget::Scope(scope) = target.clone() && let Ok(key) = memory_core::Key::new("k") {
+                *target = EraseTarget::Key { scope, key };
+            }
+        });
     "forget.sql-goes-with-key": ["FGT-13"] needs [Sql, Erase], "erasing a key deletes the SQL database" => ask(key_takes_scope);
     "forget.sql-copies-unjudged": ["FGT-14"] needs [Sql, Erase], "restoring an older copy restores an erased database"
         => ask(Request::Restore { options, .. } => options.taken_at = None);
@@ -53,62 +78,8 @@ fn key_takes_scope(request: &mut Request) {
     }
 }
 
-fn scope_takes_tenant(request: &mut Request) {
-    if let Request::Erase { target } = request
-        && let EraseTarget::Scope(scope) = target.clone()
-    {
-        *target = EraseTarget::Tenant(scope.tenant);
-    }
-}
-
-fn scope_takes_key(request: &mut Request) {
-    if let Request::Erase { target } = request
-        && let EraseTarget::Scope(scope) = target.clone()
-        && let Ok(key) = memory_core::Key::new("k")
-    {
-        *target = EraseTarget::Key { scope, key };
-    }
-}
-
-async fn nothing_fails(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    match next.run(request).await? {
-        Reply::Erase(erased) if erased.scopes + erased.entries == 0 => {
-            Err(Error::new(ErrorKind::NotFound, "there is nothing to erase; name something else"))
-        }
-        reply => Ok(reply),
-    }
-}
-
 fn change_taken(request: &mut Request, change: impl FnOnce(Taken) -> Taken) {
     if let Request::ImportScope { options, .. } = request {
         options.taken = change(options.taken);
-    }
-}
-
-fn moment_exclusive(request: &mut Request) {
-    change_taken(request, |taken| match taken {
-        Taken::At(at) => {
-            Taken::At(at.checked_add(std::time::Duration::from_millis(1)).unwrap_or(Timestamp::MAX))
-        }
-        taken => taken,
-    });
-}
-
-fn every_copy_old(request: &mut Request) {
-    change_taken(request, |taken| match taken {
-        Taken::At(_) => Taken::At(Timestamp::EPOCH),
-        taken => taken,
-    });
-}
-
-fn undated_left_out(request: &mut Request) {
-    change_taken(request, |taken| if taken == Taken::Undated { Taken::At(Timestamp::EPOCH) } else { taken });
-}
-
-fn list_of_all(request: &mut Request) {
-    if let Request::Tombstones { of, .. } = request
-        && let TombstonesOf::Scope(scope) = of.clone()
-    {
-        *of = TombstonesOf::Tenant(scope.tenant);
     }
 }

@@ -10,6 +10,5 @@ use super::mutant::Mutant;
 
 /// Every mutant about whole scopes.
 pub(super) fn mutants() -> Vec<Mutant> {
-    [quotas::mutants(), scopes::mutants(), eviction::mutants(), transfer::mutants(), forget::mutants()]
-        .concat()
+    [quotas::MUTANTS, scopes::MUTANTS, eviction::MUTANTS, transfer::MUTANTS, forget::MUTANTS].concat()
 }

@@ -1,6 +1,6 @@
 //! QUO: limits that refuse too much or too little.
 
-use memory_core::{Entry, Error, ErrorKind, ListQuery, Next, Op, Quota, Reply, Request, Result, ScopesQuery};
+use memory_core::{Entry, Error, ErrorKind, ListQuery, Next, Quota, Reply, Request, Result, ScopesQuery};
 
 use crate::mutants::memory::Memory;
 use crate::mutants::mutant::mutants;
@@ -8,12 +8,28 @@ use crate::mutants::requests::{everything, kv, let_others_in};
 use crate::reference::fault::Fault;
 
 mutants! {
-    "quota.one-less": ["QUO-2"], "a write that exactly reaches the limit is refused" => ask(one_less);
+    |memory, request, next|
+    "quota.one-less": ["QUO-2"], "a write that exactly reaches the limit is refused"
+        => ask(|request| change(request, |quota| {
+            quota.max_entries = quota.max_entries.map(|max| max.saturating_sub(1));
+            quota.max_bytes = quota.max_bytes.map(|max| max.saturating_sub(1));
+        }));
     "quota.one-more": ["QUO-1"], "one entry over the limit is accepted"
         => ask(|request| change(request, |quota| quota.max_entries = quota.max_entries.map(|max| max.saturating_add(1))));
     "quota.bytes-ignored": ["QUO-1"], "bytes are not limited" => ask(|request| change(request, |quota| quota.max_bytes = None));
     "quota.entries-ignored": ["QUO-1"], "entries are not limited" => ask(|request| change(request, |quota| quota.max_entries = None));
-    "quota.values-only": ["QUO-1"], "only the bytes of values count" => around(values_only);
+    "quota.values-only": ["QUO-1"], "only the bytes of values count"
+        => over(Request::Set { scope, key, value, mut options } => {
+            if let Some(max) = options.quota.max_bytes.take() {
+                let entries = everything(&next, &scope).await?;
+                let size = |entry: &Entry| entry.value.len_bytes() as u64;
+                let before: u64 = entries.iter().map(size).sum();
+                let old: u64 = entries.iter().filter(|entry| entry.key == key).map(size).sum();
+                let quota = Quota { max_entries: None, max_bytes: Some(max) };
+                quota.check((0, before), (0, before - old + value.len_bytes() as u64))?;
+            }
+            Ok(Reply::Set(kv(&next)?.set(&scope, &key, value, options).await?))
+        });
     "quota.increment-escapes": ["QUO-1"], "increments are not limited"
         => ask(Request::Increment { options, .. } => options.quota = Quota::default());
     "quota.update-escapes": ["QUO-1"], "updates are not limited"
@@ -25,9 +41,20 @@ mutants! {
     "quota.bulk-per-item": ["QUO-6"], "each item is checked against the scope before the call" => fault(Fault::QuotaPerItem);
     "quota.blocks-delete": ["QUO-3"], "deletes are refused at the limit" => around(blocks_delete);
     "quota.blocks-shrinking": ["QUO-3"], "shrinking writes are refused over the limit" => fault(Fault::QuotaBlocksShrinking);
-    "quota.whole-tenant": ["ISO-4"], "entries of the tenant's other scopes count too" => around(whole_tenant);
+    "quota.whole-tenant": ["ISO-4"], "entries of the tenant's other scopes count too"
+        => ask(Request::Set { scope, options, .. } if options.quota.max_entries.is_some() => {
+            let page = kv(&next)?.scopes(&scope.tenant, ScopesQuery::default().with_limit(1_000)).await?;
+            let used: u64 = page.scopes.iter().map(|info| info.entries).sum();
+            options.quota.check((used, 0), (used + 1, 0))?;
+        });
     "quota.races": ["QUO-5"], "the limit check and the write are separate steps" => around(races);
-    "quota.details-missing": ["QUO-1"], "a refusal gives no figures" => refuse(details_missing);
+    "quota.details-missing": ["QUO-1"], "a refusal gives no figures" => refuse(|_, error| {
+        if error.kind() == ErrorKind::QuotaExceeded {
+            Error::new(ErrorKind::QuotaExceeded, "the scope is full; delete something first")
+        } else {
+            error
+        }
+    });
 }
 
 fn change(request: &mut Request, change: fn(&mut Quota)) {
@@ -38,26 +65,6 @@ fn change(request: &mut Request, change: fn(&mut Quota)) {
         Request::ImportScope { options, .. } => change(&mut options.quota),
         _ => {}
     }
-}
-
-fn one_less(request: &mut Request) {
-    change(request, |quota| {
-        quota.max_entries = quota.max_entries.map(|max| max.saturating_sub(1));
-        quota.max_bytes = quota.max_bytes.map(|max| max.saturating_sub(1));
-    });
-}
-
-async fn values_only(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    let Request::Set { scope, key, value, mut options } = request else { return next.run(request).await };
-    if let Some(max) = options.quota.max_bytes.take() {
-        let entries = everything(&next, &scope).await?;
-        let size = |entry: &Entry| entry.value.len_bytes() as u64;
-        let before: u64 = entries.iter().map(size).sum();
-        let old: u64 = entries.iter().filter(|entry| entry.key == key).map(size).sum();
-        let quota = Quota { max_entries: None, max_bytes: Some(max) };
-        quota.check((0, before), (0, before - old + value.len_bytes() as u64))?;
-    }
-    Ok(Reply::Set(kv(&next)?.set(&scope, &key, value, options).await?))
 }
 
 async fn blocks_delete(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
@@ -73,17 +80,6 @@ async fn blocks_delete(memory: &Memory, request: Request, next: Next<'_>) -> Res
             }
         }
         _ => {}
-    }
-    next.run(request).await
-}
-
-async fn whole_tenant(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    if let Request::Set { scope, options, .. } = &request
-        && options.quota.max_entries.is_some()
-    {
-        let page = kv(&next)?.scopes(&scope.tenant, ScopesQuery::default().with_limit(1_000)).await?;
-        let used: u64 = page.scopes.iter().map(|info| info.entries).sum();
-        options.quota.check((used, 0), (used + 1, 0))?;
     }
     next.run(request).await
 }
@@ -111,12 +107,4 @@ async fn races(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
         let_others_in();
     }
     Ok(Reply::Set(kv(&next)?.set(&scope, &key, value, options).await?))
-}
-
-fn details_missing(_: Op, error: Error) -> Error {
-    if error.kind() == ErrorKind::QuotaExceeded {
-        Error::new(ErrorKind::QuotaExceeded, "the scope is full; delete something first")
-    } else {
-        error
-    }
 }

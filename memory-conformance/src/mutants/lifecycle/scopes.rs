@@ -9,11 +9,12 @@ use crate::mutants::mutant::mutants;
 use crate::mutants::requests::{everything, kv};
 
 mutants! {
+    |memory, request, next|
     "scopes.other-tenants-shown": ["SCO-1", "ISO-1"], "scopes of other tenants are listed" => around(others_shown);
     "scopes.unordered": ["SCO-1"], "scopes come in reverse order of id"
-        => around(|_, request, next| reordered(request, next, |scope| (scope.kind, scope.id.as_str().chars().rev().collect())));
+        => around(reordered(request, next, |scope| (scope.kind, scope.id.as_str().chars().rev().collect())).await);
     "scopes.ordered-by-id": ["SCO-1"], "scopes are ordered by id before kind"
-        => around(|_, request, next| reordered(request, next, |scope| (ScopeKind::Agent, scope.id.as_str().to_owned())));
+        => around(reordered(request, next, |scope| (ScopeKind::Agent, scope.id.as_str().to_owned())).await);
     "scopes.kind-ignored": ["SCO-3"], "the kind is ignored"
         => ask(Request::Scopes { query, .. } => query.kind = None);
     "scopes.no-cursor": ["SCO-2"], "a full page has no cursor" => answer(Reply::Scopes(page) => page.next = None);
@@ -27,20 +28,51 @@ mutants! {
         => answer(Reply::Tenants(tenants) => tenants.pop());
     "tenants.after-ignored": ["SCO-7"], "every page of tenants is the first"
         => ask(Request::Tenants { after, .. } => *after = None);
-    "drop.first-page-only": ["SCO-4"], "only the first 100 entries are dropped" => around(first_page_only);
+    "drop.first-page-only": ["SCO-4"], "only the first 100 entries are dropped"
+        => over(Request::DropScope { scope } => {
+            let page = kv(&next)?.list(&scope, ListQuery::default()).await?;
+            let count = page.entries.len() as u64;
+            for entry in page.entries {
+                kv(&next)?.delete(&scope, &entry.key, DeleteOptions::default()).await?;
+            }
+            Ok(Reply::DropScope(memory_core::DropOutcome::new(count)))
+        });
     "drop.count-missing": ["SCO-4"], "the number of dropped entries is missing"
         => answer(Reply::DropScope(outcome) => outcome.entries = 0);
-    "drop.empty-fails": ["SCO-4"], "dropping an empty scope is an error" => around(empty_fails);
+    "drop.empty-fails": ["SCO-4"], "dropping an empty scope is an error" => answer(Reply::DropScope(outcome) if outcome.entries == 0
+            => return Err(Error::new(ErrorKind::NotFound, "the scope holds nothing; there is nothing to drop")));
     "end-run.leaves": ["SCO-5"], "the run's scope is not dropped" => instead(Request::EndRun { .. } => Ok(Reply::EndRun(())));
-    "end-run.drops-namesakes": ["SCO-5"], "agents and users with the run's id are dropped too" => around(drops_namesakes);
-    "end-run.drops-every-run": ["SCO-5"], "every run of the tenant is dropped" => around(drops_every_run);
-    "end-run.twice-fails": ["SCO-5"], "ending a run twice fails" => around(twice_fails);
-    "stats.bytes-of-values": ["STA-1"], "only the bytes of values count" => around(bytes_of_values);
+    "end-run.drops-namesakes": ["SCO-5"], "agents and users with the run's id are dropped too"
+        => ask(Request::EndRun { tenant, root_run } => {
+            for kind in ScopeKind::ALL {
+                kv(&next)?.drop_scope(&Scope::new(tenant.clone(), kind, root_run.clone())).await?;
+            }
+        });
+    "end-run.drops-every-run": ["SCO-5"], "every run of the tenant is dropped"
+        => ask(Request::EndRun { tenant, .. } => {
+            let page = kv(&next)?.scopes(tenant, ScopesQuery::default().with_kind(ScopeKind::Run)).await?;
+            for info in page.scopes {
+                kv(&next)?.drop_scope(&info.scope).await?;
+            }
+        });
+    "end-run.twice-fails": ["SCO-5"], "ending a run twice fails"
+        => ask(Request::EndRun { tenant, root_run } => {
+            let run = Scope::new(tenant.clone(), ScopeKind::Run, root_run.clone());
+            if !memory.lock().scopes.insert(run) {
+                return Err(Error::new(ErrorKind::NotFound, "no such run is open"));
+            }
+        });
+    "stats.bytes-of-values": ["STA-1"], "only the bytes of values count" => over(Request::Stats { scope } => {
+        let mut stats = kv(&next)?.stats(&scope).await?;
+        stats.bytes = everything(&next, &scope).await?.iter().map(|entry| entry.value.len_bytes() as u64).sum();
+        Ok(Reply::Stats(stats))
+    });
     "stats.expiring-missing": ["STA-2"], "expiring entries are not counted"
         => answer(Reply::Stats(stats) => stats.expiring = 0);
     "stats.expiring-is-all": ["STA-2"], "every entry counts as expiring"
         => answer(Reply::Stats(stats) => stats.expiring = stats.entries);
-    "stats.empty-fails": ["STA-3"], "stats of an unknown scope fail" => around(stats_empty_fails);
+    "stats.empty-fails": ["STA-3"], "stats of an unknown scope fail" => answer(Reply::Stats(stats) if stats.entries == 0
+            => return Err(Error::new(ErrorKind::NotFound, "no such scope; set something in it first")));
 }
 
 async fn others_shown(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
@@ -66,70 +98,6 @@ async fn reordered(
         Reply::Scopes(mut page) => {
             page.scopes.sort_by_key(|info| sort(&info.scope));
             Ok(Reply::Scopes(page))
-        }
-        reply => Ok(reply),
-    }
-}
-
-async fn first_page_only(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    let Request::DropScope { scope } = request else { return next.run(request).await };
-    let page = kv(&next)?.list(&scope, ListQuery::default()).await?;
-    let count = page.entries.len() as u64;
-    for entry in page.entries {
-        kv(&next)?.delete(&scope, &entry.key, DeleteOptions::default()).await?;
-    }
-    Ok(Reply::DropScope(memory_core::DropOutcome::new(count)))
-}
-
-async fn empty_fails(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    match next.run(request).await? {
-        Reply::DropScope(outcome) if outcome.entries == 0 => {
-            Err(Error::new(ErrorKind::NotFound, "the scope holds nothing; there is nothing to drop"))
-        }
-        reply => Ok(reply),
-    }
-}
-
-async fn drops_namesakes(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    if let Request::EndRun { tenant, root_run } = &request {
-        for kind in ScopeKind::ALL {
-            kv(&next)?.drop_scope(&Scope::new(tenant.clone(), kind, root_run.clone())).await?;
-        }
-    }
-    next.run(request).await
-}
-
-async fn drops_every_run(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    if let Request::EndRun { tenant, .. } = &request {
-        let page = kv(&next)?.scopes(tenant, ScopesQuery::default().with_kind(ScopeKind::Run)).await?;
-        for info in page.scopes {
-            kv(&next)?.drop_scope(&info.scope).await?;
-        }
-    }
-    next.run(request).await
-}
-
-async fn twice_fails(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    if let Request::EndRun { tenant, root_run } = &request {
-        let run = Scope::new(tenant.clone(), ScopeKind::Run, root_run.clone());
-        if !memory.lock().scopes.insert(run) {
-            return Err(Error::new(ErrorKind::NotFound, "no such run is open"));
-        }
-    }
-    next.run(request).await
-}
-
-async fn bytes_of_values(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    let Request::Stats { scope } = request else { return next.run(request).await };
-    let mut stats = kv(&next)?.stats(&scope).await?;
-    stats.bytes = everything(&next, &scope).await?.iter().map(|entry| entry.value.len_bytes() as u64).sum();
-    Ok(Reply::Stats(stats))
-}
-
-async fn stats_empty_fails(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    match next.run(request).await? {
-        Reply::Stats(stats) if stats.entries == 0 => {
-            Err(Error::new(ErrorKind::NotFound, "no such scope; set something in it first"))
         }
         reply => Ok(reply),
     }

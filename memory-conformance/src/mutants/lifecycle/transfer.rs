@@ -9,6 +9,7 @@ use crate::reference::fault::Fault;
 use crate::stream;
 
 mutants! {
+    |memory, request, next|
     "export.without-expiry": ["EXP-1", "EXP-4"], "expiry is missing"
         => exported(|records| records.iter_mut().for_each(|record| record.entry.expires_at = None));
     "export.without-versions": ["EXP-1", "EXP-4"], "versions are missing"
@@ -20,12 +21,20 @@ mutants! {
         => exported(|records| records.iter_mut().for_each(|record| record.entry.text = None));
     "export.without-vectors": ["EXP-1"], "vectors are missing" => exported(|records| records.iter_mut().for_each(|record| record.vectors.clear()));
     "export.unordered": ["EXP-1"], "records come in reverse order"
-        => around(|_, request, next| exported(request, next, |records| records.reverse()));
+        => around(exported(request, next, |records| records.reverse()).await);
     "export.first-page-only": ["EXP-1"], "the export ends after 100 entries" => exported(|records| records.truncate(100));
     "export.long-values-left-out": ["EXP-1"], "entries of a megabyte are missing"
         => exported(|records| records.retain(|record| record.entry.value.len_bytes() < 1 << 20));
     "export.last-twice": ["EXP-1"], "the last record is repeated" => exported(|records| records.extend(records.last().cloned()));
-    "export.key-with-quote-broken": ["EXP-3"], "a key with a quote makes the record invalid JSON" => exported(text_broken);
+    "export.key-with-quote-broken": ["EXP-3"], "a key with a quote makes the record invalid JSON"
+        => exported(|records| {
+            for record in records {
+                // A float that JSON writes as null.
+                if !record.entry.metadata.is_empty() {
+                    record.entry.metadata.insert("lost", f64::NAN);
+                }
+            }
+        });
     "import.renumbers": ["EXP-4"], "imported entries get new versions" => fault(Fault::ImportRenumbers);
     "import.times-are-now": ["EXP-4"], "imported entries get the current time" => imported(|record| record.entry.created_at = record.entry.updated_at);
     "import.resets-accesses": ["EXP-4"], "imported entries have no accesses" => imported(|record| record.entry.access_count = 0);
@@ -37,16 +46,38 @@ mutants! {
         => answer(Reply::ImportScope(outcome) => outcome.skipped += std::mem::take(&mut outcome.expired));
     "import.expired-revived": ["EXP-7"], "expired records come back without an expiry" => imported(|record| record.entry.expires_at = None);
     "import.reuses-versions": ["EXP-8", "VER-2"], "a record reuses an earlier version of the key" => fault(Fault::ImportReusesVersions);
-    "import.all-or-nothing": ["EXP-9"], "a malformed record undoes those before it" => around(all_or_nothing);
+    "import.all-or-nothing": ["EXP-9"], "a malformed record undoes those before it"
+        => over(Request::ImportScope { scope, records, options } => {
+            let records = stream::collect(records).await?;
+            let records = stream::records(records.into_iter().map(Ok).collect());
+            Ok(Reply::ImportScope(kv(&next)?.import_scope(&scope, records, options).await?))
+        });
     "import.malformed-skipped": ["EXP-9"], "a malformed record is silently skipped" => around_ahead(malformed_skipped);
     "moment.moves": ["MOM-1", "MOM-2", "MOM-3"] needs [Kv, ReadSnapshot], "a read snapshot shows later writes" => fault(Fault::MomentMoves);
     "import.whole-in-steps": ["EXP-12", "EXP-13", "EXP-15"], "an atomic import stores record by record" => fault(Fault::ImportInSteps);
-    "import.replacement-keeps": ["EXP-13"], "replacing a scope keeps its old entries" => ask(replacement_keeps);
-    "import.replacement-drops-first": ["EXP-13"], "the old entries are dropped in a separate step" => around(drops_first);
+    "import.replacement-keeps": ["EXP-13"], "replacing a scope keeps its old entries"
+        => ask(Request::ImportScope { options, .. } if options.atomicity == Atomicity::Replacement => {
+            options.atomicity = Atomicity::Scope;
+            options.on_existing = OnExisting::Replace;
+        });
+    "import.replacement-drops-first": ["EXP-13"], "the old entries are dropped in a separate step"
+        => ask(Request::ImportScope { scope, options, .. } if options.atomicity == Atomicity::Replacement
+            => kv(&next)?.drop_scope(scope).await?);
     "import.mirror-keeps": ["EXP-15"], "mirroring keeps entries without a record" => ask(|request| mirror(request, Atomicity::Scope));
     "import.mirror-makes-anew": ["EXP-15"], "mirroring rewrites unchanged entries" => ask(|request| mirror(request, Atomicity::Replacement));
-    "import.line-feeds-lost": ["EXP-14"], "line feeds between a value's tokens become spaces" => imported(line_feeds_lost);
-    "import.position-untold": ["EXP-9"], "an error does not name the record" => around_ahead(position_untold);
+    "import.line-feeds-lost": ["EXP-14"], "line feeds between a value's tokens become spaces"
+        => imported(|record| {
+            if let Ok(value) = Json::parse(record.entry.value.as_str().replace('\n', " ")) {
+                record.entry.value = value;
+            }
+        });
+    "import.position-untold": ["EXP-9"], "an error does not name the record" => around_ahead({
+        let is_import = matches!(request, Request::ImportScope { .. });
+        next.run(request).await.map_err(|error| match error.kind() {
+            kind if is_import && kind != ErrorKind::Unsupported => Error::new(kind, error.message().to_owned()),
+            _ => error,
+        })
+    });
 }
 
 /// Changes the records of an export.
@@ -69,29 +100,11 @@ fn without_times(records: &mut [Record]) {
     }
 }
 
-fn text_broken(records: &mut Vec<Record>) {
-    for record in records {
-        // A float that JSON writes as null.
-        if !record.entry.metadata.is_empty() {
-            record.entry.metadata.insert("lost", f64::NAN);
-        }
-    }
-}
-
 fn on_existing(request: &mut Request, from: OnExisting, to: OnExisting) {
     if let Request::ImportScope { options, .. } = request
         && options.on_existing == from
     {
         options.on_existing = to;
-    }
-}
-
-fn replacement_keeps(request: &mut Request) {
-    if let Request::ImportScope { options, .. } = request
-        && options.atomicity == Atomicity::Replacement
-    {
-        options.atomicity = Atomicity::Scope;
-        options.on_existing = OnExisting::Replace;
     }
 }
 
@@ -101,28 +114,6 @@ fn mirror(request: &mut Request, becomes: Atomicity) {
     {
         options.atomicity = becomes;
     }
-}
-
-async fn drops_first(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    if let Request::ImportScope { scope, options, .. } = &request
-        && options.atomicity == Atomicity::Replacement
-    {
-        kv(&next)?.drop_scope(scope).await?;
-    }
-    next.run(request).await
-}
-
-fn line_feeds_lost(record: &mut Record) {
-    if let Ok(value) = Json::parse(record.entry.value.as_str().replace('\n', " ")) {
-        record.entry.value = value;
-    }
-}
-
-async fn all_or_nothing(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    let Request::ImportScope { scope, records, options } = request else { return next.run(request).await };
-    let records = stream::collect(records).await?;
-    let records = stream::records(records.into_iter().map(Ok).collect());
-    Ok(Reply::ImportScope(kv(&next)?.import_scope(&scope, records, options).await?))
 }
 
 async fn malformed_skipped(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
@@ -144,12 +135,4 @@ async fn malformed_skipped(_: &Memory, request: Request, next: Next<'_>) -> Resu
         }
     }
     Ok(Reply::ImportScope(kv(&next)?.import_scope(&scope, stream::records(sound), options).await?))
-}
-
-async fn position_untold(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    let is_import = matches!(request, Request::ImportScope { .. });
-    next.run(request).await.map_err(|error| match error.kind() {
-        kind if is_import && kind != ErrorKind::Unsupported => Error::new(kind, error.message().to_owned()),
-        _ => error,
-    })
 }

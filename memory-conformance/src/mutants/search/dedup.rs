@@ -13,15 +13,33 @@ use crate::reference::fault::Fault;
 use crate::stream;
 
 mutants! {
+    |memory, request, next|
     "dedup.ignored": ["DED-1", "DED-2"], "duplicates are not dropped"
         => ask(|request| change(request, |query| query.dedup = None));
-    "dedup.after-trim": ["DED-4"], "duplicates are dropped after the cut to top_k" => around(after_trim);
-    "dedup.keep-drops": ["DED-2"], "`keep` drops" => query(keep_drops);
+    "dedup.after-trim": ["DED-4"], "duplicates are dropped after the cut to top_k"
+        => over(Request::Search { scope, query } => {
+            let mut plain = query.clone();
+            plain.dedup = None;
+            let trimmed = kv(&next)?.search(&scope, plain).await?;
+            let mut results = kv(&next)?.search(&scope, query).await?;
+            results.hits.retain(|hit| trimmed.hits.iter().any(|other| other.entry.key == hit.entry.key));
+            Ok(Reply::Search(results))
+        });
+    "dedup.keep-drops": ["DED-2"], "`keep` drops" => query(|query| {
+        if let Some(dedup) = query.dedup.as_mut().filter(|dedup| dedup.policy == DedupPolicy::Keep) {
+            dedup.policy = DedupPolicy::Drop;
+        }
+    });
     "dedup.merge-untold": ["DED-2"], "`merge` names no keys" => results(|_, results| results.hits.iter_mut().for_each(|hit| hit.merged.clear()));
     "dedup.count-untold": ["DED-2"], "duplicates are not counted" => results(|_, results| results.duplicates = 0);
     "dedup.threshold-ignored": ["DED-1"], "the threshold is always 0.92"
         => query(|query| query.dedup = query.dedup.map(|dedup| Dedup { policy: dedup.policy, ..Dedup::default() }));
-    "dedup.threshold-clamped": ["DED-5"], "a threshold outside [0, 1] is silently clamped" => query_ahead(threshold_clamped);
+    "dedup.threshold-clamped": ["DED-5"], "a threshold outside [0, 1] is silently clamped"
+        => query_ahead(|query| {
+            if let Some(dedup) = query.dedup.as_mut().filter(|dedup| dedup.check().is_err()) {
+                dedup.threshold = Dedup::default().threshold;
+            }
+        });
     "dedup.drops-without-vector": ["DED-3"], "entries without vectors count as duplicates" => around(drops_without_vector);
     "dedup.across-models": ["DED-6"], "vectors of different models are compared" => fault(Fault::DedupAcrossModels);
     "dedup.not-by-words": ["DED-6"], "duplicates stay in a lexical search"
@@ -29,16 +47,35 @@ mutants! {
     "dedup.not-by-vectors": ["DED-1"], "duplicates stay in a vector search"
         => query(|query| if query.mode == SearchMode::Vector { query.dedup = None; });
     "dedup.chains": ["DED-7"], "entries similar to a duplicate are duplicates too"
-        => around(|_, request, next| folded(request, next, |seen, resembles| seen.iter().position(|(hit, _)| resembles(hit))));
+        => around(folded(request, next, |seen, resembles| seen.iter().position(|(hit, _)| resembles(hit))).await);
     "dedup.merged-backwards": ["DED-8"], "`merged` lists the worst first"
         => results(|_, results| results.hits.iter_mut().for_each(|hit| hit.merged.reverse()));
-    "dedup.merged-into-last": ["DED-1", "DED-8"], "a duplicate merges into the worst similar hit" => around(merged_into_last);
-    "dedup.threshold-exclusive": ["DED-9", "DED-1"], "equal vectors are not duplicates" => query(threshold_exclusive);
+    "dedup.merged-into-last": ["DED-1", "DED-8"], "a duplicate merges into the worst similar hit"
+        => around(folded(request, next, |seen, resembles| seen.iter().rposition(|(hit, folded)| !folded && resembles(hit)))
+            .await);
+    "dedup.threshold-exclusive": ["DED-9", "DED-1"], "equal vectors are not duplicates" => query(|query| {
+        if let Some(dedup) = &mut query.dedup {
+            dedup.threshold += 1e-9;
+        }
+    });
     "dedup.zero-is-off": ["DED-9"], "a threshold of 0 drops nothing"
         => query(|query| query.dedup = query.dedup.filter(|dedup| dedup.threshold > 0.0));
-    "dedup.counts-folded": ["SRC-13"], "dropped duplicates count as accessed" => around(counts_folded);
-    "dedup.keep-overflows": ["SRC-7", "DED-2"], "kept duplicates come in addition to top_k" => around(keep_overflows);
-    "embed.failure-fails-the-write": ["EMB-1"], "a failed embedding fails the write" => around(failure_fails);
+    "dedup.counts-folded": ["SRC-13"], "dropped duplicates count as accessed"
+        => over(Request::Search { scope, query } => {
+            let results = kv(&next)?.search(&scope, query).await?;
+            let keys: Vec<Key> = results.hits.iter().flat_map(|hit| hit.merged.iter().cloned()).collect();
+            kv(&next)?.get_many(&scope, &keys, GetOptions::default()).await?;
+            Ok(Reply::Search(results))
+        });
+    "dedup.keep-overflows": ["SRC-7", "DED-2"], "kept duplicates come in addition to top_k"
+        => over(Request::Search { scope, mut query } => {
+            if query.dedup.is_some_and(|dedup| dedup.policy == DedupPolicy::Keep) {
+                query.top_k += 1;
+            }
+            Ok(Reply::Search(kv(&next)?.search(&scope, query).await?))
+        });
+    "embed.failure-fails-the-write": ["EMB-1"], "a failed embedding fails the write" => answer(Reply::Set(outcome) if matches!(outcome.embedding, Embedding::Failed(_))
+            => return Err(Error::new(ErrorKind::Unavailable, "the embedder failed; set again later")));
     "embed.failure-untold": ["EMB-1"], "a failed embedding is reported as stored"
         => answer(Reply::Set(outcome) if matches!(outcome.embedding, Embedding::Failed(_))
             => outcome.embedding = Embedding::Stored);
@@ -55,28 +92,6 @@ fn change(request: &mut Request, change: fn(&mut SearchQuery)) {
     if let Request::Search { query, .. } = request {
         change(query);
     }
-}
-
-fn keep_drops(query: &mut SearchQuery) {
-    if let Some(dedup) = query.dedup.as_mut().filter(|dedup| dedup.policy == DedupPolicy::Keep) {
-        dedup.policy = DedupPolicy::Drop;
-    }
-}
-
-fn threshold_clamped(query: &mut SearchQuery) {
-    if let Some(dedup) = query.dedup.as_mut().filter(|dedup| dedup.check().is_err()) {
-        dedup.threshold = Dedup::default().threshold;
-    }
-}
-
-async fn after_trim(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    let Request::Search { scope, query } = request else { return next.run(request).await };
-    let mut plain = query.clone();
-    plain.dedup = None;
-    let trimmed = kv(&next)?.search(&scope, plain).await?;
-    let mut results = kv(&next)?.search(&scope, query).await?;
-    results.hits.retain(|hit| trimmed.hits.iter().any(|other| other.entry.key == hit.entry.key));
-    Ok(Reply::Search(results))
 }
 
 async fn drops_without_vector(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
@@ -134,40 +149,4 @@ async fn folded(request: Request, next: Next<'_>, anchor: Anchor) -> Result<Repl
     }
     results.hits = seen.into_iter().filter(|(_, folded)| !folded).map(|(hit, _)| hit).take(top_k).collect();
     Ok(Reply::Search(results))
-}
-
-async fn merged_into_last(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    folded(request, next, |seen, resembles| seen.iter().rposition(|(hit, folded)| !folded && resembles(hit)))
-        .await
-}
-
-fn threshold_exclusive(query: &mut SearchQuery) {
-    if let Some(dedup) = &mut query.dedup {
-        dedup.threshold += 1e-9;
-    }
-}
-
-async fn counts_folded(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    let Request::Search { scope, query } = request else { return next.run(request).await };
-    let results = kv(&next)?.search(&scope, query).await?;
-    let keys: Vec<Key> = results.hits.iter().flat_map(|hit| hit.merged.iter().cloned()).collect();
-    kv(&next)?.get_many(&scope, &keys, GetOptions::default()).await?;
-    Ok(Reply::Search(results))
-}
-
-async fn keep_overflows(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    let Request::Search { scope, mut query } = request else { return next.run(request).await };
-    if query.dedup.is_some_and(|dedup| dedup.policy == DedupPolicy::Keep) {
-        query.top_k += 1;
-    }
-    Ok(Reply::Search(kv(&next)?.search(&scope, query).await?))
-}
-
-async fn failure_fails(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    match next.run(request).await? {
-        Reply::Set(outcome) if matches!(outcome.embedding, Embedding::Failed(_)) => {
-            Err(Error::new(ErrorKind::Unavailable, "the embedder failed; set again later"))
-        }
-        reply => Ok(reply),
-    }
 }

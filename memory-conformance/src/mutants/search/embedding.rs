@@ -8,6 +8,7 @@ use crate::mutants::requests::kv;
 use crate::reference::fault::Fault;
 
 mutants! {
+    |memory, request, next|
     "embed.replies-unchecked": ["EMB-5", "VEC-6"], "the embedder's reply is not checked" => fault(Fault::RepliesUnchecked);
     "embed.refused-writes-too": ["EMB-7", "EMB-1"], "the text is embedded even if the write is then refused" => fault(Fault::EmbedsRefusedWrites);
     "embed.retry-embeds-again": ["EMB-7"], "a retry embeds again" => fault(Fault::RetryEmbedsAgain);
@@ -24,8 +25,23 @@ mutants! {
         => ask(Request::Set { options, .. } if options.embed == Embed::Always => options.embed = Embed::Never);
     "embed.late-vector-lands": ["EMB-9"], "a late vector is stored over a newer write" => fault(Fault::LateVectorLands);
     "embed.late-reembed-lands": ["EMB-9"], "a late vector of a re-embedding is stored over a newer write" => fault(Fault::LateReembedLands);
-    "embed.reason-empty": ["EMB-5"], "a failure has no reason" => answer(reason_empty);
-    "embed.bulk-failure-untold": ["EMB-1", "EMB-5"], "failures in a bulk insert are reported as stored" => answer(bulk_failure_untold);
+    "embed.reason-empty": ["EMB-5"], "a failure has no reason" => answer(|reply| {
+        let embedding = match reply {
+            Reply::Set(outcome) => &mut outcome.embedding,
+            Reply::Update(outcome) => &mut outcome.embedding,
+            _ => return,
+        };
+        if let Embedding::Failed(reason) = embedding {
+            reason.clear();
+        }
+    });
+    "embed.bulk-failure-untold": ["EMB-1", "EMB-5"], "failures in a bulk insert are reported as stored"
+        => answer(Reply::BulkInsert(outcomes) => {
+            outcomes
+                .iter_mut()
+                .filter(|outcome| matches!(outcome.embedding, Embedding::Failed(_)))
+                .for_each(|outcome| outcome.embedding = Embedding::Stored);
+        });
     "embed.failed-not-found-by-words": ["EMB-5"], "an entry whose embedding failed is not found by words" => around(failed_hidden);
     "embed.dimension-unchecked-by-set": ["EMB-2"], "`set` mixes lengths" => fault(Fault::DimensionUnchecked(Op::Set));
     "embed.dimension-unchecked-by-update": ["EMB-2"], "`update` mixes lengths" => fault(Fault::DimensionUnchecked(Op::Update));
@@ -45,7 +61,8 @@ mutants! {
     "embed.reembed-stuck-at-refusals": ["EMB-14"], "refused texts fill every step" => fault(Fault::RefusalsFillTheStep);
     "embed.reembed-forgets-text": ["EMB-4"], "re-embedding uses the search text even if another was embedded" => fault(Fault::ReembedForgetsText);
     "embed.reembed-leaves-out-bare": ["EMB-4"], "re-embedding skips entries without any vector" => fault(Fault::ReembedLeavesOutBare);
-    "embed.reembed-failure-swallowed": ["EMB-13"], "re-embedding reports success although the embedder is unavailable" => around(reembed_swallows);
+    "embed.reembed-failure-swallowed": ["EMB-13"], "re-embedding reports success although the embedder is unavailable"
+        => forgive(Request::Reembed { .. }, ErrorKind::Unavailable => Reply::Reembed(memory_core::ReembedOutcome::default()));
     "embed.reembed-failed-untold": ["EMB-14"], "refused texts are not counted"
         => answer(Reply::Reembed(outcome) => outcome.failed = 0);
     "embed.reembed-remaining-zero": ["EMB-4"], "the remaining count is always zero"
@@ -64,36 +81,46 @@ mutants! {
             => stats.models.iter_mut().for_each(|of| (of.rows, of.missing) = (of.rows + of.missing, 0)));
     "stats.bytes-untold": ["STA-4"], "the bytes of vectors are missing"
         => answer(Reply::Stats(stats) => stats.models.iter_mut().for_each(|of| of.bytes = 0));
-    "import.vectors-become-current": ["EXP-10"], "an imported vector is assigned to the current model" => imported(become_current);
+    "import.vectors-become-current": ["EXP-10"], "an imported vector is assigned to the current model"
+        => imported(|record| {
+            for vector in &mut record.vectors {
+                vector.model.model = "bag-of-words-1".to_owned();
+            }
+        });
     "import.first-vector-only": ["EXP-10"], "only one of a record's vectors is kept" => imported(|record| record.vectors.truncate(1));
-    "import.embeds-anew": ["EXP-10"], "imported entries are embedded again" => around(import_embeds);
+    "import.embeds-anew": ["EXP-10"], "imported entries are embedded again" => around({
+        let scope = match &request {
+            Request::ImportScope { scope, .. } => Some(scope.clone()),
+            _ => None,
+        };
+        let reply = next.run(request).await?;
+        if let Some(scope) = scope.filter(|_| next.provider().capabilities().vector_search) {
+            kv(&next)?.reembed(&scope, memory_core::ReembedOptions::default()).await?;
+        }
+        Ok(reply)
+    });
     "import.keeps-old-vectors": ["EXP-10"], "a replacing record keeps the old vectors" => fault(Fault::ImportKeepsOldVectors);
-    "import.bad-vectors-dropped": ["EXP-11"], "a malformed vector is silently dropped" => imported_ahead(bad_vectors_dropped);
+    "import.bad-vectors-dropped": ["EXP-11"], "a malformed vector is silently dropped"
+        => imported_ahead(|record| {
+            record.vectors.retain(|vector| {
+                let one = std::slice::from_ref(&vector.vector);
+                memory_core::embed::check_embeddings(&vector.model, 1, one).is_ok()
+            });
+        });
     "import.doubled-vectors-taken": ["EXP-11"], "two vectors of one model are accepted"
         => imported_ahead(|record| record.vectors.dedup_by(|a, b| a.model == b.model));
-    "import.any-model-name": ["EXP-11"], "any model name is accepted" => imported_ahead(any_name);
+    "import.any-model-name": ["EXP-11"], "any model name is accepted" => imported_ahead(|record| {
+        for vector in &mut record.vectors {
+            for name in [&mut vector.model.model, &mut vector.model.provider] {
+                name.truncate(256);
+                if name.is_empty() {
+                    name.push('?');
+                }
+            }
+        }
+    });
     "export.vectors-rounded": ["EXP-10"], "vectors are exported as signs" => exported(|records| as_signs(records));
     "export.model-untold": ["EXP-10"], "a vector is exported without its model" => exported(|records| without_model(records));
-}
-
-fn reason_empty(reply: &mut Reply) {
-    let embedding = match reply {
-        Reply::Set(outcome) => &mut outcome.embedding,
-        Reply::Update(outcome) => &mut outcome.embedding,
-        _ => return,
-    };
-    if let Embedding::Failed(reason) = embedding {
-        reason.clear();
-    }
-}
-
-fn bulk_failure_untold(reply: &mut Reply) {
-    if let Reply::BulkInsert(outcomes) = reply {
-        outcomes
-            .iter_mut()
-            .filter(|outcome| matches!(outcome.embedding, Embedding::Failed(_)))
-            .for_each(|outcome| outcome.embedding = Embedding::Stored);
-    }
 }
 
 async fn failed_hidden(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
@@ -115,52 +142,6 @@ async fn failed_hidden(memory: &Memory, request: Request, next: Next<'_>) -> Res
             Ok(Reply::Search(results))
         }
         request => next.run(request).await,
-    }
-}
-
-async fn reembed_swallows(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    let is_reembed = matches!(request, Request::Reembed { .. });
-    match next.run(request).await {
-        Err(error) if is_reembed && error.kind() == ErrorKind::Unavailable => {
-            Ok(Reply::Reembed(memory_core::ReembedOutcome::default()))
-        }
-        reply => reply,
-    }
-}
-
-fn become_current(record: &mut Record) {
-    for vector in &mut record.vectors {
-        vector.model.model = "bag-of-words-1".to_owned();
-    }
-}
-
-async fn import_embeds(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    let scope = match &request {
-        Request::ImportScope { scope, .. } => Some(scope.clone()),
-        _ => None,
-    };
-    let reply = next.run(request).await?;
-    if let Some(scope) = scope.filter(|_| next.provider().capabilities().vector_search) {
-        kv(&next)?.reembed(&scope, memory_core::ReembedOptions::default()).await?;
-    }
-    Ok(reply)
-}
-
-fn bad_vectors_dropped(record: &mut Record) {
-    record.vectors.retain(|vector| {
-        let one = std::slice::from_ref(&vector.vector);
-        memory_core::embed::check_embeddings(&vector.model, 1, one).is_ok()
-    });
-}
-
-fn any_name(record: &mut Record) {
-    for vector in &mut record.vectors {
-        for name in [&mut vector.model.model, &mut vector.model.provider] {
-            name.truncate(256);
-            if name.is_empty() {
-                name.push('?');
-            }
-        }
     }
 }
 

@@ -14,24 +14,83 @@ use crate::mutants::requests::{kv, peek};
 use crate::reference::fault::Fault;
 
 mutants! {
-    "search.small-caches-lose-a-hit": ["SRC-15"], "where an index does not fit into memory, the last hit is missing" => around(small_loses);
-    "search.small-caches-score-lower": ["SRC-15"], "where an index does not fit into memory, scores are rounded" => around(small_rounds);
-    "search.stale-text": ["SRC-2", "SET-2"], "an overwritten text is still found" => around(stale_text);
-    "search.deleted-found": ["DEL-4", "SRC-2"], "a deleted entry is still found" => around(|memory, request, next| stale_index::deleted(memory, request, next, finds));
-    "search.dropped-found": ["SCO-4", "SRC-2"], "entries of a dropped scope are still found" => around(|memory, request, next| stale_index::dropped(memory, request, next, finds));
+    |memory, request, next|
+    "search.small-caches-lose-a-hit": ["SRC-15"], "where an index does not fit into memory, the last hit is missing"
+        => around(with_small_caches(memory, request, next, |hits| drop(hits.pop())).await);
+    "search.small-caches-score-lower": ["SRC-15"], "where an index does not fit into memory, scores are rounded"
+        => around(with_small_caches(memory, request, next, |hits| {
+            for hit in hits {
+                hit.score = (hit.score * 1_000.0).round() / 1_000.0;
+            }
+        }).await);
+    "search.stale-text": ["SRC-2", "SET-2"], "an overwritten text is still found" => around({
+        let Request::Set { scope, key, value, options } = request else {
+            return stale_index::search(memory, request, next, finds).await;
+        };
+        let old = peek(&next, &scope, &key).await?;
+        let outcome = kv(&next)?.set(&scope, &key, value, options).await?;
+        if let Some(old) = old {
+            memory.lock().entries.insert((scope, key), old);
+        }
+        Ok(Reply::Set(outcome))
+    });
+    "search.deleted-found": ["DEL-4", "SRC-2"], "a deleted entry is still found" => around(stale_index::deleted(memory, request, next, finds).await);
+    "search.dropped-found": ["SCO-4", "SRC-2"], "entries of a dropped scope are still found" => around(stale_index::dropped(memory, request, next, finds).await);
     "search.lags": ["SRC-2"], "the latest write is not found" => around(lags);
-    "search.all-words": ["SRC-1"], "only entries with all words are found" => hits(all_words);
-    "search.case-matters": ["SRC-3"], "words match only in the same case" => hits(case_matters);
-    "search.accents-matter": ["SRC-3"], "words match only with the same diacritics" => hits(accents_matter);
+    "search.all-words": ["SRC-1"], "only entries with all words are found" => hits(|query, entry| {
+        let words: BTreeSet<String> = tokens(&entry.search_text()).into_iter().collect();
+        query_terms(&query.text).iter().all(|term| words.contains(term))
+    });
+    "search.case-matters": ["SRC-3"], "words match only in the same case" => hits(|query, entry| {
+        let text = entry.search_text();
+        // Only if they differ by case alone.
+        occurs(&query.text, &text, str::to_owned) || !occurs(&query.text, &text, str::to_lowercase)
+    });
+    "search.accents-matter": ["SRC-3"], "words match only with the same diacritics" => hits(|query, entry| {
+        let text = entry.search_text();
+        let plain = query.text.is_ascii() && text.is_ascii();
+        plain || occurs(&query.text, &text, str::to_lowercase)
+    });
     "search.text-ignored": ["SRC-1"], "the explicit text is not searched"
         => hits(|query, entry| entry.text.is_none() || shares_word(&query.text, &entry.value.search_text(usize::MAX)));
     "search.value-searched-too": ["SRC-1"], "the value is searched along with the explicit text" => around(value_searched_too);
-    "search.numbers-not-indexed": ["SRC-1"], "numbers in values are not found" => hits(numbers_not_indexed);
-    "search.names-not-indexed": ["SRC-1"], "member names are not found" => hits(names_not_indexed);
-    "search.ids-not-split": ["SRC-3"], "ids are found only as a whole" => hits(ids_not_split);
-    "search.no-parts-of-ideographs": ["SRC-3"], "text without spaces is found only as a whole" => hits(no_parts);
-    "search.minus-excludes": ["SRC-14"], "a word after a minus is excluded" => query(minus_excludes);
-    "search.quotes-are-phrases": ["SRC-14"], "quoted words match as a phrase" => around(phrases);
+    "search.numbers-not-indexed": ["SRC-1"], "numbers in values are not found" => hits(|query, entry| {
+        let text: Vec<String> =
+            tokens(&entry.search_text()).into_iter().filter(|t| t.parse::<f64>().is_err()).collect();
+        query.mode != SearchMode::Lexical || shares_word(&query.text, &text.join(" "))
+    });
+    "search.names-not-indexed": ["SRC-1"], "member names are not found" => hits(|query, entry| {
+        let value = entry.value.as_str();
+        let named = query_terms(&query.text).iter().any(|term| value.contains(&format!("\"{term}\":")));
+        !named
+    });
+    "search.ids-not-split": ["SRC-3"], "ids are found only as a whole" => hits(|query, entry| {
+        let text = entry.search_text().to_lowercase();
+        let ids = text.split_whitespace().filter(|word| word.contains(['-', '_', '/', '.', ':']));
+        let asked = query.text.to_lowercase();
+        let part_of_id = ids
+            .map(|id| id.trim_matches(|c: char| !c.is_alphanumeric()))
+            .filter(|id| id.contains(['-', '_', '/', '.', ':']))
+            .any(|id| asked.split_whitespace().any(|word| id.contains(word) && id != word));
+        !part_of_id
+    });
+    "search.no-parts-of-ideographs": ["SRC-3"], "text without spaces is found only as a whole"
+        => hits(|query, entry| {
+            let text = entry.search_text();
+            let scripted = |text: &str| text.chars().any(|c| c >= '\u{3040}');
+            !scripted(&query.text) || occurs(&query.text, &text, str::to_owned)
+        });
+    "search.minus-excludes": ["SRC-14"], "a word after a minus is excluded" => query(|query| {
+        if query.text.contains(" -") {
+            let words: Vec<&str> = query.text.split_whitespace().filter(|word| !word.starts_with('-')).collect();
+            query.text = words.join(" ");
+        }
+    });
+    "search.quotes-are-phrases": ["SRC-14"], "quoted words match as a phrase"
+        => around(kept(request, next, |query, entry| {
+            let phrase = query.text.split('"').nth(1).filter(|_| query.text.matches('"').count() >= 2);
+            phrase.is_none_or(|phrase| entry.search_text().to_lowercase().contains(&phrase.to_lowercase()))
+        }).await);
     "search.star-fails": ["SRC-14"], "`*`, quotes and parentheses are syntax errors"
         => instead(Request::Search { query, .. } if query.text.contains(['*', '"', '(', ')'])
             => Err(Error::invalid("the query has a syntax error; close what you opened")));
@@ -42,7 +101,7 @@ mutants! {
     "search.prefix-ignored": ["SRC-8"], "the prefix is ignored" => query(|query| query.prefix.clear());
     "search.prefix-ignores-case": ["SRC-8"], "the prefix matches without regard to case" => around(prefix_ignores_case);
     "search.prefix-after-top-k": ["SRC-8"], "hits are cut before the prefix is applied"
-        => around(|_, request, next| by_prefix(request, next, |prefix, key| key.starts_with(prefix), false));
+        => around(by_prefix(request, next, |prefix, key| key.starts_with(prefix), false).await);
     "search.one-hit-more": ["SRC-7"], "one hit too many is returned" => query(|query| query.top_k += 1);
     "search.top-k-clamped": ["SRC-7"], "a top_k over the limit is lowered in silence" => around_ahead(top_k_clamped);
     "search.top-k-zero-is-default": ["SRC-7"], "a top_k of 0 is taken for the default"
@@ -84,18 +143,6 @@ fn finds(query: &SearchQuery, entry: &Entry) -> bool {
     query.mode != SearchMode::Vector && shares_word(&query.text, &entry.search_text())
 }
 
-async fn stale_text(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    let Request::Set { scope, key, value, options } = request else {
-        return stale_index::search(memory, request, next, finds).await;
-    };
-    let old = peek(&next, &scope, &key).await?;
-    let outcome = kv(&next)?.set(&scope, &key, value, options).await?;
-    if let Some(old) = old {
-        memory.lock().entries.insert((scope, key), old);
-    }
-    Ok(Reply::Set(outcome))
-}
-
 async fn lags(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
     match request {
         Request::Set { scope, key, value, options } => {
@@ -117,11 +164,6 @@ async fn lags(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply
     }
 }
 
-fn all_words(query: &SearchQuery, entry: &Entry) -> bool {
-    let words: BTreeSet<String> = tokens(&entry.search_text()).into_iter().collect();
-    query_terms(&query.text).iter().all(|term| words.contains(term))
-}
-
 /// Whether a word of the query occurs unchanged after `fold`.
 fn occurs(query: &str, text: &str, fold: fn(&str) -> String) -> bool {
     let words = |text: &str| -> BTreeSet<String> {
@@ -132,18 +174,6 @@ fn occurs(query: &str, text: &str, fold: fn(&str) -> String) -> bool {
             .collect()
     };
     !words(query).is_disjoint(&words(text))
-}
-
-fn case_matters(query: &SearchQuery, entry: &Entry) -> bool {
-    let text = entry.search_text();
-    // Only if they differ by case alone.
-    occurs(&query.text, &text, str::to_owned) || !occurs(&query.text, &text, str::to_lowercase)
-}
-
-fn accents_matter(query: &SearchQuery, entry: &Entry) -> bool {
-    let text = entry.search_text();
-    let plain = query.text.is_ascii() && text.is_ascii();
-    plain || occurs(&query.text, &text, str::to_lowercase)
 }
 
 async fn value_searched_too(_: &Memory, mut request: Request, next: Next<'_>) -> Result<Reply> {
@@ -164,50 +194,6 @@ async fn value_searched_too(_: &Memory, mut request: Request, next: Next<'_>) ->
         query.top_k = query.top_k.max(1);
     }
     next.run(request).await
-}
-
-fn numbers_not_indexed(query: &SearchQuery, entry: &Entry) -> bool {
-    let text: Vec<String> =
-        tokens(&entry.search_text()).into_iter().filter(|t| t.parse::<f64>().is_err()).collect();
-    query.mode != SearchMode::Lexical || shares_word(&query.text, &text.join(" "))
-}
-
-fn names_not_indexed(query: &SearchQuery, entry: &Entry) -> bool {
-    let value = entry.value.as_str();
-    let named = query_terms(&query.text).iter().any(|term| value.contains(&format!("\"{term}\":")));
-    !named
-}
-
-fn ids_not_split(query: &SearchQuery, entry: &Entry) -> bool {
-    let text = entry.search_text().to_lowercase();
-    let ids = text.split_whitespace().filter(|word| word.contains(['-', '_', '/', '.', ':']));
-    let asked = query.text.to_lowercase();
-    let part_of_id = ids
-        .map(|id| id.trim_matches(|c: char| !c.is_alphanumeric()))
-        .filter(|id| id.contains(['-', '_', '/', '.', ':']))
-        .any(|id| asked.split_whitespace().any(|word| id.contains(word) && id != word));
-    !part_of_id
-}
-
-fn no_parts(query: &SearchQuery, entry: &Entry) -> bool {
-    let text = entry.search_text();
-    let scripted = |text: &str| text.chars().any(|c| c >= '\u{3040}');
-    !scripted(&query.text) || occurs(&query.text, &text, str::to_owned)
-}
-
-fn minus_excludes(query: &mut SearchQuery) {
-    if query.text.contains(" -") {
-        let words: Vec<&str> = query.text.split_whitespace().filter(|word| !word.starts_with('-')).collect();
-        query.text = words.join(" ");
-    }
-}
-
-async fn phrases(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    kept(request, next, |query, entry| {
-        let phrase = query.text.split('"').nth(1).filter(|_| query.text.matches('"').count() >= 2);
-        phrase.is_none_or(|phrase| entry.search_text().to_lowercase().contains(&phrase.to_lowercase()))
-    })
-    .await
 }
 
 fn colon_is_column(query: &mut SearchQuery) {
@@ -299,17 +285,4 @@ async fn with_small_caches(
         change(&mut results.hits);
     }
     Ok(reply)
-}
-
-async fn small_loses(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    with_small_caches(memory, request, next, |hits| drop(hits.pop())).await
-}
-
-async fn small_rounds(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    with_small_caches(memory, request, next, |hits| {
-        for hit in hits {
-            hit.score = (hit.score * 1_000.0).round() / 1_000.0;
-        }
-    })
-    .await
 }

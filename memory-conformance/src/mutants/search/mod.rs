@@ -13,12 +13,12 @@ use super::mutant::Mutant;
 /// Every mutant about searches.
 pub(super) fn mutants() -> Vec<Mutant> {
     [
-        lexical::mutants(),
-        ranking::mutants(),
-        dedup::mutants(),
-        embedding::mutants(),
-        vectors::mutants(),
-        hybrid::mutants(),
+        lexical::MUTANTS,
+        ranking::MUTANTS,
+        dedup::MUTANTS,
+        embedding::MUTANTS,
+        vectors::MUTANTS,
+        hybrid::MUTANTS,
     ]
     .concat()
 }

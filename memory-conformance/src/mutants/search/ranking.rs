@@ -1,6 +1,6 @@
 //! SRC-4 to SRC-10, RNK: scores and order.
 
-use memory_core::{Error, Hit, Next, RankOptions, Reply, Request, Result, SearchQuery, Source};
+use memory_core::{Error, Hit, Next, RankOptions, Reply, Request, Result, Source};
 
 use crate::mutants::memory::Memory;
 use crate::mutants::mutant::mutants;
@@ -8,20 +8,28 @@ use crate::mutants::requests::kv;
 use crate::reference::fault::Fault;
 
 mutants! {
-    "rank.ties-by-insertion": ["SRC-6", "RNK-1"], "ties break by the order of the writes" => answer(ties_by_insertion);
+    |memory, request, next|
+    "rank.ties-by-insertion": ["SRC-6", "RNK-1"], "ties break by the order of the writes" => answer(|reply| {
+        hits(reply).sort_by(|a, b| {
+            b.rank_score.total_cmp(&a.rank_score).then_with(|| a.entry.version.cmp(&b.entry.version))
+        });
+    });
     "rank.worst-first": ["SRC-6"], "the best hit comes last" => answer(|reply| hits(reply).reverse());
-    "rank.score-relative": ["SRC-4"], "the best hit always scores 1" => answer(score_relative);
+    "rank.score-relative": ["SRC-4"], "the best hit always scores 1" => answer(|reply| {
+        let best = hits(reply).iter().map(|hit| hit.score).fold(f64::MIN_POSITIVE, f64::max);
+        hits(reply).iter_mut().for_each(|hit| hit.score /= best);
+    });
     "rank.score-counts-words": ["SRC-4", "SRC-5"], "every hit scores the same"
         => answer(|reply| hits(reply).iter_mut().for_each(|hit| (hit.score, hit.rank_score) = (0.5, 0.5)));
     "rank.score-not-saturated": ["SRC-4"], "scores leave [0, 1]" => answer(|reply| hits(reply).iter_mut().for_each(|hit| hit.score *= 10.0));
     "rank.score-is-rank-score": ["RNK-5"], "rank options change the score"
         => answer(|reply| hits(reply).iter_mut().for_each(|hit| hit.score = hit.rank_score.clamp(0.0, 1.0)));
     "rank.threshold-on-rank-score": ["SRC-10"], "the threshold works on the rank score"
-        => around(|_, request, next| by_threshold(request, next, |hit, threshold| hit.rank_score >= threshold));
+        => around(by_threshold(request, next, |hit, threshold| hit.rank_score >= threshold).await);
     "rank.threshold-inverted": ["SRC-10"], "the threshold keeps the worse hits"
-        => around(|_, request, next| by_threshold(request, next, |hit, threshold| hit.score <= threshold));
+        => around(by_threshold(request, next, |hit, threshold| hit.score <= threshold).await);
     "rank.threshold-exclusive": ["SRC-10"], "a hit at the threshold is left out"
-        => around(|_, request, next| by_threshold(request, next, |hit, threshold| hit.score > threshold));
+        => around(by_threshold(request, next, |hit, threshold| hit.score > threshold).await);
     "rank.threshold-ignored": ["SRC-10"], "the threshold is not looked at" => query(|query| query.threshold = None);
     "rank.threshold-clamped": ["SRC-10"], "a threshold outside [0, 1] is clamped in silence"
         => query_ahead(|query| query.threshold = query.threshold.map(|t| if t.is_nan() { 0.0 } else { t.clamp(0.0, 1.0) }));
@@ -32,13 +40,38 @@ mutants! {
     "rank.recency-ignored": ["RNK-1"], "recency weighs nothing" => query(|query| query.rank.recency = 0.0);
     "rank.age-from-creation": ["RNK-2"], "age counts from the creation" => fault(Fault::AgeFromCreation);
     "rank.source-weights-ignored": ["RNK-3"], "sources weigh nothing" => query(|query| query.rank.source = 0.0);
-    "rank.source-by-prefix": ["RNK-3"], "`tool` weighs `tool:web` too" => around(source_by_prefix);
-    "rank.unlisted-source-weighs": ["RNK-3"], "unlisted sources weigh 1" => around(unlisted_weighs);
+    "rank.source-by-prefix": ["RNK-3"], "`tool` weighs `tool:web` too"
+        => around(ranked(request, next, |rank, hit| {
+            let Some(source) = hit.entry.source.as_ref().map(Source::as_str) else { return 0.0 };
+            let parent = rank
+                .source_weights
+                .iter()
+                .find(|(label, _)| source.strip_prefix(label.as_str()).is_some_and(|rest| rest.starts_with(':')));
+            rank.source * parent.map_or(0.0, |(_, weight)| *weight)
+        }).await);
+    "rank.unlisted-source-weighs": ["RNK-3"], "unlisted sources weigh 1"
+        => around(ranked(request, next, |rank, hit| {
+            let listed =
+                hit.entry.source.as_ref().is_some_and(|source| rank.source_weights.contains_key(source.as_str()));
+            if listed { 0.0 } else { rank.source }
+        }).await);
     "rank.frequency-ignored": ["RNK-1", "RNK-4"], "accesses weigh nothing" => query(|query| query.rank.frequency = 0.0);
     "rank.frequency-linear": ["RNK-1"], "accesses weigh without a logarithm" => around(frequency_linear);
     "rank.similarity-weight-ignored": ["RNK-1", "RNK-6"], "similarity always weighs 1" => query(|query| query.rank.similarity = 1.0);
-    "rank.after-trim": ["RNK-6"], "only the best top_k by similarity are ranked" => around(after_trim);
-    "rank.options-clamped": ["RNK-7"], "options out of range are clamped in silence" => query_ahead(options_clamped);
+    "rank.after-trim": ["RNK-6"], "only the best top_k by similarity are ranked"
+        => over(Request::Search { scope, query } => {
+            let mut by_similarity = query.clone().with_rank(RankOptions::default());
+            by_similarity.dedup = None;
+            let best = kv(&next)?.search(&scope, by_similarity).await?;
+            let mut results = kv(&next)?.search(&scope, query).await?;
+            results.hits.retain(|hit| best.hits.iter().any(|other| other.entry.key == hit.entry.key));
+            Ok(Reply::Search(results))
+        });
+    "rank.options-clamped": ["RNK-7"], "options out of range are clamped in silence" => query_ahead(|query| {
+        if query.rank.check().map_err(|error: Error| drop(error)).is_err() {
+            query.rank = RankOptions::default();
+        }
+    });
 }
 
 fn hits(reply: &mut Reply) -> &mut [Hit] {
@@ -46,17 +79,6 @@ fn hits(reply: &mut Reply) -> &mut [Hit] {
         Reply::Search(results) => &mut results.hits,
         _ => &mut [],
     }
-}
-
-fn ties_by_insertion(reply: &mut Reply) {
-    hits(reply).sort_by(|a, b| {
-        b.rank_score.total_cmp(&a.rank_score).then_with(|| a.entry.version.cmp(&b.entry.version))
-    });
-}
-
-fn score_relative(reply: &mut Reply) {
-    let best = hits(reply).iter().map(|hit| hit.score).fold(f64::MIN_POSITIVE, f64::max);
-    hits(reply).iter_mut().for_each(|hit| hit.score /= best);
 }
 
 /// Applies a custom threshold to all candidates.
@@ -90,27 +112,6 @@ async fn ranked(request: Request, next: Next<'_>, extra: fn(&RankOptions, &Hit) 
     Ok(Reply::Search(results))
 }
 
-async fn source_by_prefix(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    ranked(request, next, |rank, hit| {
-        let Some(source) = hit.entry.source.as_ref().map(Source::as_str) else { return 0.0 };
-        let parent = rank
-            .source_weights
-            .iter()
-            .find(|(label, _)| source.strip_prefix(label.as_str()).is_some_and(|rest| rest.starts_with(':')));
-        rank.source * parent.map_or(0.0, |(_, weight)| *weight)
-    })
-    .await
-}
-
-async fn unlisted_weighs(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    ranked(request, next, |rank, hit| {
-        let listed =
-            hit.entry.source.as_ref().is_some_and(|source| rank.source_weights.contains_key(source.as_str()));
-        if listed { 0.0 } else { rank.source }
-    })
-    .await
-}
-
 #[allow(clippy::cast_precision_loss, reason = "small counts")]
 async fn frequency_linear(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
     ranked(request, next, |rank, hit| {
@@ -118,20 +119,4 @@ async fn frequency_linear(_: &Memory, request: Request, next: Next<'_>) -> Resul
         rank.frequency * (count - count.ln_1p())
     })
     .await
-}
-
-async fn after_trim(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    let Request::Search { scope, query } = request else { return next.run(request).await };
-    let mut by_similarity = query.clone().with_rank(RankOptions::default());
-    by_similarity.dedup = None;
-    let best = kv(&next)?.search(&scope, by_similarity).await?;
-    let mut results = kv(&next)?.search(&scope, query).await?;
-    results.hits.retain(|hit| best.hits.iter().any(|other| other.entry.key == hit.entry.key));
-    Ok(Reply::Search(results))
-}
-
-fn options_clamped(query: &mut SearchQuery) {
-    if query.rank.check().map_err(|error: Error| drop(error)).is_err() {
-        query.rank = RankOptions::default();
-    }
 }

@@ -15,39 +15,80 @@ use crate::mutants::requests::{everything, kv};
 use crate::reference::fault::Fault;
 
 mutants! {
+    |memory, request, next|
     "vector.needs-common-words": ["VEC-1"], "hits by vectors share a word with the query" => results_of(SearchMode::Vector, needs_words);
     "vector.bare-entries-are-hits": ["VEC-1"], "entries without a vector are hits with a score of 0" => around(bare_are_hits);
     "vector.dot-product": ["VEC-2"], "similarity is the dot product" => fault(Fault::DotProduct);
     "vector.score-shifted": ["VEC-2"], "the score is (1 + cosine) / 2" => results_of(SearchMode::Vector, score_shifted);
     "vector.score-coarse": ["VEC-2"], "the score is one of a hundred steps"
         => results_of(SearchMode::Vector, |_, results| results.hits.iter_mut().for_each(|hit| hit.score = (hit.score * 100.0).round() / 100.0));
-    "vector.approximate": ["VEC-2"], "a near hit is missed now and then" => around(approximate);
+    "vector.approximate": ["VEC-2"], "a near hit is missed now and then"
+        => over(Request::Search { scope, mut query } => {
+            let (top_k, misses) = (query.top_k, query.mode == SearchMode::Vector && query.top_k > 5);
+            if misses {
+                query.top_k += 1;
+            }
+            let mut results = kv(&next)?.search(&scope, query).await?;
+            if misses && results.hits.len() > top_k {
+                results.hits.remove(4);
+            }
+            Ok(Reply::Search(results))
+        });
     "vector.ties-backwards": ["VEC-2", "SRC-6"], "ties break by key, backwards" => results_of(SearchMode::Vector, ties_backwards);
     "vector.negative-left-out": ["VEC-3"], "entries that point away are no hits"
         => results_of(SearchMode::Vector, |_, results| results.hits.retain(|hit| hit.score > 0.0));
     "vector.filter-on-the-best": ["VEC-4"], "the best fifty are filtered"
-        => around(|_, request, next| among_best(request, next, |query| query.filter = None));
+        => around(among_best(request, next, |query| query.filter = None).await);
     "vector.prefix-on-the-best": ["VEC-4"], "the prefix is looked at among the best fifty"
-        => around(|_, request, next| among_best(request, next, |query| query.prefix.clear()));
-    "vector.deleted-found": ["VEC-5", "DEL-4"], "a deleted entry is still found by its vector" => around(|memory, request, next| stale_index::deleted(memory, request, next, finds));
-    "vector.dropped-found": ["VEC-5", "SCO-4"], "entries of a dropped scope are still found" => around(|memory, request, next| stale_index::dropped(memory, request, next, finds));
+        => around(among_best(request, next, |query| query.prefix.clear()).await);
+    "vector.deleted-found": ["VEC-5", "DEL-4"], "a deleted entry is still found by its vector" => around(stale_index::deleted(memory, request, next, finds).await);
+    "vector.dropped-found": ["VEC-5", "SCO-4"], "entries of a dropped scope are still found" => around(stale_index::dropped(memory, request, next, finds).await);
     "vector.lags": ["VEC-5"], "the latest write is not found" => around(lags);
     "vector.own-writes-only": ["VEC-5", "VEC-8"], "a handle finds only its own writes" => around(own_writes);
     "vector.falls-back-to-words": ["VEC-6"], "without a query vector the search falls back to words"
-        => around(|_, request, next| instead(request, next, true));
+        => around(instead(request, next, true).await);
     "vector.failure-finds-nothing": ["VEC-6"], "without a query vector nothing is found"
-        => around(|_, request, next| instead(request, next, false));
-    "vector.failure-is-internal": ["VEC-6"], "without a query vector the error is `internal`" => refuse(failure_internal);
-    "vector.words-need-the-embedder": ["VEC-6", "EMB-7"], "a lexical search embeds the query" => around(words_embed);
+        => around(instead(request, next, false).await);
+    "vector.failure-is-internal": ["VEC-6"], "without a query vector the error is `internal`"
+        => refuse(|op, error| {
+            let of_embedder = matches!(
+                error.kind(),
+                ErrorKind::Unavailable | ErrorKind::Timeout | ErrorKind::RateLimited | ErrorKind::TooLarge
+            );
+            if op == Op::Search && of_embedder {
+                return Error::internal("the query could not be embedded; try again");
+            }
+            error
+        });
+    "vector.words-need-the-embedder": ["VEC-6", "EMB-7"], "a lexical search embeds the query"
+        => ask(Request::Search { scope, query } if query.mode == SearchMode::Lexical && next.provider().capabilities().vector_search => {
+            let nowhere =
+                Scope::new(scope.tenant.clone(), scope.kind, memory_core::ScopeId::new("nowhere at all")?);
+            kv(&next)?.search(&nowhere, SearchQuery::new("words").with_mode(SearchMode::Vector)).await?;
+        });
     "vector.query-as-document": ["VEC-7"], "queries are embedded as documents" => fault(Fault::QueryAsDocument);
     "vector.document-as-query": ["VEC-7"], "documents are embedded as queries" => fault(Fault::DocumentAsQuery);
     "vector.other-scopes-found": ["VEC-9", "ISO-1"], "vector hits come from all scopes" => around(other_scopes);
-    "vector.score-among-scopes": ["VEC-9", "ISO-3"], "scores depend on the number of scopes" => around(score_among);
+    "vector.score-among-scopes": ["VEC-9", "ISO-3"], "scores depend on the number of scopes" => around({
+        if let Request::BulkInsert { scope, .. } = &request {
+            memory.lock().scopes.insert(scope.clone());
+        }
+        changed(request, next, |_, results| {
+            if memory.lock().scopes.len() > 1 {
+                results.hits.iter_mut().for_each(|hit| hit.score *= 0.999);
+            }
+        })
+        .await
+    });
     "vector.not-counted": ["SRC-13"], "vector hits are not counted as accesses" => fault(Fault::VectorSearchDoesNotCount);
     "vector.rank-ignored": ["RNK-1"], "vector search ignores rank options"
         => query_of(SearchMode::Vector, |query| query.rank = memory_core::RankOptions::default());
     "vector.threshold-ignored": ["SRC-10"], "vector search ignores the threshold" => query_of(SearchMode::Vector, |query| query.threshold = None);
-    "vector.mode-untold": ["SRC-12"], "a vector search reports the hybrid mode" => results(mode_untold);
+    "vector.mode-untold": ["SRC-12"], "a vector search reports the hybrid mode" => results(|_, results| {
+        if results.mode == SearchMode::Vector {
+            results.mode = SearchMode::Hybrid;
+        }
+    });
     "vector.top-k-doubled": ["SRC-7"], "a vector search returns twice as many hits" => query_of(SearchMode::Vector, |query| query.top_k *= 2);
 }
 
@@ -98,19 +139,6 @@ fn score_shifted(_: &SearchQuery, results: &mut SearchResults) {
         let shifted = f64::midpoint(1.0, hit.score);
         (hit.score, hit.rank_score) = (shifted, shifted);
     }
-}
-
-async fn approximate(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    let Request::Search { scope, mut query } = request else { return next.run(request).await };
-    let (top_k, misses) = (query.top_k, query.mode == SearchMode::Vector && query.top_k > 5);
-    if misses {
-        query.top_k += 1;
-    }
-    let mut results = kv(&next)?.search(&scope, query).await?;
-    if misses && results.hits.len() > top_k {
-        results.hits.remove(4);
-    }
-    Ok(Reply::Search(results))
 }
 
 fn ties_backwards(_: &SearchQuery, results: &mut SearchResults) {
@@ -194,29 +222,6 @@ async fn instead(request: Request, next: Next<'_>, words: bool) -> Result<Reply>
     }
 }
 
-fn failure_internal(op: Op, error: Error) -> Error {
-    let of_embedder = matches!(
-        error.kind(),
-        ErrorKind::Unavailable | ErrorKind::Timeout | ErrorKind::RateLimited | ErrorKind::TooLarge
-    );
-    if op == Op::Search && of_embedder {
-        return Error::internal("the query could not be embedded; try again");
-    }
-    error
-}
-
-async fn words_embed(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    if let Request::Search { scope, query } = &request
-        && query.mode == SearchMode::Lexical
-        && next.provider().capabilities().vector_search
-    {
-        let nowhere =
-            Scope::new(scope.tenant.clone(), scope.kind, memory_core::ScopeId::new("nowhere at all")?);
-        kv(&next)?.search(&nowhere, SearchQuery::new("words").with_mode(SearchMode::Vector)).await?;
-    }
-    next.run(request).await
-}
-
 async fn other_scopes(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
     match request {
         Request::BulkInsert { scope, items, options } => {
@@ -235,23 +240,5 @@ async fn other_scopes(memory: &Memory, request: Request, next: Next<'_>) -> Resu
             Ok(Reply::Search(results))
         }
         request => next.run(request).await,
-    }
-}
-
-async fn score_among(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    if let Request::BulkInsert { scope, .. } = &request {
-        memory.lock().scopes.insert(scope.clone());
-    }
-    changed(request, next, |_, results| {
-        if memory.lock().scopes.len() > 1 {
-            results.hits.iter_mut().for_each(|hit| hit.score *= 0.999);
-        }
-    })
-    .await
-}
-
-fn mode_untold(_: &SearchQuery, results: &mut SearchResults) {
-    if results.mode == SearchMode::Vector {
-        results.mode = SearchMode::Hybrid;
     }
 }

@@ -7,12 +7,18 @@ use super::requests::change_statement;
 use crate::mutants::mutant::mutants;
 
 mutants! {
+    |memory, request, next|
     "sql.args-spliced": ["ARG-1"] needs [Sql], "texts are pasted into the statement between quotes" => ask(spliced);
     "sql.args-reversed": ["ARG-2"] needs [Sql], "`?` takes the arguments in reverse order"
         => ask(|request| change_statement(request, |sql, args| if sql.contains('?') { args.reverse(); }));
     "sql.args-by-appearance": ["ARG-3"] needs [Sql], "`$n` takes the next argument, regardless of n" => ask(by_appearance);
     "sql.args-by-spelling": ["ARG-3"] needs [Sql], "`$10` sorts before `$2`" => ask(by_spelling);
-    "sql.args-missing-are-null": ["ARG-4"] needs [Sql], "missing arguments are NULL" => ask(padded);
+    "sql.args-missing-are-null": ["ARG-4"] needs [Sql], "missing arguments are NULL"
+        => ask(|request| change_statement(request, |sql, args| {
+            while args.len() < due(sql).min(100) {
+                args.push(SqlValue::Null);
+            }
+        }));
     "sql.args-too-many-dropped": ["ARG-4"] needs [Sql], "surplus arguments are dropped"
         => ask(|request| change_statement(request, |sql, args| args.truncate(due(sql))));
     "sql.args-in-literals": ["ARG-5"] needs [Sql], "a question mark in a literal counts as a placeholder"
@@ -111,14 +117,6 @@ fn by_spelling(request: &mut Request) {
 
 fn due(sql: &str) -> usize {
     numbers(sql).into_iter().max().unwrap_or_else(|| sql.matches('?').count())
-}
-
-fn padded(request: &mut Request) {
-    change_statement(request, |sql, args| {
-        while args.len() < due(sql).min(100) {
-            args.push(SqlValue::Null);
-        }
-    });
 }
 
 fn by_name(request: &mut Request) {

@@ -11,28 +11,87 @@ use crate::mutants::requests::kv;
 use crate::stream::{collect_lines, lines, next_line};
 
 mutants! {
-    "sql.dump-loses-a-row": ["DMP-1"] needs [Sql], "the last row of each table is not restored" => around(loses_row);
+    |memory, request, next|
+    "sql.dump-loses-a-row": ["DMP-1"] needs [Sql], "the last row of each table is not restored"
+        => around(spoil(request, next, |table| {
+            let name = quoted(&table.name);
+            let column = table.columns.first().map(|column| quoted(&column.name)).unwrap_or_default();
+            vec![format!("DELETE FROM {name} WHERE {column} = (SELECT max({column}) FROM {name})")]
+        }).await);
     "sql.dump-bytes-as-text": ["DMP-1"] needs [Sql], "bytes are restored as text" => around(bytes_as_text);
-    "sql.dump-loses-views": ["DMP-1"] needs [Sql], "views are not restored" => around(loses_views);
-    "sql.dump-loses-indexes": ["DMP-1"] needs [Sql], "indexes are not restored" => around(loses_indexes);
+    "sql.dump-loses-views": ["DMP-1"] needs [Sql], "views are not restored"
+        => around(spoil(request, next, |table| {
+            if table.kind == "view" { vec![format!("DROP VIEW {}", quoted(&table.name))] } else { Vec::new() }
+        }).await);
+    "sql.dump-loses-indexes": ["DMP-1"] needs [Sql], "indexes are not restored"
+        => around(spoil(request, next, |table| {
+            table.indexes.iter().map(|index| format!("DROP INDEX {}", quoted(index))).collect()
+        }).await);
     "sql.dump-loses-triggers": ["DMP-1"] needs [Sql], "triggers are not restored" => around(loses_triggers);
-    "sql.dump-loses-awkward-names": ["DMP-1"] needs [Sql], "tables whose names need quotes are not restored" => around(loses_names);
+    "sql.dump-loses-awkward-names": ["DMP-1"] needs [Sql], "tables whose names need quotes are not restored"
+        => around(spoil(request, next, |table| {
+            let is_plain = table.name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
+            let kind = if table.kind == "view" { "VIEW" } else { "TABLE" };
+            if is_plain { Vec::new() } else { vec![format!("DROP {kind} {}", quoted(&table.name))] }
+        }).await);
     "sql.dump-unstable": ["DMP-1"] needs [Sql], "two dumps of the same database differ" => around(unstable);
     "sql.restore-counts-nothing": ["DMP-2"] needs [Sql], "restored tables and rows are not counted"
         => answer(Reply::Restore(outcome) => (outcome.tables, outcome.rows) = (0, 0));
     "sql.restore-merges": ["DMP-3"] needs [Sql], "a non-empty database is left as it is and reported as restored"
-        => around(|_, request, next| forgives(ErrorKind::Conflict, request, next));
+        => around(forgives(ErrorKind::Conflict, request, next).await);
     "sql.restore-takes-anything": ["DMP-4"] needs [Sql], "an invalid dump is reported as restored"
-        => around(|_, request, next| forgives(ErrorKind::InvalidArgument, request, next));
-    "sql.restore-leaves-rest": ["DMP-4"] needs [Sql], "a failed restore leaves a table behind" => around(leaves_rest);
-    "sql.restore-errors-untyped": ["DMP-4"] needs [Sql], "an error of the stream is reported as `internal`" => around(errors_untyped);
-    "sql.restore-ends-at-errors": ["DMP-4"] needs [Sql], "a failing stream counts as a complete one" => around(ends_at_errors);
-    "sql.replace-refuses": ["DMP-8"] needs [Sql], "a non-empty database is never replaced" => around(never_replaces);
-    "sql.replace-drops-first": ["DMP-8"] needs [Sql], "the old database is dropped before the dump is read" => around(drops_first);
+        => around(forgives(ErrorKind::InvalidArgument, request, next).await);
+    "sql.restore-leaves-rest": ["DMP-4"] needs [Sql], "a failed restore leaves a table behind" => around({
+        let scope = restored(&request);
+        let reply = next.run(request).await;
+        if reply.is_err()
+            && let Some(scope) = scope
+        {
+            exec(&next, &scope, "CREATE TABLE IF NOT EXISTS half_restored (n INTEGER)").await?;
+        }
+        reply
+    });
+    "sql.restore-errors-untyped": ["DMP-4"] needs [Sql], "an error of the stream is reported as `internal`"
+        => around({
+            let is_restore = restored(&request).is_some();
+            next.run(request).await.map_err(|error| {
+                if is_restore { Error::internal("the restore failed; look at the log") } else { error }
+            })
+        });
+    "sql.restore-ends-at-errors": ["DMP-4"] needs [Sql], "a failing stream counts as a complete one"
+        => over(Request::Restore { scope, mut dump, options } => {
+            let mut until = Vec::new();
+            while let Some(Ok(line)) = next_line(&mut dump).await {
+                until.push(Ok(line));
+            }
+            Ok(Reply::Restore(sql(&next)?.restore(&scope, lines(until), options).await?))
+        });
+    "sql.replace-refuses": ["DMP-8"] needs [Sql], "a non-empty database is never replaced"
+        => over(Request::Restore { scope, dump, options } => {
+            let options = options.with_mode(RestoreMode::IntoEmpty);
+            next.run(Request::Restore { scope, dump, options }).await
+        });
+    "sql.replace-drops-first": ["DMP-8"] needs [Sql], "the old database is dropped before the dump is read"
+        => around({
+            if let Request::Restore { scope, options: RestoreOptions { mode: RestoreMode::Replace, .. }, .. } =
+                &request
+            {
+                sql(&next)?.drop_sql_scope(scope).await?;
+            }
+            next.run(request).await
+        });
     "sql.replace-adds": ["DMP-8"] needs [Sql], "a replaced database keeps an old table" => around(keeps_a_table);
     "sql.dump-as-it-is-later": ["DMP-5"] needs [Sql], "a dump shows writes made while it streamed" => around(later);
-    "sql.dump-commits": ["DMP-5"] needs [Sql, SqlTransactions], "a dump commits the open transaction" => around(commits);
-    "sql.dump-of-nothing-fails": ["DMP-6"] needs [Sql], "a scope without a database cannot be dumped" => around(of_nothing);
+    "sql.dump-commits": ["DMP-5"] needs [Sql, SqlTransactions], "a dump commits the open transaction"
+        => ask(Request::Dump { .. } => {
+            let open = std::mem::take(&mut memory.lock().open);
+            for open in open {
+                sql(&next)?.commit(&open.run, &open.scope, &open.tx).await?;
+            }
+        });
+    "sql.dump-of-nothing-fails": ["DMP-6"] needs [Sql], "a scope without a database cannot be dumped"
+        => instead(Request::Dump { scope } if super::isolation::is_missing(&next, scope).await?
+            => Err(Error::new(ErrorKind::NotFound, "this scope has no database; write to it first")));
     "sql.dump-with-entries": ["DMP-7"] needs [Kv, Sql], "a dump holds the scope's keys" => around(with_entries);
 }
 
@@ -66,15 +125,6 @@ async fn spoil(
     Ok(reply)
 }
 
-async fn loses_row(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    spoil(request, next, |table| {
-        let name = quoted(&table.name);
-        let column = table.columns.first().map(|column| quoted(&column.name)).unwrap_or_default();
-        vec![format!("DELETE FROM {name} WHERE {column} = (SELECT max({column}) FROM {name})")]
-    })
-    .await
-}
-
 async fn bytes_as_text(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
     spoil(request, next, |table| {
         let bytes = |declared: &str| declared.eq_ignore_ascii_case("blob");
@@ -87,20 +137,6 @@ async fn bytes_as_text(_: &Memory, request: Request, next: Next<'_>) -> Result<R
                 format!("UPDATE {} SET {column} = CAST({column} AS TEXT)", quoted(&table.name))
             })
             .collect()
-    })
-    .await
-}
-
-async fn loses_views(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    spoil(request, next, |table| {
-        if table.kind == "view" { vec![format!("DROP VIEW {}", quoted(&table.name))] } else { Vec::new() }
-    })
-    .await
-}
-
-async fn loses_indexes(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    spoil(request, next, |table| {
-        table.indexes.iter().map(|index| format!("DROP INDEX {}", quoted(index))).collect()
     })
     .await
 }
@@ -119,15 +155,6 @@ async fn loses_triggers(_: &Memory, request: Request, next: Next<'_>) -> Result<
         }
     }
     Ok(reply)
-}
-
-async fn loses_names(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    spoil(request, next, |table| {
-        let is_plain = table.name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
-        let kind = if table.kind == "view" { "VIEW" } else { "TABLE" };
-        if is_plain { Vec::new() } else { vec![format!("DROP {kind} {}", quoted(&table.name))] }
-    })
-    .await
 }
 
 /// Changes the lines of a dump.
@@ -164,52 +191,6 @@ async fn forgives(kind: ErrorKind, request: Request, next: Next<'_>) -> Result<R
     }
 }
 
-async fn leaves_rest(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    let scope = restored(&request);
-    let reply = next.run(request).await;
-    if reply.is_err()
-        && let Some(scope) = scope
-    {
-        exec(&next, &scope, "CREATE TABLE IF NOT EXISTS half_restored (n INTEGER)").await?;
-    }
-    reply
-}
-
-async fn errors_untyped(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    let is_restore = restored(&request).is_some();
-    next.run(request).await.map_err(|error| {
-        if is_restore { Error::internal("the restore failed; look at the log") } else { error }
-    })
-}
-
-async fn ends_at_errors(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    let Request::Restore { scope, mut dump, options } = request else { return next.run(request).await };
-    let mut until = Vec::new();
-    while let Some(Ok(line)) = next_line(&mut dump).await {
-        until.push(Ok(line));
-    }
-    Ok(Reply::Restore(sql(&next)?.restore(&scope, lines(until), options).await?))
-}
-
-async fn never_replaces(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    match request {
-        Request::Restore { scope, dump, options } => {
-            let options = options.with_mode(RestoreMode::IntoEmpty);
-            next.run(Request::Restore { scope, dump, options }).await
-        }
-        request => next.run(request).await,
-    }
-}
-
-async fn drops_first(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    if let Request::Restore { scope, options: RestoreOptions { mode: RestoreMode::Replace, .. }, .. } =
-        &request
-    {
-        sql(&next)?.drop_sql_scope(scope).await?;
-    }
-    next.run(request).await
-}
-
 async fn keeps_a_table(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
     let kept = match &request {
         Request::Restore { scope, options: RestoreOptions { mode: RestoreMode::Replace, .. }, .. } => {
@@ -241,41 +222,6 @@ async fn later(memory: &Memory, request: Request, next: Next<'_>) -> Result<Repl
         }
         request => next.run(request).await,
     }
-}
-
-async fn commits(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    let begun = match &request {
-        Request::Begin { run, scope, parent: None } => Some((run.clone(), scope.clone())),
-        Request::Dump { .. } => {
-            let open = std::mem::take(&mut memory.lock().open);
-            for open in open {
-                sql(&next)?.commit(&open.run, &open.scope, &open.tx).await?;
-            }
-            None
-        }
-        _ => None,
-    };
-    let reply = next.run(request).await?;
-    if let (Reply::Begin(state), Some((run, scope))) = (&reply, begun) {
-        memory.lock().open.push(crate::mutants::memory::Open {
-            tx: state.tx.clone(),
-            scope,
-            run,
-            depth: state.depth,
-            since: memory.now(),
-            thread: std::thread::current().id(),
-        });
-    }
-    Ok(reply)
-}
-
-async fn of_nothing(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    if let Request::Dump { scope } = &request
-        && super::isolation::is_missing(&next, scope).await?
-    {
-        return Err(Error::new(ErrorKind::NotFound, "this scope has no database; write to it first"));
-    }
-    next.run(request).await
 }
 
 async fn with_entries(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {

@@ -17,16 +17,16 @@ use super::mutant::Mutant;
 /// Every mutant about SQL.
 pub(super) fn mutants() -> Vec<Mutant> {
     [
-        statements::mutants(),
-        arguments::mutants(),
-        results::mutants(),
-        refusals::mutants(),
-        isolation::mutants(),
-        transactions::mutants(),
-        deadlines::mutants(),
-        databases::mutants(),
-        dumps::mutants(),
-        entries::mutants(),
+        statements::MUTANTS,
+        arguments::MUTANTS,
+        results::MUTANTS,
+        refusals::MUTANTS,
+        isolation::MUTANTS,
+        transactions::MUTANTS,
+        deadlines::MUTANTS,
+        databases::MUTANTS,
+        dumps::MUTANTS,
+        entries::MUTANTS,
     ]
     .concat()
 }

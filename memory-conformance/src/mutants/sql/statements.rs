@@ -10,45 +10,84 @@ use crate::mutants::memory::Memory;
 use crate::mutants::mutant::mutants;
 
 mutants! {
+    |memory, request, next|
     "sql.rows-reversed": ["SQL-1"] needs [Sql], "rows come in reverse order"
         => answer(Reply::Query(rows) => rows.rows.reverse());
     "sql.rows-lost": ["SQL-1"] needs [Sql], "the last of several rows is missing"
         => answer(Reply::Query(rows) if rows.rows.len() > 1 => rows.rows.pop());
-    "sql.insert-forgotten": ["SQL-2"] needs [Sql], "an insert is acknowledged but not run" => around(forgotten);
-    "sql.insert-twice": ["SQL-1", "TIM-5"] needs [Sql], "an insert runs twice" => around(twice);
+    "sql.insert-forgotten": ["SQL-2"] needs [Sql], "an insert is acknowledged but not run" => around({
+        if is_insert(&request) { Ok(super::requests::nothing(true)) } else { next.run(request).await }
+    });
+    "sql.insert-twice": ["SQL-1", "TIM-5"] needs [Sql], "an insert runs twice" => around({
+        let copy = again(&request).filter(|_| is_insert(&request));
+        let reply = next.run(request).await?;
+        match copy {
+            Some(copy) => Ok(next.run(copy).await.unwrap_or(reply)),
+            None => Ok(reply),
+        }
+    });
     "sql.handles-cache": ["SQL-2", "TIM-6"] needs [Sql], "a handle caches answers across another handle's writes" => around(handles_cache);
     "sql.handles-apart": ["SQL-2", "TIM-6", "DBS-6"] needs [Sql], "each handle has separate databases" => around(handles_apart);
-    "sql.exec-answers-no-select": ["SQL-9"] needs [Sql], "`exec` of a SELECT returns no rows" => around(silent_select);
-    "sql.affected-of-before": ["SQL-3"] needs [Sql], "a statement without changes reports the previous count" => around(count_before);
+    "sql.exec-answers-no-select": ["SQL-9"] needs [Sql], "`exec` of a SELECT returns no rows" => around({
+        let is_select = matches!(&request, Request::Exec { sql, .. } if sql.starts_with("SELECT"));
+        let mut reply = next.run(request).await?;
+        if let Reply::Exec(outcome) = &mut reply
+            && is_select
+        {
+            outcome.returning = None;
+        }
+        Ok(reply)
+    });
+    "sql.affected-of-before": ["SQL-3"] needs [Sql], "a statement without changes reports the previous count"
+        => answer(Reply::Exec(outcome) => {
+            let mut memory = memory.lock();
+            let before = memory.notes.entry("affected".to_owned()).or_default();
+            if outcome.rows_affected == 0 {
+                outcome.rows_affected = *before;
+            }
+            *before = outcome.rows_affected;
+        });
     "sql.affected-at-most-one": ["SQL-3"] needs [Sql], "`rows_affected` is 1 for any number of rows"
         => answer(Reply::Exec(outcome) => outcome.rows_affected = outcome.rows_affected.min(1));
     "sql.returning-dropped": ["SQL-4"] needs [Sql], "rows of RETURNING are missing"
         => answer(Reply::Exec(outcome) => outcome.returning = None);
-    "sql.columns-unnamed": ["SQL-1", "SQL-5"] needs [Sql], "columns are named by number" => answer(unnamed);
-    "sql.columns-only-with-rows": ["SQL-5"] needs [Sql], "an answer without rows has no columns" => answer(columns_with_rows);
+    "sql.columns-unnamed": ["SQL-1", "SQL-5"] needs [Sql], "columns are named by number" => answer(|reply| {
+        if let Some(rows) = super::requests::rows_of(reply) {
+            for (at, column) in rows.columns.iter_mut().enumerate() {
+                *column = format!("column{}", at + 1);
+            }
+        }
+    });
+    "sql.columns-only-with-rows": ["SQL-5"] needs [Sql], "an answer without rows has no columns"
+        => answer(|reply| {
+            if let Some(rows) = super::requests::rows_of(reply)
+                && rows.rows.is_empty()
+            {
+                rows.columns.clear();
+            }
+        });
     "sql.columns-once": ["SQL-5"] needs [Sql], "a repeated column name is returned once" => answer(columns_once);
     "sql.failure-empties": ["SQL-6", "TIM-1", "TX-8"] needs [Sql], "a failing statement empties its table" => around(failure_empties);
-    "sql.recursion-refused": ["SQL-7"] needs [Sql], "recursive queries are refused" => around(no_recursion);
-    "sql.sandbox-too-narrow": ["SQL-7"] needs [Sql], "joins, upserts and views are refused" => around(narrow);
-    "sql.references-ignored": ["SQL-7", "REF-8"] needs [Sql], "foreign keys are not enforced" => ask(no_references);
+    "sql.recursion-refused": ["SQL-7"] needs [Sql], "recursive queries are refused"
+        => stop(statement(&request).is_some_and(|sql| sql.contains("RECURSIVE"))
+            => narrow_refusal());
+    "sql.sandbox-too-narrow": ["SQL-7"] needs [Sql], "joins, upserts and views are refused"
+        => stop(statement(&request).is_some_and(|sql| ["JOIN", "ON CONFLICT", "VIEW"].iter().any(|word| sql.contains(word)))
+            => narrow_refusal());
+    "sql.references-ignored": ["SQL-7", "REF-8"] needs [Sql], "foreign keys are not enforced"
+        => ask(|request| {
+            super::requests::change_statement(request, |sql, _| {
+                while let Some(at) = sql.find(" REFERENCES ") {
+                    let Some(end) = sql.get(at..).and_then(|rest| rest.find(')')) else { break };
+                    sql.replace_range(at..=at + end, "");
+                }
+            });
+        });
     "sql.words-in-literals": ["SQL-8", "ARG-1"] needs [Sql], "words in literals and names are treated as statements" => around(words);
 }
 
 fn is_insert(request: &Request) -> bool {
     matches!(request, Request::Exec { sql, .. } if sql.starts_with("INSERT"))
-}
-
-async fn forgotten(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    if is_insert(&request) { Ok(super::requests::nothing(true)) } else { next.run(request).await }
-}
-
-async fn twice(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    let copy = again(&request).filter(|_| is_insert(&request));
-    let reply = next.run(request).await?;
-    match copy {
-        Some(copy) => Ok(next.run(copy).await.unwrap_or(reply)),
-        None => Ok(reply),
-    }
 }
 
 async fn handles_cache(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
@@ -93,46 +132,6 @@ async fn handles_apart(memory: &Memory, mut request: Request, next: Next<'_>) ->
     next.run(request).await
 }
 
-async fn silent_select(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    let is_select = matches!(&request, Request::Exec { sql, .. } if sql.starts_with("SELECT"));
-    let mut reply = next.run(request).await?;
-    if let Reply::Exec(outcome) = &mut reply
-        && is_select
-    {
-        outcome.returning = None;
-    }
-    Ok(reply)
-}
-
-async fn count_before(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    let mut reply = next.run(request).await?;
-    if let Reply::Exec(outcome) = &mut reply {
-        let mut memory = memory.lock();
-        let before = memory.notes.entry("affected".to_owned()).or_default();
-        if outcome.rows_affected == 0 {
-            outcome.rows_affected = *before;
-        }
-        *before = outcome.rows_affected;
-    }
-    Ok(reply)
-}
-
-fn unnamed(reply: &mut Reply) {
-    if let Some(rows) = super::requests::rows_of(reply) {
-        for (at, column) in rows.columns.iter_mut().enumerate() {
-            *column = format!("column{}", at + 1);
-        }
-    }
-}
-
-fn columns_with_rows(reply: &mut Reply) {
-    if let Some(rows) = super::requests::rows_of(reply)
-        && rows.rows.is_empty()
-    {
-        rows.columns.clear();
-    }
-}
-
 fn columns_once(reply: &mut Reply) {
     let Some(rows) = super::requests::rows_of(reply) else { return };
     let mut at = 0;
@@ -166,31 +165,6 @@ async fn failure_empties(_: &Memory, request: Request, next: Next<'_>) -> Result
 
 fn narrow_refusal() -> Error {
     Error::new(ErrorKind::StatementRefused, "this statement is refused; write a simpler one")
-}
-
-async fn no_recursion(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    if statement(&request).is_some_and(|sql| sql.contains("RECURSIVE")) {
-        return Err(narrow_refusal());
-    }
-    next.run(request).await
-}
-
-async fn narrow(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    if statement(&request)
-        .is_some_and(|sql| ["JOIN", "ON CONFLICT", "VIEW"].iter().any(|word| sql.contains(word)))
-    {
-        return Err(narrow_refusal());
-    }
-    next.run(request).await
-}
-
-fn no_references(request: &mut Request) {
-    super::requests::change_statement(request, |sql, _| {
-        while let Some(at) = sql.find(" REFERENCES ") {
-            let Some(end) = sql.get(at..).and_then(|rest| rest.find(')')) else { break };
-            sql.replace_range(at..=at + end, "");
-        }
-    });
 }
 
 async fn words(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {

@@ -15,15 +15,15 @@ use crate::case::Case;
 /// Every case about single statements.
 pub(super) fn cases() -> Vec<Case> {
     [
-        execution::cases(),
-        arguments::cases(),
-        values::cases(),
-        results::cases(),
-        refusals::cases(),
-        tables::cases(),
-        entries::cases(),
-        embeddings::cases(),
-        shared_data::cases(),
+        execution::CASES,
+        arguments::CASES,
+        values::CASES,
+        results::CASES,
+        refusals::CASES,
+        tables::CASES,
+        entries::CASES,
+        embeddings::CASES,
+        shared_data::CASES,
     ]
     .concat()
 }
