@@ -19,6 +19,7 @@ cases! {
     "update.absent.begins": [Kv], ["UPD-5"] => absent;
     "update.type.refused": [Kv], ["UPD-6"] => wrong_type;
     "update.size.refused": [Kv], ["UPD-8"] => too_large;
+    "update.size.exact": [Kv], ["UPD-8"] => exactly_as_large;
     "update.depth.refused": [Kv], ["UPD-8"] => too_deep;
     "update.entry.keeps-the-rest": [Kv], ["UPD-9"] => keeps;
     "update.outcome.as-read": [Kv], ["UPD-9", "SET-7"] => outcome;
@@ -235,6 +236,16 @@ async fn too_large(cx: &Cx) -> CaseResult {
     let patch = Reducer::Merge(json(&format!(r#"{{"a":{}}}"#, string_of(max)))?);
     expect_kind!(cx.update(&scope, "new", patch).await, ErrorKind::TooLarge, "a patch over {max} bytes");
     check!(cx.entry(&scope, "new").await?.is_none(), "the refused patch was stored");
+    Ok(())
+}
+
+async fn exactly_as_large(cx: &Cx) -> CaseResult {
+    let scope = cx.scope()?;
+    let max = cx.capabilities().max_value_bytes;
+    cx.set(&scope, "o", "{}").await?;
+    // `{"a":"…"}`
+    let merged = cx.merge(&scope, "o", &format!(r#"{{"a":{}}}"#, string_of(max - 6))).await?;
+    expect_eq!(merged.len(), max, "the length of a value that just fits");
     Ok(())
 }
 

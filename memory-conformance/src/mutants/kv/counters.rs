@@ -40,6 +40,7 @@ mutants! {
     "update.unchanged-keeps-version": ["UPD-9"], "an update that changes nothing does not write" => around(unchanged_keeps_version);
     "update.wrong-type-replaces": ["UPD-6"], "a value of the wrong type is replaced" => around(update_wrong_type);
     "update.too-large-stored": ["UPD-8"], "a result over the limit is stored as null" => around(update_too_large);
+    "update.one-byte-less": ["UPD-8"], "a result of exactly the limit is refused" => around(update_one_less);
     "update.races": ["UPD-7"], "reads, reduces and writes in three steps" => around(update_races);
     "update.absent-refused": ["UPD-5"], "an absent key cannot be updated" => around(absent_refused);
 }
@@ -340,6 +341,16 @@ async fn update_wrong_type(_: &Memory, request: Request, next: Next<'_>) -> Resu
             Ok(Reply::Update(UpdateOutcome::new(value, version, None)))
         }
         result => result.map(Reply::Update),
+    }
+}
+
+async fn update_one_less(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let max = next.provider().capabilities().max_value_bytes;
+    match next.run(request).await? {
+        Reply::Update(outcome) if outcome.value.len_bytes() == max => {
+            Err(Error::too_large("value", max, max - 1, "bytes"))
+        }
+        reply => Ok(reply),
     }
 }
 

@@ -37,6 +37,8 @@ mutants! {
     "run.fence-for-bulks-open": ["RUN-1"], "bulk inserts into an ended run succeed" => around(bulks_pass);
     "run.reads-refused": ["RUN-2"], "an ended run cannot be read" => around(reads_refused);
     "run.fence-too-wide": ["RUN-3"], "scopes of other kinds with the run's id are fenced too" => around(too_wide);
+    "run.fence-for-good": ["RUN-4"], "an ended run's id can never be written again" => around(for_good);
+    "sql.ended-run-drops-again": ["RUN-4"] needs [Kv, Sql, RunFence], "each query in an ended run's scope removes its database first" => around(drops_again);
     "sql.evict-leaves-database": ["GC-5"] needs [Kv, Sql, Eviction], "only entries are evicted" => around(leaves_database);
     "sql.first-statement-is-no-use": ["GC-3", "GC-4"] needs [Kv, Sql, Eviction], "the statement that makes a database is no use of its scope" => around(first_unused);
     "sql.evict-ends-transactions": ["GC-7"] needs [Kv, Sql, SqlTransactions, Eviction], "an open transaction is rolled back" => around(ends_transactions);
@@ -183,6 +185,34 @@ async fn first_unused(memory: &Memory, request: Request, next: Next<'_>) -> Resu
 
 async fn ends_transactions(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
     if let (Request::Evict { scope, .. }, Some(sql)) = (&request, next.provider().sql()) {
+        sql.drop_sql_scope(scope).await?;
+    }
+    next.run(request).await
+}
+
+async fn for_good(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    match &request {
+        Request::EndRun { tenant, root_run } => {
+            let run = Scope::new(tenant.clone(), ScopeKind::Run, root_run.clone());
+            memory.lock().scopes.insert(run);
+        }
+        Request::Set { scope, .. } if memory.lock().scopes.contains(scope) => return Err(Error::run_ended()),
+        _ => {}
+    }
+    next.run(request).await
+}
+
+async fn drops_again(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let ended = match &request {
+        Request::EndRun { tenant, root_run } => {
+            let run = Scope::new(tenant.clone(), ScopeKind::Run, root_run.clone());
+            memory.lock().scopes.insert(run);
+            None
+        }
+        Request::Query { scope, .. } if memory.lock().scopes.contains(scope) => Some(scope),
+        _ => None,
+    };
+    if let (Some(scope), Some(sql)) = (ended, next.provider().sql()) {
         sql.drop_sql_scope(scope).await?;
     }
     next.run(request).await

@@ -1,6 +1,9 @@
 //! QUO: limits that refuse too much or too little.
 
-use memory_core::{Entry, Error, ErrorKind, ListQuery, Next, Op, Quota, Reply, Request, Result, ScopesQuery};
+use memory_core::{
+    Entry, Error, ErrorKind, Json, ListQuery, Next, Op, Quota, Reply, Request, Result, ScopesQuery,
+    SetOptions, SetOutcome,
+};
 
 use crate::mutants::memory::Memory;
 use crate::mutants::mutant::mutants;
@@ -27,6 +30,11 @@ mutants! {
     "quota.blocks-shrinking": ["QUO-3"], "shrinking writes are refused over the limit" => fault(Fault::QuotaBlocksShrinking);
     "quota.whole-tenant": ["ISO-4"], "entries of the tenant's other scopes count too" => around(whole_tenant);
     "quota.races": ["QUO-5"], "the limit check and the write are separate steps" => around(races);
+    "quota.full-disk-internal": ["QUO-7"], "a write on a full disk ends with `internal`" => refuse(full_disk_internal);
+    "quota.full-disk-acknowledges": ["QUO-7"], "a write that found no room is acknowledged" => around(acknowledges);
+    "quota.full-disk-writes-half": ["QUO-7"], "a write that found no room leaves half of its value" => around(writes_half);
+    "quota.full-disk-blocks-delete": ["QUO-7"], "once a write found no room, deletes are refused too" => around(full_blocks_delete);
+    "quota.full-disk-for-good": ["QUO-7"], "once a write found no room, all are refused" => around(full_for_good);
     "quota.details-missing": ["QUO-1"], "a refusal gives no figures" => refuse(details_missing);
 }
 
@@ -119,4 +127,53 @@ fn details_missing(_: Op, error: Error) -> Error {
     } else {
         error
     }
+}
+
+fn full_disk_internal(_: Op, error: Error) -> Error {
+    if is_full(&error) { Error::internal("the engine reports an unexpected error") } else { error }
+}
+
+fn is_full(error: &Error) -> bool {
+    error.kind() == ErrorKind::Unavailable
+}
+
+async fn acknowledges(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let is_set = matches!(request, Request::Set { .. });
+    match next.run(request).await {
+        Err(error) if is_set && is_full(&error) => Ok(Reply::Set(SetOutcome::new(1, true, true, None))),
+        answered => answered,
+    }
+}
+
+async fn writes_half(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let Request::Set { scope, key, value, options } = request else { return next.run(request).await };
+    let written = kv(&next)?.set(&scope, &key, value, options).await;
+    if written.as_ref().is_err_and(is_full) {
+        kv(&next)?.set(&scope, &key, Json::from(0), SetOptions::default()).await?;
+    }
+    Ok(Reply::Set(written?))
+}
+
+async fn full_blocks_delete(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    refuses_once_full(memory, matches!(request, Request::Delete { .. }), request, next).await
+}
+
+async fn full_for_good(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    refuses_once_full(memory, matches!(request, Request::Set { .. }), request, next).await
+}
+
+async fn refuses_once_full(
+    memory: &Memory,
+    is_refused: bool,
+    request: Request,
+    next: Next<'_>,
+) -> Result<Reply> {
+    if is_refused && memory.lock().flag {
+        return Err(Error::new(ErrorKind::Unavailable, "the disk is full; free space and try again"));
+    }
+    let answered = next.run(request).await;
+    if answered.as_ref().is_err_and(is_full) {
+        memory.lock().flag = true;
+    }
+    answered
 }
