@@ -28,6 +28,8 @@ enum Place {
 const TX_IDLE: &str = "sql.tx_idle_ms";
 /// The parameters for the memory of SQLite's search indexes.
 const CACHES: [&str; 2] = ["search_index_bytes", "vector_index_bytes"];
+/// The parameter for the largest size of SQLite's file.
+const DISK: &str = "max_file_bytes";
 
 impl StoreHarness {
     fn url(&self, fixture: &Fixture) -> Result<BackendUrl> {
@@ -44,6 +46,9 @@ impl StoreHarness {
         }
         if fixture.small_caches && takes_small_caches(&url) {
             parameters.extend(CACHES.map(|name| (name, 0)));
+        }
+        if let Some(bytes) = fixture.disk_bytes.filter(|_| self.obeys_disk_bytes()) {
+            parameters.push((DISK, u128::from(bytes)));
         }
         let mut text = format!("{}:{}", url.scheme(), url.expose_rest());
         for (name, value) in parameters {
@@ -123,6 +128,11 @@ impl Harness for StoreHarness {
             Place::Folder(_) => true,
             Place::Named(store) => takes_small_caches(&store.url),
         }
+    }
+
+    /// A file of all cases may be larger already.
+    fn obeys_disk_bytes(&self) -> bool {
+        matches!(self.place, Place::Folder(_))
     }
 }
 

@@ -63,6 +63,15 @@ impl Cx {
         Ok(self.on(Store::open(Arc::clone(&self.store.harness), fixture.with_tx_idle(idle)).await?))
     }
 
+    /// The context of this case on a separate store, on a disk of this size.
+    pub(crate) async fn with_disk_bytes(&self, bytes: u64) -> CaseResult<Self> {
+        if !self.store.harness.obeys_disk_bytes() {
+            return Err(Stop::skipped("the harness does not limit the disk"));
+        }
+        let fixture = Fixture::new(format!("{}-own-{}", self.store.fixture.name, self.count()));
+        Ok(self.on(Store::open(Arc::clone(&self.store.harness), fixture.with_disk_bytes(bytes)).await?))
+    }
+
     /// The context of this case on another store: the same tenant, other names.
     #[must_use]
     pub(crate) fn on(&self, store: Store) -> Self {

@@ -90,6 +90,9 @@ pub struct Fixture {
     /// Whether caches and indexes in memory are to be as small as can be, so that a small store takes the paths of one that
     /// is larger than memory: for harnesses that [take it](crate::Harness::takes_small_caches).
     pub small_caches: bool,
+    /// How many bytes the store may take; beyond that its disk is full. For harnesses that
+    /// [obey it](crate::Harness::obeys_disk_bytes). `None`: as many as there are.
+    pub disk_bytes: Option<u64>,
 }
 
 impl Fixture {
@@ -104,6 +107,7 @@ impl Fixture {
             embedder: Arc::new(TestEmbedder::new()),
             tx_idle: None,
             small_caches: false,
+            disk_bytes: None,
             name,
         }
     }
@@ -119,6 +123,13 @@ impl Fixture {
     #[must_use]
     pub fn with_small_caches(mut self) -> Self {
         self.small_caches = true;
+        self
+    }
+
+    /// The same on a disk of this size.
+    #[must_use]
+    pub fn with_disk_bytes(mut self, bytes: u64) -> Self {
+        self.disk_bytes = Some(bytes);
         self
     }
 

@@ -89,6 +89,12 @@ pub trait Harness: Send + Sync + 'static {
         false
     }
 
+    /// Whether writes of a provider fail as on a full disk where its store would outgrow [`Fixture::disk_bytes`], about.
+    /// Default: they do not, and the cases about a full disk are skipped.
+    fn obeys_disk_bytes(&self) -> bool {
+        false
+    }
+
     /// Runs a future to its end on the calling thread. Several threads call at the same time.
     /// Default: inside one multi-threaded tokio runtime (feature `tokio`), else on a plain executor.
     fn block_on(&self, future: BoxFuture<'_, ()>) {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use memory_core::{Interposed, Provider, Result};
@@ -18,6 +19,7 @@ use crate::reference::ReferenceHarness;
 pub struct MutantHarness {
     mutant: Mutant,
     inner: Inner,
+    namespace: String,
 }
 
 /// What the mutant breaks.
@@ -36,13 +38,18 @@ impl MutantHarness {
     /// The reference provider with that mutant, in separate stores.
     #[must_use]
     pub fn new(mutant: Mutant) -> Self {
-        Self { mutant, inner: Inner::Reference(mutant.ground().harness()) }
+        let reference = mutant.ground().harness();
+        let namespace = reference.namespace().to_owned();
+        Self { mutant, inner: Inner::Reference(reference), namespace }
     }
 
     /// Another provider wrapped in that mutant. A mutant inside the reference provider has no effect here.
     #[must_use]
     pub fn around(mutant: Mutant, harness: Arc<dyn Harness>) -> Self {
-        Self { mutant, inner: Inner::Other(harness) }
+        // In a store that outlives it, the next mutant must not see what this one left.
+        static USES: AtomicU64 = AtomicU64::new(1);
+        let namespace = format!("{}-{}", harness.namespace(), USES.fetch_add(1, Ordering::Relaxed));
+        Self { mutant, inner: Inner::Other(harness), namespace }
     }
 
     fn tampered(&self, provider: Box<dyn Provider>, fixture: &Fixture) -> Box<dyn Provider> {
@@ -91,10 +98,7 @@ impl Harness for MutantHarness {
     }
 
     fn namespace(&self) -> &str {
-        match &self.inner {
-            Inner::Reference(reference) => reference.namespace(),
-            Inner::Other(harness) => harness.namespace(),
-        }
+        &self.namespace
     }
 
     fn sql_setup(&self) -> SqlSetup {
@@ -108,6 +112,13 @@ impl Harness for MutantHarness {
         match &self.inner {
             Inner::Reference(reference) => reference.takes_small_caches(),
             Inner::Other(harness) => harness.takes_small_caches(),
+        }
+    }
+
+    fn obeys_disk_bytes(&self) -> bool {
+        match &self.inner {
+            Inner::Reference(reference) => reference.obeys_disk_bytes(),
+            Inner::Other(harness) => harness.obeys_disk_bytes(),
         }
     }
 

@@ -49,7 +49,7 @@ impl Reference {
             return Err(Error::run_ended());
         }
         let state = scopes.entry(scope.clone()).or_insert_with(|| self.fresh(scope));
-        state.used_at = now;
+        (state.used_at, state.disk_bytes) = (now, self.disk_bytes);
         write(state, now)
     }
 

@@ -60,7 +60,7 @@ impl ReferenceHarness {
         let mut stores = self.stores.lock().unwrap_or_else(PoisonError::into_inner);
         let store = stores.entry(fixture.name.clone()).or_insert_with(|| {
             let clock: Arc<dyn Clock> = Arc::<crate::TestClock>::clone(&fixture.clock);
-            Reference::new(clock)
+            Reference::new(clock).with_disk_bytes(fixture.disk_bytes)
         });
         let mut handle = store.clone();
         if self.embedder {
@@ -96,6 +96,10 @@ impl Harness for ReferenceHarness {
 
     /// It has none.
     fn takes_small_caches(&self) -> bool {
+        true
+    }
+
+    fn obeys_disk_bytes(&self) -> bool {
         true
     }
 }

@@ -45,6 +45,8 @@ pub(crate) struct ScopeState {
     /// The time of the last use.
     pub(crate) used_at: Timestamp,
     first_is_over: bool,
+    /// What its entries may take.
+    pub(crate) disk_bytes: Option<u64>,
     pub(crate) faults: Faults,
 }
 
@@ -162,6 +164,18 @@ impl ScopeState {
         quota.check(before, after)
     }
 
+    /// Expired entries take room too.
+    fn check_disk(&self, key: &Key, size: u64) -> Result<()> {
+        let others = self.entries.iter().filter(|(other, _)| *other != key);
+        let used: u64 = others.map(|(_, stored)| stored.entry.size_bytes()).sum();
+        match self.disk_bytes {
+            Some(bytes) if used + size > bytes => {
+                Err(Error::new(ErrorKind::Unavailable, "the disk is full; free space and try again"))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// In a scope, all vectors of a model have one length.
     pub(crate) fn check_dimensions(&self, now: Timestamp, model: &EmbeddingModel) -> Result<()> {
         let stored = self.all_live(now, Viewer::Set).flat_map(|stored| &stored.vectors);
@@ -195,6 +209,7 @@ impl ScopeState {
         let UpdateOptions { ttl, quota, .. } = options;
         let size = size_bytes(key, &value, &metadata, source.as_ref(), text.as_deref());
         self.check_quota(quota, now, key, size)?;
+        self.check_disk(key, size)?;
         let live = self.live(key, now, viewer).map(|stored| &stored.entry);
         let created = live.is_none();
         let stale = self.entries.get(key).map(|stored| &stored.entry);

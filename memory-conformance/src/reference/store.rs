@@ -47,6 +47,8 @@ pub struct Reference {
     pub(super) tombstones: Arc<Mutex<Tombstones>>,
     pub(super) layer: Option<ReferenceLayer>,
     pub(super) learned: Arc<Mutex<Learned>>,
+    /// What the entries of a scope may take: each has a disk of its own.
+    pub(super) disk_bytes: Option<u64>,
     pub(super) faults: Faults,
 }
 
@@ -76,8 +78,14 @@ impl Reference {
             tombstones: Arc::default(),
             layer: None,
             learned: Arc::default(),
+            disk_bytes: None,
             faults: Faults::default(),
         }
+    }
+
+    pub(super) fn with_disk_bytes(mut self, bytes: Option<u64>) -> Self {
+        self.disk_bytes = bytes;
+        self
     }
 
     /// Adds a conversational layer.

@@ -89,7 +89,7 @@ pub trait Backend: Send + Sync + Debug {
     /// - DRF-1 to DRF-17: A write whose drift check fails is `drift_detected` and changes nothing.
     /// - TTL-1 to TTL-8: An entry is invisible from the millisecond of its expiry on; setting over an expired entry
     ///   creates it anew.
-    /// - QUO-1 to QUO-6: A write that grows the scope past its quota is `quota_exceeded` and changes nothing;
+    /// - QUO-1 to QUO-7: A write that grows the scope past its quota is `quota_exceeded` and changes nothing;
     ///   shrinking always works.
     /// - EMB-1 to EMB-10: Embedding follows the durable write, and its failure is in the outcome; a stale vector is
     ///   never found.

@@ -75,6 +75,9 @@ pub struct SqliteConfig {
     pub checkpoint_pages: u32,
     /// Page cache of each connection, in KiB: 64 to 1,048,576. Default 8,192.
     pub cache_kib: u32,
+    /// Largest size of the database file, in bytes; a write that would make it larger is `unavailable`, as on a full disk.
+    /// The write-ahead log and scopes' SQL databases are not counted. From 1 MiB; 0: as large as the disk. Default 0.
+    pub max_file_bytes: u64,
     /// Most concurrent exports: 1 to 64. Default 4.
     pub exports: usize,
     /// How long an export waits for its reader to take the next record, in milliseconds, before it gives up: its
@@ -104,6 +107,7 @@ impl Default for SqliteConfig {
             run_fence_ms: 86_400_000,
             checkpoint_pages: 1_000,
             cache_kib: 8_192,
+            max_file_bytes: 0,
             exports: 4,
             export_idle_ms: 60_000,
             sql: SqlConfig::default(),
@@ -161,6 +165,13 @@ impl SqliteConfig {
         self
     }
 
+    /// Sets the largest size of the database file; zero: as large as the disk.
+    #[must_use]
+    pub fn with_max_file_bytes(mut self, bytes: u64) -> Self {
+        self.max_file_bytes = bytes;
+        self
+    }
+
     /// Sets the options of agents' SQL databases.
     #[must_use]
     pub fn with_sql(mut self, sql: SqlConfig) -> Self {
@@ -194,6 +205,9 @@ impl SqliteConfig {
         in_range("run_fence_ms", self.run_fence_ms, 0, 30 * DAY_MS)?;
         in_range("checkpoint_pages", u64::from(self.checkpoint_pages), 16, 1_000_000)?;
         in_range("cache_kib", u64::from(self.cache_kib), 64, 1 << 20)?;
+        if self.max_file_bytes != 0 {
+            in_range("max_file_bytes", self.max_file_bytes, 1 << 20, u64::MAX)?;
+        }
         in_range("exports", self.exports as u64, 1, 64)?;
         in_range("export_idle_ms", self.export_idle_ms, 1, DAY_MS)?;
         self.sql.check()

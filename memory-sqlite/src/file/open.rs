@@ -175,6 +175,12 @@ fn configure(conn: &Connection, config: &SqliteConfig, role: Role) -> Result<()>
         config.cache_kib
     ))
     .map_err(engine)?;
+    if role == Role::Writer && config.max_file_bytes != 0 {
+        let page: u32 = conn.query_row("PRAGMA page_size", [], |row| row.get(0)).map_err(engine)?;
+        // SQLite takes 32 bits; a file that is larger already stays as it is.
+        let pages = (config.max_file_bytes / u64::from(page.max(1))).min(u64::from(u32::MAX - 1));
+        conn.query_row(&format!("PRAGMA max_page_count = {pages}"), [], |_| Ok(())).map_err(engine)?;
+    }
     if role == Role::Reader {
         conn.execute_batch("PRAGMA query_only = ON").map_err(engine)?;
     }

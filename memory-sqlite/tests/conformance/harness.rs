@@ -70,6 +70,7 @@ impl Harness for Files {
 
     async fn open(&self, fixture: Fixture) -> Result<Box<dyn Provider>> {
         let mut config = self.config.clone().with_sql(sql_of(&fixture, &self.config.sql));
+        config.max_file_bytes = fixture.disk_bytes.unwrap_or_default();
         if fixture.small_caches {
             config = config.with_search_index_bytes(0).with_vector_index_bytes(0);
         }
@@ -88,6 +89,10 @@ impl Harness for Files {
     fn takes_small_caches(&self) -> bool {
         true
     }
+
+    fn obeys_disk_bytes(&self) -> bool {
+        true
+    }
 }
 
 /// An in-memory database.
@@ -100,12 +105,18 @@ impl Harness for Memory {
     }
 
     async fn open(&self, fixture: Fixture) -> Result<Box<dyn Provider>> {
-        let config = SqliteConfig::default().with_sql(sql_of(&fixture, &SqlConfig::default()));
+        let config = SqliteConfig::default()
+            .with_sql(sql_of(&fixture, &SqlConfig::default()))
+            .with_max_file_bytes(fixture.disk_bytes.unwrap_or_default());
         let provider = SqliteProvider::open_in_memory(config, fixture.clock.clone())?;
         Ok(Box::new(provider.with_embedder(fixture.embedder.clone())))
     }
 
     fn sql_setup(&self) -> SqlSetup {
         SqlSetup::default().with_tx_idle()
+    }
+
+    fn obeys_disk_bytes(&self) -> bool {
+        true
     }
 }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use memory_conformance::suite::{idle_cases_around, run_mutants_around};
-use memory_conformance::{Harness, Options, cases, mutants};
+use memory_conformance::{Fixture, Harness, Options, async_trait, cases, mutants};
+use memory_core::{Provider, Result};
 
 fn harness() -> Arc<dyn Harness> {
     Arc::new(crate::harness::Files::new(memory_sqlite::Durability::Normal))
@@ -30,4 +31,36 @@ fn every_case_catches_a_mutant() {
     let idle = idle_cases_around(&harness(), &cases::all(), &mutants::of_sql(), &options());
     let idle: Vec<&str> = idle.iter().map(|case| case.id).collect();
     assert!(idle.is_empty(), "{} cases catch no mutant:\n{}", idle.len(), idle.join("\n"));
+}
+
+/// One file for every case and every mutant.
+struct OneFile(crate::harness::Files);
+
+#[async_trait]
+impl Harness for OneFile {
+    fn name(&self) -> &str {
+        "one file"
+    }
+
+    async fn open(&self, mut fixture: Fixture) -> Result<Box<dyn Provider>> {
+        fixture.name = "one".to_owned();
+        self.0.open(fixture).await
+    }
+}
+
+#[test]
+fn a_mutant_does_not_see_what_another_left_in_the_same_store() {
+    let harness: Arc<dyn Harness> =
+        Arc::new(OneFile(crate::harness::Files::new(memory_sqlite::Durability::Normal)));
+    let mut cases = cases::all();
+    cases.retain(|case| case.id == "sql.exec.rows-come-back");
+    assert_eq!(cases.len(), 1);
+    // It has nothing to do with that case.
+    let mut mutants = mutants::of_sql();
+    mutants.retain(|mutant| mutant.breaks.iter().all(|sentence| sentence.starts_with("DMP-")));
+    let options = options();
+    let (traps, _) = run_mutants_around(&harness, &mutants, &cases, &options, |_| ControlFlow::Continue(()));
+    assert!(traps.len() > 1);
+    let caught: Vec<_> = traps.iter().filter_map(|trap| trap.caught.as_ref()).collect();
+    assert!(caught.is_empty(), "{caught:?}");
 }

@@ -188,6 +188,13 @@ pub(crate) const CASES: &[Case] = &[
         expect_kind!(cx.update(&scope, "new", patch).await, ErrorKind::TooLarge, "a patch over {max} bytes");
         check!(cx.entry(&scope, "new").await?.is_none(), "the refused patch was stored");
     }),
+    case!("update.size.exact", [Kv], ["UPD-8"], |cx, scope: Scope| {
+        let max = cx.capabilities().max_value_bytes;
+        cx.set(&scope, "o", "{}").await?;
+        // `{"a":"…"}`
+        let merged = cx.merge(&scope, "o", &format!(r#"{{"a":{}}}"#, string_of(max - 6))).await?;
+        expect_eq!(merged.len(), max, "the length of a value that just fits");
+    }),
     case!("update.depth.refused", [Kv], ["UPD-8"], |cx, scope: Scope| {
         let deep = json(&format!("{}{}", "[".repeat(MAX_DEPTH), "]".repeat(MAX_DEPTH)))?;
         cx.set(&scope, "l", "[1]").await?;

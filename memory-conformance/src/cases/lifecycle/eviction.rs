@@ -434,8 +434,36 @@ pub(crate) const CASES: &[Case] = &[
             expect_eq!(cx.text(other, "k").await?.as_deref(), Some("1"), "an entry of {other}");
         }
     }),
+    case!("run.fence.ends", [Kv, RunFence], ["RUN-4"], |cx| {
+        let scope = ended(cx).await?;
+        cx.advance_ms(FENCE);
+        check!(
+            cx.set(&scope, "k", "2").await?.created,
+            "the id of a run that ended long ago brings back its entry"
+        );
+        expect_eq!(cx.text(&scope, "k").await?.as_deref(), Some("2"));
+    }),
+    case!("run.fence.ends-for-databases", [Kv, Sql, RunFence], ["RUN-4"], |cx| {
+        let run = cx.run()?;
+        let scope = expect_some!(run.scope(ScopeKind::Run), "the scope of a run");
+        let db = cx.database_of(scope.clone())?.by(&run);
+        db.exec("CREATE TABLE t (n INTEGER)").await?;
+        cx.provider().end_run(&run.tenant, &run.root_run).await?;
+        cx.advance_ms(FENCE);
+        db.exec("CREATE TABLE t (n INTEGER)").await?;
+        // What was left to do after the first run's end must not be done to the second.
+        for rows in 1..=3 {
+            db.exec("INSERT INTO t VALUES (1)").await?;
+            expect_eq!(db.count("t").await?, rows, "rows in the database of a run whose id was used before");
+        }
+        if let Ok(other) = cx.store().another_handle().await {
+            expect_eq!(cx.on(other).database_of(scope)?.count("t").await?, 3, "rows through another handle");
+        }
+    }),
 ];
 
+/// The longest fence that a provider may have.
+const FENCE: u64 = 30 * 86_400_000;
 /// More than any provider's slack.
 const LONG: u64 = 2 * SLACK;
 /// The largest slack a provider may have.

@@ -3,6 +3,7 @@
 mod atomic_import;
 mod eviction;
 mod forget;
+mod full_disk;
 mod quotas;
 mod scopes;
 mod snapshot;
@@ -18,6 +19,7 @@ pub(super) fn cases() -> Vec<Case> {
         scopes::CASES,
         eviction::CASES,
         quotas::CASES,
+        full_disk::CASES,
         transfer::CASES,
         atomic_import::CASES,
         snapshot::CASES,

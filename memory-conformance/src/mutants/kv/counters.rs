@@ -96,6 +96,15 @@ mutants! {
                 result => result.map(Reply::Update),
             }
         });
+    "update.one-byte-less": ["UPD-8"], "a result of exactly the limit is refused" => around({
+        let max = next.provider().capabilities().max_value_bytes;
+        match next.run(request).await? {
+            Reply::Update(outcome) if outcome.value.len_bytes() == max => {
+                Err(Error::too_large("value", max, max - 1, "bytes"))
+            }
+            reply => Ok(reply),
+        }
+    });
     "update.too-large-stored": ["UPD-8"], "a result over the limit is stored as null"
         => over(Request::Update { scope, key, reducer, options } => {
             match kv(&next)?.update(&scope, &key, reducer, options).await {

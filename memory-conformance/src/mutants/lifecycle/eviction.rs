@@ -89,6 +89,33 @@ mutants! {
         next.run(request).await
     });
     "run.fence-too-wide": ["RUN-3"], "scopes of other kinds with the run's id are fenced too" => around(too_wide);
+    "run.fence-for-good": ["RUN-4"], "an ended run's id can never be written again" => around({
+        match &request {
+            Request::EndRun { tenant, root_run } => {
+                let run = Scope::new(tenant.clone(), ScopeKind::Run, root_run.clone());
+                memory.lock().scopes.insert(run);
+            }
+            Request::Set { scope, .. } if memory.lock().scopes.contains(scope) => return Err(Error::run_ended()),
+            _ => {}
+        }
+        next.run(request).await
+    });
+    "sql.ended-run-drops-again": ["RUN-4"] needs [Kv, Sql, RunFence], "each query in an ended run's scope removes its database first"
+        => around({
+            let ended = match &request {
+                Request::EndRun { tenant, root_run } => {
+                    let run = Scope::new(tenant.clone(), ScopeKind::Run, root_run.clone());
+                    memory.lock().scopes.insert(run);
+                    None
+                }
+                Request::Query { scope, .. } if memory.lock().scopes.contains(scope) => Some(scope),
+                _ => None,
+            };
+            if let (Some(scope), Some(sql)) = (ended, next.provider().sql()) {
+                sql.drop_sql_scope(scope).await?;
+            }
+            next.run(request).await
+        });
     "sql.evict-leaves-database": ["GC-5"] needs [Kv, Sql, Eviction], "only entries are evicted"
         => over(Request::Evict { scope, .. } => {
             kv(&next)?.drop_scope(&scope).await?;

@@ -1,6 +1,9 @@
 //! QUO: limits that refuse too much or too little.
 
-use memory_core::{Entry, Error, ErrorKind, ListQuery, Next, Quota, Reply, Request, Result, ScopesQuery};
+use memory_core::{
+    Entry, Error, ErrorKind, Json, ListQuery, Next, Quota, Reply, Request, Result, ScopesQuery, SetOptions,
+    SetOutcome,
+};
 
 use crate::mutants::memory::Memory;
 use crate::mutants::mutant::mutants;
@@ -48,6 +51,23 @@ mutants! {
             options.quota.check((used, 0), (used + 1, 0))?;
         });
     "quota.races": ["QUO-5"], "the limit check and the write are separate steps" => around(races);
+    "quota.full-disk-internal": ["QUO-7"], "a write on a full disk ends with `internal`" => refuse(|_, error| {
+        if is_full(&error) { Error::internal("the engine reports an unexpected error") } else { error }
+    });
+    "quota.full-disk-acknowledges": ["QUO-7"], "a write that found no room is acknowledged"
+        => forgive(Request::Set { .. }, ErrorKind::Unavailable => Reply::Set(SetOutcome::new(1, true, true, None)));
+    "quota.full-disk-writes-half": ["QUO-7"], "a write that found no room leaves half of its value"
+        => over(Request::Set { scope, key, value, options } => {
+            let written = kv(&next)?.set(&scope, &key, value, options).await;
+            if written.as_ref().is_err_and(is_full) {
+                kv(&next)?.set(&scope, &key, Json::from(0), SetOptions::default()).await?;
+            }
+            Ok(Reply::Set(written?))
+        });
+    "quota.full-disk-blocks-delete": ["QUO-7"], "once a write found no room, deletes are refused too"
+        => around(refuses_once_full(memory, matches!(request, Request::Delete { .. }), request, next).await);
+    "quota.full-disk-for-good": ["QUO-7"], "once a write found no room, all are refused"
+        => around(refuses_once_full(memory, matches!(request, Request::Set { .. }), request, next).await);
     "quota.details-missing": ["QUO-1"], "a refusal gives no figures" => refuse(|_, error| {
         if error.kind() == ErrorKind::QuotaExceeded {
             Error::new(ErrorKind::QuotaExceeded, "the scope is full; delete something first")
@@ -107,4 +127,24 @@ async fn races(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
         let_others_in();
     }
     Ok(Reply::Set(kv(&next)?.set(&scope, &key, value, options).await?))
+}
+
+fn is_full(error: &Error) -> bool {
+    error.kind() == ErrorKind::Unavailable
+}
+
+async fn refuses_once_full(
+    memory: &Memory,
+    is_refused: bool,
+    request: Request,
+    next: Next<'_>,
+) -> Result<Reply> {
+    if is_refused && memory.lock().flag {
+        return Err(Error::new(ErrorKind::Unavailable, "the disk is full; free space and try again"));
+    }
+    let answered = next.run(request).await;
+    if answered.as_ref().is_err_and(is_full) {
+        memory.lock().flag = true;
+    }
+    answered
 }
