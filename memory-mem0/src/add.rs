@@ -93,9 +93,7 @@ pub(crate) struct AddedRow {
 }
 
 /// Ids of the facts that these rows report as stored.
-///
-/// # Errors
-/// `corrupt` for rows that cannot be trusted.
+/// Fails with `corrupt` for rows that cannot be trusted.
 pub(crate) fn stored(rows: Vec<AddedRow>, owner: &Owner) -> Result<Vec<FactId>> {
     let mut ids = Vec::new();
     for row in rows {

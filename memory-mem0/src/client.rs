@@ -21,9 +21,7 @@ impl Client {
     }
 
     /// The header that carries a key.
-    ///
-    /// # Errors
-    /// `invalid_argument` for a key with characters that a header cannot carry.
+    /// Fails with `invalid_argument` for a key with characters that a header cannot carry.
     fn credential(&self, key: &Secret) -> Result<Credential> {
         let origin = self.connection.origin().clone();
         match self.flavour {
@@ -33,17 +31,11 @@ impl Client {
     }
 
     /// Makes a call and returns its reply, whatever the status.
-    ///
-    /// # Errors
-    /// As [`HttpClient::exchange`].
     pub(crate) async fn exchange(&self, request: Request<'_>, key: Option<&Secret>) -> Result<Reply> {
         self.exchange_with(request, key, error::retries).await
     }
 
     /// As [`Client::exchange`]; `retries` decides which replies are retried.
-    ///
-    /// # Errors
-    /// As [`HttpClient::exchange`].
     pub(crate) async fn exchange_with(
         &self,
         request: Request<'_>,
@@ -55,9 +47,7 @@ impl Client {
     }
 
     /// Makes a call that must succeed.
-    ///
-    /// # Errors
-    /// As [`Client::exchange`], and the typed error of a status other than 2xx.
+    /// Fails as [`Client::exchange`], and the typed error of a status other than 2xx.
     pub(crate) async fn request(&self, request: Request<'_>, key: &Secret) -> Result<Reply> {
         let reply = self.exchange(request, Some(key)).await?;
         self.error_of(&reply).map_or(Ok(reply), Err)

@@ -22,9 +22,7 @@ impl Client {
     }
 
     /// Makes a call and returns its reply, whatever the status.
-    ///
-    /// # Errors
-    /// As [`HttpClient::exchange`]; `invalid_argument` for a key of a chain of spaces.
+    /// Fails as [`HttpClient::exchange`]; `invalid_argument` for a key of a chain of spaces.
     pub(crate) async fn exchange(&self, request: Request<'_>, key: Option<&Secret>) -> Result<Reply> {
         let credential = |key: &Secret| {
             check_key(key)?;
@@ -34,9 +32,7 @@ impl Client {
     }
 
     /// Makes a call that must succeed.
-    ///
-    /// # Errors
-    /// As [`Client::exchange`], and the typed error of a status other than 2xx.
+    /// Fails as [`Client::exchange`], and the typed error of a status other than 2xx.
     pub(crate) async fn request(&self, request: Request<'_>, key: &Secret) -> Result<Reply> {
         let reply = self.exchange(request, Some(key)).await?;
         error::error_of(&reply).map_or(Ok(reply), Err)
@@ -44,9 +40,6 @@ impl Client {
 }
 
 /// Refuses a key for a chain of spaces: it would show memories of other tenants.
-///
-/// # Errors
-/// `invalid_argument`.
 pub(crate) fn check_key(key: &Secret) -> Result<()> {
     if key.expose().starts_with(CHAIN) {
         return Err(Error::new(

@@ -275,9 +275,7 @@ impl PostgresConfig {
     }
 
     /// The parsed URL.
-    ///
-    /// # Errors
-    /// `invalid_argument` for a URL that cannot be parsed.
+    /// Fails with `invalid_argument` for a URL that cannot be parsed.
     pub(crate) fn address(&self) -> Result<Address> {
         Address::parse(&self.url, self.password_env.as_deref(), self.base_dir.as_deref())
     }

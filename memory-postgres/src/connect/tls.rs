@@ -27,8 +27,7 @@ use crate::connect::address::{TlsOptions, Verify};
 pub(crate) struct Tls(Arc<ClientConfig>);
 
 impl Tls {
-    /// # Errors
-    /// `invalid_argument` if a file cannot be used.
+    /// Fails with `invalid_argument` if a file cannot be used.
     pub(crate) fn new(options: &TlsOptions) -> Result<Self> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))

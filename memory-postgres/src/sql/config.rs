@@ -160,9 +160,7 @@ impl SqlConfig {
     }
 
     /// The configured key.
-    ///
-    /// # Errors
-    /// `invalid_argument` if there is none, it is too short, or others may read its file.
+    /// Fails with `invalid_argument` if there is none, it is too short, or others may read its file.
     pub(crate) fn key(&self, base_dir: Option<&Path>) -> Result<Key> {
         if let Some(path) = &self.key_file {
             let path = &base_dir.map_or_else(|| path.clone(), |base| base.join(path));

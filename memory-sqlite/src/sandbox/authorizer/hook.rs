@@ -26,9 +26,6 @@ use crate::sandbox::lock::lock;
 const KEPT_AS: &CStr = c"memory-sqlite/watch";
 
 /// Makes the engine ask this watch about every statement from now on.
-///
-/// # Errors
-/// If the engine runs out of memory.
 pub(in crate::sandbox) fn install(conn: &Connection, watch: &Arc<Mutex<Watch>>) -> rusqlite::Result<()> {
     let kept = Arc::into_raw(Arc::clone(watch)).cast_mut().cast::<c_void>();
     // SAFETY: the handle is open. If the engine cannot keep the pointer it drops it itself, and the hook that would
