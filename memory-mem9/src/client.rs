@@ -1,7 +1,7 @@
 //! Calls to mem9.
 
 use memory_core::{Error, ErrorKind, Result, Secret};
-use memory_http::service::{Connection, Request};
+use memory_http::service::{Connection, Owner, Request};
 use memory_http::{Credential, Endpoint, HttpClient, Reply};
 
 use crate::config::Mem9Options;
@@ -30,11 +30,26 @@ impl Client {
         };
         self.0.exchange(request, key.map(credential).transpose()?, None).await
     }
+}
+
+/// Calls about one owner, with the key of its tenant or run.
+#[derive(Debug)]
+pub(crate) struct Session<'a> {
+    pub(crate) client: &'a Client,
+    pub(crate) options: &'a Mem9Options,
+    pub(crate) key: Secret,
+    pub(crate) owner: Owner,
+}
+
+impl Session<'_> {
+    /// Makes a call and returns its reply, whatever the status.
+    pub(crate) async fn exchange(&self, request: Request<'_>) -> Result<Reply> {
+        self.client.exchange(request, Some(&self.key)).await
+    }
 
     /// Makes a call that must succeed.
-    /// Fails as [`Client::exchange`], and the typed error of a status other than 2xx.
-    pub(crate) async fn request(&self, request: Request<'_>, key: &Secret) -> Result<Reply> {
-        let reply = self.exchange(request, Some(key)).await?;
+    pub(crate) async fn request(&self, request: Request<'_>) -> Result<Reply> {
+        let reply = self.exchange(request).await?;
         error::error_of(&reply).map_or(Ok(reply), Err)
     }
 }

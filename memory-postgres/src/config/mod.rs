@@ -238,13 +238,6 @@ impl PostgresConfig {
         self
     }
 
-    /// Sets how long writes to the scope of an ended run are refused.
-    #[must_use]
-    pub fn with_run_fence(mut self, fence: Duration) -> Self {
-        self.run_fence_ms = millis(fence);
-        self
-    }
-
     /// Serves agents' SQL from this database.
     #[must_use]
     pub fn with_sql(mut self, sql: crate::sql::SqlConfig) -> Self {

@@ -111,13 +111,6 @@ impl SqlConfig {
         Self { url: url.into(), ..Self::default() }
     }
 
-    /// Reads the key from this environment variable.
-    #[must_use]
-    pub fn with_key_env(mut self, variable: impl Into<String>) -> Self {
-        self.key_env = Some(variable.into());
-        self
-    }
-
     /// Reads the key from this file.
     #[must_use]
     pub fn with_key_file(mut self, file: impl Into<PathBuf>) -> Self {
