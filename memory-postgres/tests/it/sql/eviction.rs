@@ -45,7 +45,7 @@ impl World {
     }
 
     /// The state of an eviction or run end that dies before the decision.
-    async fn rows(&self) -> i64 {
+    async fn ask(&self) -> i64 {
         let (_, agents) = self.clients().await;
         let hex: String = agents.query_one("SELECT hex FROM mem_sql.scopes", &[]).await.unwrap().get(0);
         agents.query_one("SELECT mark FROM mem_sql.leave($1, false)", &[&hex]).await.unwrap().get(0)
@@ -220,7 +220,7 @@ async fn an_eviction_that_died_before_the_decision_has_no_effect() {
         world.ask().await;
         match round {
             0 => assert_eq!(rows(&other, &scope, "SELECT count(*) FROM t").await.unwrap(), "[[2]]"),
-            1 => exec(&one, &scope, "INSERT INTO t VALUES (9)").await.unwrap(),
+            1 => drop(exec(&one, &scope, "INSERT INTO t VALUES (9)").await.unwrap()),
             2 => {
                 let open = other.begin(&run_of(&scope), &scope, None).await.unwrap();
                 other.commit(&run_of(&scope), &scope, &open.tx).await.unwrap();
@@ -267,7 +267,7 @@ async fn an_eviction_that_died_after_the_decision_is_never_seen_half_done() {
                 let refused = rows(&other, &scope, "SELECT n FROM t").await.unwrap_err();
                 assert_eq!(refused.kind(), ErrorKind::InvalidArgument, "{refused}");
             }
-            5 => exec(&other, &scope, "CREATE TABLE t (n int)").await.unwrap(),
+            5 => drop(exec(&other, &scope, "CREATE TABLE t (n int)").await.unwrap()),
             6 => {
                 // Entries first: they restart, and the old database is not part of them.
                 other.put(&scope, &key(), Json::from(2)).await.unwrap();
@@ -381,7 +381,7 @@ async fn writes_concurrent_with_evictions_are_kept() {
         writer.put(&scope, &Key::new(format!("{at:04}")).unwrap(), Json::from(at)).await.unwrap();
         loop {
             match exec(&writer, &scope, &format!("INSERT INTO t VALUES ({at})")).await {
-                Ok(()) => break,
+                Ok(_) => break,
                 Err(error) if error.kind() == ErrorKind::InvalidArgument => {
                     exec(&writer, &scope, "CREATE TABLE IF NOT EXISTS t (n int)").await.unwrap();
                 }

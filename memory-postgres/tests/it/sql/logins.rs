@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
-use memory_core::{ErrorKind, Scope};
+use memory_core::{Error, ErrorKind, Scope};
 use memory_postgres::{PostgresConfig, PostgresProvider, SqlConfig, operator};
 use sha2::Sha256;
 use tempfile::NamedTempFile;
@@ -197,7 +197,7 @@ async fn roles_connect_by_tls_and_find_the_running_host() {
         let config = config.with_wait_timeout(Duration::from_secs(2));
         let provider = PostgresProvider::open(config).await?;
         exec(&provider, &scope("a"), "CREATE TABLE IF NOT EXISTS t (n int)").await?;
-        exec(&provider, &scope("a"), "INSERT INTO t VALUES (1)").await
+        Ok::<_, Error>(exec(&provider, &scope("a"), "INSERT INTO t VALUES (1)").await?.rows_affected)
     };
     let checked = format!("sslmode=verify-full&sslrootcert={}", roots.path().display());
     assert_eq!(open("db.test", &format!("{checked}&channel_binding=require")).await.unwrap(), 1);
