@@ -2,7 +2,7 @@
 //!
 //! - [`http`]: a server that answers, drips, stalls or resets as told, with a clock, ids and a timer that tests control;
 //! - [`mem0`] and [`mem9`]: the services as they were recorded, faults included;
-//! - [`parsed`]: parsed requests, fakes behind HTTP, recorded pairs of request and reply;
+//! - [`parsed`]: parsed requests, fakes behind HTTP; [`recorded`]: pairs of request and reply of the real services;
 //! - [`bad_replies`]: replies that cannot be used;
 //! - `postgres` (feature of that name): databases of their own on a real server;
 //! - `isolation` (feature of that name): tenants that must never see each other's facts.
@@ -27,5 +27,6 @@ pub mod mem9;
 pub mod parsed;
 #[cfg(feature = "postgres")]
 pub mod postgres;
+pub mod recorded;
 
-pub use crate::parsed::{Answer, Fake, ParsedRequest, key_file, recorded, run_of, sent, serve};
+pub use crate::parsed::{Answer, Fake, ParsedRequest, key_file, run_of, sent, serve};

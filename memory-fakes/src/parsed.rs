@@ -1,4 +1,4 @@
-//! Parsed requests, fakes behind HTTP, recorded pairs of request and reply.
+//! Parsed requests, and fakes behind HTTP.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -112,21 +112,4 @@ pub fn key_file(key: &str) -> PathBuf {
 pub fn run_of(tenant: &str) -> RunContext {
     let id = |text: &str| ScopeId::new(text).unwrap();
     RunContext::new(TenantId::new(tenant).unwrap(), id("agent"), id("run"))
-}
-
-/// The folder of recorded pairs; `None`, after saying so, where there is none.
-pub fn recorded(folder: &str) -> Option<Vec<Value>> {
-    let shared = std::env::var_os("MEMORY_SHARED")
-        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../shared"), PathBuf::from);
-    let folder = shared.join("data").join(folder);
-    let Ok(files) = std::fs::read_dir(&folder) else {
-        eprintln!("not checked: {} is not there; set MEMORY_SHARED", folder.display());
-        return None;
-    };
-    let mut paths: Vec<_> = files
-        .map(|file| file.unwrap().path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == "json"))
-        .collect();
-    paths.sort();
-    Some(paths.iter().map(|path| serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()).collect())
 }

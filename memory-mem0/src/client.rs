@@ -1,7 +1,7 @@
 //! Calls to mem0, with the header and key that its flavour takes.
 
-use memory_core::{Result, Secret};
-use memory_http::service::{Connection, Request};
+use memory_core::{Error, Result, Secret};
+use memory_http::service::{Connection, Owner, Request};
 use memory_http::{Credential, HttpClient, Reply};
 
 use crate::config::{Flavour, Mem0Options};
@@ -21,9 +21,7 @@ impl Client {
     }
 
     /// The header that carries a key.
-    ///
-    /// # Errors
-    /// `invalid_argument` for a key with characters that a header cannot carry.
+    /// Fails with `invalid_argument` for a key with characters that a header cannot carry.
     fn credential(&self, key: &Secret) -> Result<Credential> {
         let origin = self.connection.origin().clone();
         match self.flavour {
@@ -32,19 +30,8 @@ impl Client {
         }
     }
 
-    /// Makes a call and returns its reply, whatever the status.
-    ///
-    /// # Errors
-    /// As [`HttpClient::exchange`].
-    pub(crate) async fn exchange(&self, request: Request<'_>, key: Option<&Secret>) -> Result<Reply> {
-        self.exchange_with(request, key, error::retries).await
-    }
-
-    /// As [`Client::exchange`]; `retries` decides which replies are retried.
-    ///
-    /// # Errors
-    /// As [`HttpClient::exchange`].
-    pub(crate) async fn exchange_with(
+    /// Makes a call and returns its reply, whatever the status; `retries` decides which replies are retried.
+    pub(crate) async fn exchange(
         &self,
         request: Request<'_>,
         key: Option<&Secret>,
@@ -54,16 +41,37 @@ impl Client {
         self.connection.exchange(request, credential, Some(retries)).await
     }
 
-    /// Makes a call that must succeed.
-    ///
-    /// # Errors
-    /// As [`Client::exchange`], and the typed error of a status other than 2xx.
-    pub(crate) async fn request(&self, request: Request<'_>, key: &Secret) -> Result<Reply> {
-        let reply = self.exchange(request, Some(key)).await?;
-        self.error_of(&reply).map_or(Ok(reply), Err)
+    pub(crate) fn error_of(&self, reply: &Reply) -> Option<Error> {
+        error::error_of(reply, self.flavour)
+    }
+}
+
+/// Calls about one owner, with the key of its tenant or run.
+#[derive(Debug)]
+pub(crate) struct Session<'a> {
+    pub(crate) client: &'a Client,
+    pub(crate) options: &'a Mem0Options,
+    pub(crate) key: Secret,
+    pub(crate) owner: Owner,
+}
+
+impl Session<'_> {
+    /// Makes a call and returns its reply, whatever the status.
+    pub(crate) async fn exchange(&self, request: Request<'_>) -> Result<Reply> {
+        self.client.exchange(request, Some(&self.key), error::retries).await
     }
 
-    pub(crate) fn error_of(&self, reply: &Reply) -> Option<memory_core::Error> {
-        error::error_of(reply, self.flavour)
+    /// Makes a call that must succeed.
+    pub(crate) async fn request(&self, request: Request<'_>) -> Result<Reply> {
+        let reply = self.exchange(request).await?;
+        self.client.error_of(&reply).map_or(Ok(reply), Err)
+    }
+
+    /// Chooses by the flavour.
+    pub(crate) fn by_flavour<T>(&self, self_hosted: T, platform: T) -> T {
+        match self.client.flavour {
+            Flavour::SelfHosted => self_hosted,
+            Flavour::Platform => platform,
+        }
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use memory_core::{Error, Result};
 use memory_http::service::{
-    DEFAULT_ADD_TIMEOUT_MS, DEFAULT_MAX_REPLY_BYTES, DEFAULT_TIMEOUT_MS, check_limits,
+    check_limits, default_long_timeout_ms, default_max_reply_bytes, default_timeout_ms,
 };
 use memory_http::{Endpoint, KeyOptions, KeyRef, Tenancy};
 use serde::Deserialize;
@@ -69,10 +69,10 @@ pub struct Mem0Options {
     #[serde(default = "default_timeout_ms")]
     pub timeout_ms: u64,
     /// Deadline of one `add`, which on a self-hosted server waits for the language model. Default: 120,000.
-    #[serde(default = "default_add_timeout_ms")]
+    #[serde(default = "default_long_timeout_ms")]
     pub add_timeout_ms: u64,
     /// Deadline of `forget` and of the end of a run, which take several calls. Default: 120,000.
-    #[serde(default = "default_add_timeout_ms")]
+    #[serde(default = "default_long_timeout_ms")]
     pub forget_timeout_ms: u64,
     /// Largest reply, in bytes: 1 KiB to 64 MiB. Default: 16 MiB.
     #[serde(default = "default_max_reply_bytes")]
@@ -81,18 +81,6 @@ pub struct Mem0Options {
 
 fn default_tenancy() -> Tenancy {
     Tenancy::SharedKey
-}
-
-fn default_timeout_ms() -> u64 {
-    DEFAULT_TIMEOUT_MS
-}
-
-fn default_add_timeout_ms() -> u64 {
-    DEFAULT_ADD_TIMEOUT_MS
-}
-
-fn default_max_reply_bytes() -> usize {
-    DEFAULT_MAX_REPLY_BYTES
 }
 
 impl Mem0Options {
@@ -110,8 +98,8 @@ impl Mem0Options {
             run_credential: None,
             ca_file: None,
             timeout_ms: default_timeout_ms(),
-            add_timeout_ms: default_add_timeout_ms(),
-            forget_timeout_ms: default_add_timeout_ms(),
+            add_timeout_ms: default_long_timeout_ms(),
+            forget_timeout_ms: default_long_timeout_ms(),
             max_reply_bytes: default_max_reply_bytes(),
         }
     }

@@ -12,9 +12,7 @@ const TAG_DIGITS: usize = 32;
 const MAX_REMOTE_DIGITS: usize = 128;
 
 /// The id that callers get for an event of the Platform.
-///
-/// # Errors
-/// `corrupt` if the Platform's id is malformed.
+/// Fails with `corrupt` if the Platform's id is malformed.
 pub(crate) fn bind(key: &Secret, scope: &Scope, remote: &str) -> Result<EventId> {
     if !is_plain(remote) {
         return Err(Error::new(
@@ -26,9 +24,7 @@ pub(crate) fn bind(key: &Secret, scope: &Scope, remote: &str) -> Result<EventId>
 }
 
 /// The Platform's id of an event of this scope.
-///
-/// # Errors
-/// `not_found` for an event of another scope, or a malformed id.
+/// Fails with `not_found` for an event of another scope, or a malformed id.
 pub(crate) fn unbind<'a>(key: &Secret, scope: &Scope, event: &'a EventId) -> Result<&'a str> {
     event
         .as_str()

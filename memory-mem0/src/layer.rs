@@ -7,38 +7,25 @@ use memory_core::layer::{
 };
 use memory_core::{Error, ErrorKind, MemoryLayer, Op, Provider as _, Result, RunContext, Scope, Secret};
 use memory_http::Method;
-use memory_http::service::{Owner, Request, forget_within};
+use memory_http::service::{Forgets as _, Owner, Request};
 use serde::Deserialize;
 
-use crate::add::{AddedRow, add, stored};
+use crate::add::{AddedRow, stored};
+use crate::client::Session;
 use crate::config::Flavour;
 use crate::event;
-use crate::forget::{forget_all, forget_ids, remains};
-use crate::listing;
+use crate::forget::remains;
 use crate::owner::SERVICE;
 use crate::provider::Mem0Provider;
 
 impl Mem0Provider {
-    fn owner(&self, run: &RunContext, scope: &Scope) -> Result<Owner> {
-        SERVICE.owner_for(&self.keys, run, scope)
+    pub(crate) fn session_of(&self, key: Secret, owner: Owner) -> Session<'_> {
+        Session { client: &self.client, options: &self.options, key, owner }
     }
 
-    /// Forgets within the deadline.
-    pub(crate) async fn forget_within(
-        &self,
-        key: &Secret,
-        owner: &Owner,
-        what: Forget,
-    ) -> Result<ForgetOutcome> {
-        let (client, options) = (&self.client, &self.options);
-        let work = async {
-            match what {
-                Forget::Ids(ids) => forget_ids(client, key, owner, &ids, options).await,
-                Forget::All => forget_all(client, key, owner, options).await,
-                _ => Err(Error::unsupported(Op::Forget.as_str(), self.name())),
-            }
-        };
-        forget_within(SERVICE, options.forget_timeout(), work).await
+    fn session(&self, run: &RunContext, scope: &Scope) -> Result<Session<'_>> {
+        let owner = SERVICE.owner_for(&self.keys, run, scope)?;
+        Ok(self.session_of(self.keys.of(run)?, owner))
     }
 }
 
@@ -51,48 +38,41 @@ impl MemoryLayer for Mem0Provider {
         messages: &[Message],
         options: AddOptions,
     ) -> Result<AddOutcome> {
-        let owner = self.owner(run, scope)?;
-        let key = self.keys.of_writer(run, scope)?;
-        let status = add(&self.client, &key, &owner, messages, &options, self.options.add_timeout()).await?;
-        Ok(AddOutcome::new(status))
+        let owner = SERVICE.owner_for(&self.keys, run, scope)?;
+        let session = self.session_of(self.keys.of_writer(run, scope)?, owner);
+        session.add(messages, &options).await.map(AddOutcome::new)
     }
 
     async fn recall(&self, run: &RunContext, scope: &Scope, query: RecallQuery) -> Result<Vec<Fact>> {
-        let owner = self.owner(run, scope)?;
-        listing::recall(&self.client, &self.keys.of(run)?, &owner, &query, &self.options).await
+        self.session(run, scope)?.recall(&query).await
     }
 
     async fn event(&self, run: &RunContext, scope: &Scope, id: &EventId) -> Result<EventStatus> {
         if self.client.flavour != Flavour::Platform {
             return Err(Error::unsupported(Op::Event.as_str(), self.name()));
         }
-        let owner = self.owner(run, scope)?;
-        let key = self.keys.of(run)?;
-        let remote = event::unbind(&key, scope, id)?;
+        let session = self.session(run, scope)?;
+        let remote = event::unbind(&session.key, scope, id)?;
         let path = ["v1", "event", remote, ""];
-        let reply = self
-            .client
-            .exchange(Request::new(Method::Get, &path, self.options.timeout()), Some(&key))
-            .await?;
+        let reply = session.exchange(Request::new(Method::Get, &path, self.options.timeout())).await?;
         if reply.status() == 404 {
             return Err(event::unknown());
         }
         if let Some(error) = self.client.error_of(&reply) {
             return Err(error);
         }
-        event_status(reply.trusted_json()?, remote, &owner)
+        event_status(reply.trusted_json()?, remote, &session.owner)
     }
 
     async fn forget(&self, run: &RunContext, scope: &Scope, what: Forget) -> Result<ForgetOutcome> {
-        let owner = self.owner(run, scope)?;
-        let mut outcome = self.forget_within(&self.keys.of(run)?, &owner, what).await?;
+        let session = self.session(run, scope)?;
+        let mut outcome = session.forget(what, self.options.forget_timeout()).await?;
         outcome.remains.push(remains(self.client.flavour).to_owned());
         Ok(outcome)
     }
 
     async fn facts(&self, run: &RunContext, scope: &Scope, query: FactsQuery) -> Result<FactsPage> {
-        let owner = self.owner(run, scope)?;
-        listing::facts(&self.client, &self.keys.of(run)?, &owner, &query, &self.options).await
+        self.session(run, scope)?.facts(&query).await
     }
 }
 

@@ -4,17 +4,16 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use memory_core::layer::Forget;
 use memory_core::{
-    Capabilities, Clock, Consistency, EmbeddingOwner, ErrorKind, Health, IdGen, MemoryLayer, Provider,
-    Result, Scope, ScopeId, ScopeKind, TenantId,
+    Capabilities, Clock, Consistency, EmbeddingOwner, Health, IdGen, MemoryLayer, Provider, Result, ScopeId,
+    TenantId,
 };
 use memory_http::service::{self, Request};
-use memory_http::{EgressPolicy, HttpClient, Keyring, Method};
+use memory_http::{EgressPolicy, HttpClient, Keyring, Method, Reply};
 
 use crate::client::Client;
 use crate::config::{Flavour, Mem0Options};
-use crate::owner::SERVICE;
+use crate::error;
 
 /// A mem0, self-hosted or the Platform, as a conversational layer.
 ///
@@ -63,33 +62,24 @@ impl Mem0Provider {
     /// Asks whether the server answers and accepts a configured key.
     async fn ask_health(&self) -> Result<&'static str> {
         let (key, timeout) = (self.keys.configured().next(), self.options.timeout());
-        match (self.client.flavour, key) {
-            (Flavour::SelfHosted, key) => {
-                let alive = Request::new(Method::Get, &["auth", "setup-status"], timeout);
-                let reply = self.client.exchange(alive, None).await?;
-                self.client.error_of(&reply).map_or(Ok(()), Err)?;
-                let Some(key) = key else { return Ok("reachable; runs bring their keys") };
+        let ask = async |request, key| self.client.exchange(request, key, error::retries).await;
+        let accepted = |reply: Reply| self.client.error_of(&reply).map_or(Ok(()), Err);
+        if self.client.flavour == Flavour::SelfHosted {
+            accepted(ask(Request::new(Method::Get, &["auth", "setup-status"], timeout), None).await?)?;
+            if key.is_some() {
                 // Listing the memories of a user that does not exist tests the key without reading anything.
                 let parameters = [("user_id", "m1.health"), ("top_k", "1")];
-                self.client
-                    .request(Request::new(Method::Get, &["memories"], timeout).parameters(&parameters), key)
-                    .await?;
+                let listing = Request::new(Method::Get, &["memories"], timeout).parameters(&parameters);
+                accepted(ask(listing, key).await?)?;
             }
-            (Flavour::Platform, Some(key)) => {
-                self.client.request(Request::new(Method::Get, &["v1", "ping", ""], timeout), key).await?;
-            }
-            (Flavour::Platform, None) => {
-                let reply = self
-                    .client
-                    .exchange(Request::new(Method::Get, &["v1", "ping", ""], timeout), None)
-                    .await?;
-                if reply.status() >= 500 {
-                    self.client.error_of(&reply).map_or(Ok(()), Err)?;
-                }
-                return Ok("reachable; runs bring their keys");
+        } else {
+            let reply = ask(Request::new(Method::Get, &["v1", "ping", ""], timeout), key).await?;
+            // Without a key, a refusal shows that the server answers.
+            if key.is_some() || reply.status() >= 500 {
+                accepted(reply)?;
             }
         }
-        Ok("reachable, and accepts the key")
+        Ok(if key.is_some() { "reachable, and accepts the key" } else { "reachable; runs bring their keys" })
     }
 }
 
@@ -126,16 +116,9 @@ impl Provider for Mem0Provider {
     }
 
     async fn end_run(&self, tenant: &TenantId, root_run: &ScopeId) -> Result<()> {
-        let scope = Scope::new(tenant.clone(), ScopeKind::Run, root_run.clone());
-        let Some(key) = self.keys.of_ended_run(tenant, root_run) else { return Ok(()) };
-        self.forget_within(&key, &SERVICE.owner(&self.keys, &scope)?, Forget::All).await.map_err(
-            |error| match error.kind() {
-                ErrorKind::OutcomeUnknown => error.with_retry(memory_core::Retry::Now),
-                _ => error,
-            },
-        )?;
-        self.keys.forget_run(tenant, root_run);
-        Ok(())
+        let deadline = self.options.forget_timeout();
+        service::end_run(&self.keys, tenant, root_run, deadline, |key, owner| self.session_of(key, owner))
+            .await
     }
 }
 

@@ -63,9 +63,7 @@ pub(crate) struct Rows {
 }
 
 /// Facts from the rows of one reply. All must be the owner's, and none may occur twice.
-///
-/// # Errors
-/// `corrupt` for a reply that cannot be trusted.
+/// Fails with `corrupt` for a reply that cannot be trusted.
 pub(crate) fn facts(rows: Vec<Row>, owner: &Owner, scored: bool) -> Result<Vec<Fact>> {
     let mut facts = Vec::with_capacity(rows.len());
     for row in rows {
@@ -94,9 +92,7 @@ fn fact(row: Row, scored: bool) -> Result<Fact> {
 }
 
 /// Refuses metadata that mem0 would misread.
-///
-/// # Errors
-/// `invalid_argument`, naming the member.
+/// Fails with `invalid_argument`, naming the member.
 pub(crate) fn check_metadata(metadata: &Metadata) -> Result<()> {
     for (name, value) in metadata.iter() {
         if RESERVED.iter().any(|reserved| name.eq_ignore_ascii_case(reserved)) || name.starts_with(['$', '_'])

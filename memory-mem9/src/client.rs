@@ -1,7 +1,7 @@
 //! Calls to mem9.
 
 use memory_core::{Error, ErrorKind, Result, Secret};
-use memory_http::service::{Connection, Request};
+use memory_http::service::{Connection, Owner, Request};
 use memory_http::{Credential, Endpoint, HttpClient, Reply};
 
 use crate::config::Mem9Options;
@@ -22,9 +22,7 @@ impl Client {
     }
 
     /// Makes a call and returns its reply, whatever the status.
-    ///
-    /// # Errors
-    /// As [`HttpClient::exchange`]; `invalid_argument` for a key of a chain of spaces.
+    /// Fails as [`HttpClient::exchange`]; `invalid_argument` for a key of a chain of spaces.
     pub(crate) async fn exchange(&self, request: Request<'_>, key: Option<&Secret>) -> Result<Reply> {
         let credential = |key: &Secret| {
             check_key(key)?;
@@ -32,21 +30,31 @@ impl Client {
         };
         self.0.exchange(request, key.map(credential).transpose()?, None).await
     }
+}
+
+/// Calls about one owner, with the key of its tenant or run.
+#[derive(Debug)]
+pub(crate) struct Session<'a> {
+    pub(crate) client: &'a Client,
+    pub(crate) options: &'a Mem9Options,
+    pub(crate) key: Secret,
+    pub(crate) owner: Owner,
+}
+
+impl Session<'_> {
+    /// Makes a call and returns its reply, whatever the status.
+    pub(crate) async fn exchange(&self, request: Request<'_>) -> Result<Reply> {
+        self.client.exchange(request, Some(&self.key)).await
+    }
 
     /// Makes a call that must succeed.
-    ///
-    /// # Errors
-    /// As [`Client::exchange`], and the typed error of a status other than 2xx.
-    pub(crate) async fn request(&self, request: Request<'_>, key: &Secret) -> Result<Reply> {
-        let reply = self.exchange(request, Some(key)).await?;
+    pub(crate) async fn request(&self, request: Request<'_>) -> Result<Reply> {
+        let reply = self.exchange(request).await?;
         error::error_of(&reply).map_or(Ok(reply), Err)
     }
 }
 
 /// Refuses a key for a chain of spaces: it would show memories of other tenants.
-///
-/// # Errors
-/// `invalid_argument`.
 pub(crate) fn check_key(key: &Secret) -> Result<()> {
     if key.expose().starts_with(CHAIN) {
         return Err(Error::new(

@@ -5,39 +5,27 @@ use memory_core::layer::{
     AddOptions, AddOutcome, AddStatus, EventId, EventStatus, Fact, FactsPage, FactsQuery, Forget,
     ForgetOutcome, Message, RecallQuery, Role,
 };
-use memory_core::{Error, ErrorKind, MemoryLayer, Op, Provider as _, Result, RunContext, Scope, Secret};
-use memory_http::service::{Owner, Request, forget_within};
+use memory_core::{
+    Error, ErrorKind, MemoryLayer, Op, Provider as _, Result, RunContext, Scope, ScopeKind, Secret,
+};
+use memory_http::service::{Forgets as _, Owner, Request};
 use memory_http::{CallKind, Method, Reply};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::client::MEMORIES;
-use crate::forget::{REMAINS, forget_all, forget_ids};
-use crate::listing;
+use crate::client::{MEMORIES, Session};
+use crate::forget::REMAINS;
 use crate::owner::SERVICE;
 use crate::provider::Mem9Provider;
 
 impl Mem9Provider {
-    fn owner(&self, run: &RunContext, scope: &Scope) -> Result<Owner> {
-        SERVICE.owner_for(&self.keys, run, scope)
+    pub(crate) fn session_of(&self, key: Secret, owner: Owner) -> Session<'_> {
+        Session { client: &self.client, options: &self.options, key, owner }
     }
 
-    /// Forgets within the deadline.
-    pub(crate) async fn forget_within(
-        &self,
-        key: &Secret,
-        owner: &Owner,
-        what: Forget,
-    ) -> Result<ForgetOutcome> {
-        let (client, options) = (&self.client, &self.options);
-        let work = async {
-            match what {
-                Forget::Ids(ids) => forget_ids(client, key, owner, &ids, options).await,
-                Forget::All => forget_all(client, key, owner, options).await,
-                _ => Err(Error::unsupported(Op::Forget.as_str(), self.name())),
-            }
-        };
-        forget_within(SERVICE, options.forget_timeout(), work).await
+    fn session(&self, run: &RunContext, scope: &Scope) -> Result<Session<'_>> {
+        let owner = SERVICE.owner_for(&self.keys, run, scope)?;
+        Ok(self.session_of(self.keys.of(run)?, owner))
     }
 }
 
@@ -76,7 +64,7 @@ impl MemoryLayer for Mem9Provider {
         messages: &[Message],
         options: AddOptions,
     ) -> Result<AddOutcome> {
-        let owner = self.owner(run, scope)?;
+        let owner = SERVICE.owner_for(&self.keys, run, scope)?;
         for (refused, option) in [(!options.infer, "infer"), (!options.metadata.is_empty(), "metadata")] {
             if refused {
                 return Err(Error::unsupported(Op::Add.as_str(), self.name()).with_detail("option", option));
@@ -86,18 +74,18 @@ impl MemoryLayer for Mem9Provider {
         if sent.is_empty() {
             return Ok(AddOutcome::new(AddStatus::Done(Vec::new())));
         }
-        let key = self.keys.of_writer(run, scope)?;
-        let session = Scope::new(run.tenant.clone(), memory_core::ScopeKind::Run, run.root_run.clone());
+        let session = self.session_of(self.keys.of_writer(run, scope)?, owner);
+        let run_scope = Scope::new(run.tenant.clone(), ScopeKind::Run, run.root_run.clone());
         let body = json!({
             "messages": sent,
-            "agent_id": owner.id(),
-            "session_id": self.keys.remote_id(&session)?,
+            "agent_id": session.owner.id(),
+            "session_id": self.keys.remote_id(&run_scope)?,
             "sync": self.options.sync,
         });
         let request = Request::new(Method::Post, &MEMORIES, self.options.add_timeout())
             .body(body)
             .kind(CallKind::NotIdempotent);
-        let reply = match self.client.request(request, &key).await {
+        let reply = match session.request(request).await {
             Ok(reply) => reply,
             Err(error) if error.kind() == ErrorKind::OutcomeUnknown => {
                 return Ok(AddOutcome::new(AddStatus::Unknown));
@@ -112,8 +100,7 @@ impl MemoryLayer for Mem9Provider {
     }
 
     async fn recall(&self, run: &RunContext, scope: &Scope, query: RecallQuery) -> Result<Vec<Fact>> {
-        let owner = self.owner(run, scope)?;
-        listing::recall(&self.client, &self.keys.of(run)?, &owner, &query, &self.options).await
+        self.session(run, scope)?.recall(&query).await
     }
 
     async fn event(&self, _run: &RunContext, _scope: &Scope, _id: &EventId) -> Result<EventStatus> {
@@ -121,14 +108,13 @@ impl MemoryLayer for Mem9Provider {
     }
 
     async fn forget(&self, run: &RunContext, scope: &Scope, what: Forget) -> Result<ForgetOutcome> {
-        let owner = self.owner(run, scope)?;
-        let mut outcome = self.forget_within(&self.keys.of(run)?, &owner, what).await?;
+        let session = self.session(run, scope)?;
+        let mut outcome = session.forget(what, self.options.forget_timeout()).await?;
         outcome.remains.push(REMAINS.to_owned());
         Ok(outcome)
     }
 
     async fn facts(&self, run: &RunContext, scope: &Scope, query: FactsQuery) -> Result<FactsPage> {
-        let owner = self.owner(run, scope)?;
-        listing::facts(&self.client, &self.keys.of(run)?, &owner, &query, &self.options).await
+        self.session(run, scope)?.facts(&query).await
     }
 }

@@ -4,10 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use memory_core::layer::Forget;
 use memory_core::{
     Capabilities, Clock, Consistency, EmbeddingOwner, Error, ErrorKind, Health, IdGen, MemoryLayer, Provider,
-    Result, Scope, ScopeId, ScopeKind, TenantId,
+    Result, ScopeId, TenantId,
 };
 use memory_http::service::{self, Request};
 use memory_http::{EgressPolicy, HttpClient, Keyring, Method};
@@ -17,7 +16,6 @@ use crate::client::{Client, check_key};
 use crate::config::{Mem9Options, Ranking};
 use crate::error;
 use crate::listing::MOST;
-use crate::owner::SERVICE;
 
 /// A mem9 as a conversational layer.
 ///
@@ -126,16 +124,9 @@ impl Provider for Mem9Provider {
     }
 
     async fn end_run(&self, tenant: &TenantId, root_run: &ScopeId) -> Result<()> {
-        let scope = Scope::new(tenant.clone(), ScopeKind::Run, root_run.clone());
-        let Some(key) = self.keys.of_ended_run(tenant, root_run) else { return Ok(()) };
-        self.forget_within(&key, &SERVICE.owner(&self.keys, &scope)?, Forget::All).await.map_err(
-            |error| match error.kind() {
-                ErrorKind::OutcomeUnknown => error.with_retry(memory_core::Retry::Now),
-                _ => error,
-            },
-        )?;
-        self.keys.forget_run(tenant, root_run);
-        Ok(())
+        let deadline = self.options.forget_timeout();
+        service::end_run(&self.keys, tenant, root_run, deadline, |key, owner| self.session_of(key, owner))
+            .await
     }
 }
 

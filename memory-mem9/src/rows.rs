@@ -39,9 +39,7 @@ pub(crate) struct Rows {
 
 /// Facts from the rows of one reply. All must be the owner's, and none may occur twice. Raw messages, which some servers
 /// include, are left out.
-///
-/// # Errors
-/// `corrupt` for a reply that cannot be trusted.
+/// Fails with `corrupt` for a reply that cannot be trusted.
 pub(crate) fn facts(rows: Vec<Row>, owner: &Owner, ranking: Option<Ranking>) -> Result<Vec<Fact>> {
     let mut facts = Vec::with_capacity(rows.len());
     for row in rows {

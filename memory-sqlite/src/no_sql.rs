@@ -39,8 +39,7 @@ impl Engine {
         Ok(Arc::new(engine))
     }
 
-    /// # Errors
-    /// `capability_unsupported` where a scope has a database.
+    /// Fails with `capability_unsupported` where a scope has a database.
     fn check(&self) -> Result<()> {
         let Some(root) = &self.root else { return Ok(()) };
         let items = match std::fs::read_dir(root) {

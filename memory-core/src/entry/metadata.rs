@@ -1,9 +1,11 @@
 //! Scalars, and flat maps of them.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::value::RawValue;
 
 use crate::error::{Error, Result};
 use crate::json::{Json, JsonKind};
@@ -202,6 +204,54 @@ impl Metadata {
         Ok(())
     }
 
+    /// The members as the text of a JSON object; `None` without members. `float` and `text` write the values of these
+    /// types; a float must have a point or an exponent, by which [`Metadata::from_json_text`] tells it from an integer.
+    #[must_use]
+    pub fn to_json_text(
+        &self,
+        float: impl Fn(f64) -> String,
+        text: impl Fn(&str) -> Cow<'_, str>,
+    ) -> Option<String> {
+        if self.is_empty() {
+            return None;
+        }
+        let mut out = String::with_capacity(self.size_bytes() + 8 * self.len());
+        for (name, value) in &self.0 {
+            out.push(if out.is_empty() { '{' } else { ',' });
+            out.push_str(Json::string(name).as_str());
+            out.push(':');
+            match value {
+                Scalar::Bool(value) => out.push_str(if *value { "true" } else { "false" }),
+                Scalar::Int(value) => out.push_str(&value.to_string()),
+                Scalar::Float(value) => out.push_str(&float(*value)),
+                Scalar::Text(value) => out.push_str(Json::string(&text(value)).as_str()),
+            }
+        }
+        out.push('}');
+        Some(out)
+    }
+
+    /// Reads what [`Metadata::to_json_text`] wrote; `text` undoes what was done to texts. `None` for anything else.
+    /// `serde_json`'s own floats may be off by the last bit; these are exact.
+    #[must_use]
+    pub fn from_json_text(json: &str, text: impl Fn(String) -> String) -> Option<Self> {
+        let members: BTreeMap<String, &RawValue> = serde_json::from_str(json).ok()?;
+        let read = |(name, raw): (String, &RawValue)| {
+            let raw = raw.get();
+            let value = match raw.as_bytes().first() {
+                Some(b'"') => Scalar::Text(text(serde_json::from_str(raw).ok()?)),
+                Some(b't') => Scalar::Bool(true),
+                Some(b'f') => Scalar::Bool(false),
+                _ => match raw.parse::<i64>() {
+                    Ok(number) => Scalar::Int(number),
+                    Err(_) => Scalar::Float(raw.parse().ok()?),
+                },
+            };
+            Some((name, value))
+        };
+        members.into_iter().map(read).collect()
+    }
+
     /// How much the members add to [`Entry::size_bytes`](crate::Entry::size_bytes).
     #[must_use]
     pub fn size_bytes(&self) -> usize {
@@ -248,6 +298,30 @@ mod tests {
         assert_eq!(Scalar::Int(3), Scalar::Float(3.0));
         assert_eq!(Scalar::Int(i64::MAX).compare(&Scalar::Float(9.3e18)), Some(Ordering::Less));
         assert_eq!(Scalar::from("1").compare(&Scalar::Int(1)), None);
+    }
+
+    #[test]
+    fn metadata_survives_as_text_to_the_bit() {
+        let metadata = Metadata::new()
+            .with("quote\"\\\u{7}", "naïve \u{1F600} \"")
+            .with("int", i64::MIN)
+            .with("big", 9_007_199_254_740_993_i64)
+            .with("one", 1.0)
+            .with("tiny", 5e-324)
+            .with("huge", f64::MAX)
+            .with("third", 1.0 / 3.0)
+            .with("zero", -0.0)
+            .with("yes", true)
+            .with("no", false);
+        let text = metadata.to_json_text(|float| format!("{float:?}"), |text| Cow::Borrowed(text)).unwrap();
+        serde_json::from_str::<serde_json::Value>(&text).unwrap();
+        let back = Metadata::from_json_text(&text, |text| text).unwrap();
+        // As text, since scalars compare by their value: 1 equals 1.0.
+        assert_eq!(format!("{back:?}"), format!("{metadata:?}"));
+        assert_eq!(Metadata::new().to_json_text(|_| String::new(), |text| Cow::Borrowed(text)), None);
+        for bad in ["", "[]", r#"{"a":null}"#, r#"{"a":[1]}"#, r#"{"a":1"#] {
+            assert_eq!(Metadata::from_json_text(bad, |text| text), None, "{bad}");
+        }
     }
 
     #[test]

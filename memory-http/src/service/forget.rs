@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use memory_core::layer::{FactId, ForgetOutcome};
-use memory_core::{Error, ErrorKind, Result};
+use memory_core::layer::{FactId, Forget, ForgetOutcome};
+use memory_core::{Error, ErrorKind, Op, Result, Retry, Scope, ScopeId, ScopeKind, Secret, TenantId};
 
-use crate::service::owner::Service;
+use crate::keys::keyring::Keyring;
+use crate::service::owner::{Owner, Service};
 
 /// Counts facts while they are deleted one by one.
 #[derive(Debug)]
@@ -64,19 +65,71 @@ impl Forgetting {
     }
 }
 
-/// Deletes within a deadline.
+/// What `forget` needs of a session with a service: deletion of the owner's facts, and of nothing else.
+pub trait Forgets: Sync {
+    /// The service.
+    const SERVICE: Service;
+
+    /// Deletes one fact; returns whether it existed. Another owner's counts as absent.
+    ///
+    /// # Errors
+    /// The service's; `outcome_unknown` if it may have been deleted.
+    fn forget_one(&self, id: &FactId) -> impl Future<Output = Result<bool>> + Send;
+
+    /// Deletes every fact.
+    ///
+    /// # Errors
+    /// As [`Forgets::forget_one`].
+    fn forget_all(&self) -> impl Future<Output = Result<ForgetOutcome>> + Send;
+
+    /// Deletes within a deadline. Ids that are not the owner's are reported as not found and left alone.
+    ///
+    /// # Errors
+    /// As the deletions; `outcome_unknown` at the deadline.
+    fn forget(&self, what: Forget, deadline: Duration) -> impl Future<Output = Result<ForgetOutcome>> + Send {
+        let work = async move {
+            match what {
+                Forget::Ids(ids) => {
+                    let mut forgetting = Forgetting::new(Self::SERVICE);
+                    for id in &ids {
+                        forgetting.note(id, self.forget_one(id).await)?;
+                    }
+                    Ok(forgetting.outcome())
+                }
+                Forget::All => self.forget_all().await,
+                _ => Err(Error::unsupported(Op::Forget.as_str(), Self::SERVICE.name)),
+            }
+        };
+        async move {
+            match tokio::time::timeout(deadline, work).await {
+                Ok(outcome) => outcome,
+                Err(_) => Err(some_may_remain(Self::SERVICE, None)),
+            }
+        }
+    }
+}
+
+/// Forgets everything of a run that has ended, in the session that `session` makes of its key and owner. Without a key
+/// nothing can be there.
 ///
 /// # Errors
-/// As `work`; `outcome_unknown` at the deadline.
-pub async fn forget_within(
-    service: Service,
+/// As [`Forgets::forget`]; what has an unknown outcome may be tried again at once.
+pub async fn end_run<S: Forgets>(
+    keys: &Keyring,
+    tenant: &TenantId,
+    root_run: &ScopeId,
     deadline: Duration,
-    work: impl Future<Output = Result<ForgetOutcome>> + Send,
-) -> Result<ForgetOutcome> {
-    match tokio::time::timeout(deadline, work).await {
-        Ok(outcome) => outcome,
-        Err(_) => Err(some_may_remain(service, None)),
-    }
+    session: impl FnOnce(Secret, Owner) -> S,
+) -> Result<()> {
+    let scope = Scope::new(tenant.clone(), ScopeKind::Run, root_run.clone());
+    let Some(key) = keys.of_ended_run(tenant, root_run) else { return Ok(()) };
+    let session = session(key, S::SERVICE.owner(keys, &scope)?);
+    session.forget(Forget::All, deadline).await.map_err(|error| match error.kind() {
+        ErrorKind::OutcomeUnknown => error.with_retry(Retry::Now),
+        _ => error,
+    })?;
+    keys.forget_run(tenant, root_run);
+    Ok(())
 }
 
 /// The error of a call that deletes: `outcome_unknown` where the service may have deleted, or may go on deleting, all the

@@ -7,9 +7,9 @@ mod owner;
 mod rows;
 
 pub use connection::{Connection, Request};
-pub use forget::{Forgetting, forget_within, may_have_forgotten, some_may_remain};
+pub use forget::{Forgets, Forgetting, end_run, may_have_forgotten, some_may_remain};
 pub use options::{
-    DEFAULT_ADD_TIMEOUT_MS, DEFAULT_MAX_REPLY_BYTES, DEFAULT_TIMEOUT_MS, check_limits, client, health,
+    check_limits, client, default_long_timeout_ms, default_max_reply_bytes, default_timeout_ms, health,
 };
 pub use owner::{Owner, Service, is_uuid};
 pub use rows::{Cursors, distinct_facts, flat_metadata};

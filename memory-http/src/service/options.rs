@@ -10,11 +10,22 @@ use crate::client::{HttpClient, Limits};
 use crate::egress::policy::EgressPolicy;
 
 /// Default deadline of a call, in milliseconds.
-pub const DEFAULT_TIMEOUT_MS: u64 = 30_000;
+#[must_use]
+pub fn default_timeout_ms() -> u64 {
+    30_000
+}
+
 /// Default deadline of `add`, `forget` and the end of a run, in milliseconds.
-pub const DEFAULT_ADD_TIMEOUT_MS: u64 = 120_000;
+#[must_use]
+pub fn default_long_timeout_ms() -> u64 {
+    120_000
+}
+
 /// Default size limit of a reply, in bytes.
-pub const DEFAULT_MAX_REPLY_BYTES: usize = 16 << 20;
+#[must_use]
+pub fn default_max_reply_bytes() -> usize {
+    16 << 20
+}
 
 /// Longest deadline that may be configured, in milliseconds.
 const MAX_TIMEOUT_MS: u64 = 600_000;

@@ -64,6 +64,17 @@ impl Cursors {
         Ok(Cursor::from_text(cursor).key(scope, self.0)?.as_str().to_owned())
     }
 
+    /// The number that [`Cursors::write`] took as the place; 0 without a cursor.
+    ///
+    /// # Errors
+    /// As [`Cursors::read`].
+    pub fn number(self, scope: &Scope, cursor: Option<&str>) -> Result<usize> {
+        match cursor {
+            Some(cursor) => self.read(scope, cursor)?.parse().map_err(|_| Self::foreign()),
+            None => Ok(0),
+        }
+    }
+
     /// For an invalid cursor.
     #[must_use]
     pub fn foreign() -> Error {

@@ -1,6 +1,5 @@
 //! Recordings of real servers: the fake answers the same, and the client sends and reads the same.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use memory_core::layer::{
@@ -12,8 +11,9 @@ use serde_json::{Value, json};
 
 use crate::support;
 use crate::support::http::Server;
+use crate::support::recorded::{self, Comparison, by_name};
 use crate::support::self_hosted::SelfHosted;
-use crate::support::{KEY, ParsedRequest, checked, provider, recorded, run_of, sent, serve};
+use crate::support::{KEY, ParsedRequest, checked, provider, run_of, sent, serve};
 
 /// Members that differ in every run, or that come from the stub embedder.
 const PASSING: [&str; 9] =
@@ -29,125 +29,47 @@ const WITHOUT_BODY: [&str; 7] = [
     "add_wrong_content_type",
 ];
 
-/// Whether two answers agree. Volatile members are ignored, and ids are matched one to one.
-fn same(real: &Value, fake: &Value, ids: &mut BTreeMap<String, String>) -> bool {
-    match (real, fake) {
-        (Value::Object(real), Value::Object(fake)) => {
-            let kept = |name: &&String| !PASSING.contains(&name.as_str());
-            real.keys().filter(kept).eq(fake.keys().filter(kept))
-                && real.iter().filter(|(name, _)| kept(name)).all(|(name, value)| match name.as_str() {
-                    "id" => match (value.as_str(), fake["id"].as_str()) {
-                        (Some(real), Some(fake)) => {
-                            ids.entry(real.to_owned()).or_insert_with(|| fake.to_owned()).as_str() == fake
-                        }
-                        _ => false,
-                    },
-                    // A message for people, which contains ids; a list of problems must be a list.
-                    "detail" => value.is_string() == fake["detail"].is_string(),
-                    name => same(value, &fake[name], ids),
-                })
-        }
-        (Value::Array(real), Value::Array(fake)) => {
-            real.len() == fake.len() && real.iter().zip(fake).all(|(real, fake)| same(real, fake, ids))
-        }
-        (real, fake) => real == fake,
-    }
-}
-
-fn by_name(pairs: &[Value], name: &str) -> Value {
-    pairs.iter().find(|pair| pair["name"] == name).unwrap_or_else(|| panic!("no pair {name}")).clone()
-}
-
-fn answer_of(pair: &Value) -> (u16, Value) {
-    (u16::try_from(pair["response"]["status"].as_u64().unwrap()).unwrap(), pair["response"]["body"].clone())
+/// Pairs that are not compared.
+fn is_left_out(pair: &Value) -> bool {
+    let (name, path) = (pair["name"].as_str().unwrap(), pair["request"]["path"].as_str().unwrap());
+    let of_the_client =
+        ["/memories", "/search", "/auth/setup-status", "/v1/", "/v2/", "/v3/", "/health", "/api/", "/nope"];
+    // The fake does not know keys that were created during the recording, and serde_json refuses a lone surrogate.
+    let unknown = matches!(name, "use_api_key" | "use_bearer" | "use_revoked_key" | "lone_surrogate");
+    path.ends_with("/history")
+        || !of_the_client.iter().any(|route| path.starts_with(route))
+        || unknown
+        || WITHOUT_BODY.contains(&name)
 }
 
 #[test]
 fn the_fake_answers_as_the_recorded_server() {
-    let Some(pairs) = recorded("mem0") else { return };
-    let mut fake = SelfHosted::default();
-    let (mut ids, mut compared, mut wrong) = (BTreeMap::<String, String>::new(), 0, Vec::new());
-    for pair in &pairs {
-        let (name, request) = (pair["name"].as_str().unwrap(), &pair["request"]);
-        let mut target = request["path"].as_str().unwrap().to_owned();
-        for (real, fake) in &ids {
-            target = target.replace(real, fake);
-        }
-        let mut asked = ParsedRequest::to(request["method"].as_str().unwrap(), &target);
-        let of_the_client = [
-            "/memories",
-            "/search",
-            "/auth/setup-status",
-            "/v1/",
-            "/v2/",
-            "/v3/",
-            "/health",
-            "/api/",
-            "/nope",
-        ];
-        // The fake does not know keys that were created during the recording.
-        let other_key = matches!(name, "use_api_key" | "use_bearer" | "use_revoked_key");
-        let other_route = target.ends_with("/history");
-        if other_route
-            || !of_the_client.iter().any(|route| target.starts_with(route))
-            || other_key
-            || WITHOUT_BODY.contains(&name)
-        {
-            continue;
-        }
-        asked.headers = request["headers"]
-            .as_object()
-            .into_iter()
-            .flatten()
-            .map(|(name, value)| (name.to_ascii_lowercase(), value.as_str().unwrap_or("").to_owned()))
-            .collect();
-        asked.body = match (&request["body"], request["body"]["_raw_head"].as_str()) {
-            (_, Some(raw)) => serde_json::from_str(raw).ok(),
-            (Value::Null, _) => None,
-            (body, _) => Some(body.clone()),
-        };
-        // serde_json refuses a lone surrogate.
-        if name == "lone_surrogate" {
-            continue;
-        }
-        let (status, body) = fake.handle(&asked);
-        let (real_status, real_body) = answer_of(pair);
-        compared += 1;
-        let (mut real_body, mut body) = (real_body, body);
-        if asked.path == ["search"] {
-            // The order of two facts depends on the stub embedder.
-            for answer in [&mut real_body, &mut body] {
-                if let Some(rows) = answer.get_mut("results").and_then(Value::as_array_mut) {
+    let Some(pairs) = recorded::pairs("mem0") else { return };
+    let (mut fake, mut comparison) = (SelfHosted::default(), Comparison::ignoring(&PASSING));
+    for pair in pairs.iter().filter(|pair| !is_left_out(pair)) {
+        comparison.compare(
+            pair,
+            |asked| fake.handle(asked),
+            |asked, answer| {
+                // The order of two facts depends on the stub embedder.
+                if asked.path == ["search"]
+                    && let Some(rows) = answer.get_mut("results").and_then(Value::as_array_mut)
+                {
                     rows.sort_by_key(|row| row["memory"].to_string());
                 }
-            }
-        }
-        if status != real_status || !same(&real_body, &body, &mut ids) {
-            wrong.push(format!("{name}: {real_status} {real_body}\n    fake: {status} {body}"));
-        }
+            },
+        );
     }
-    assert!(compared >= 95, "only {compared} pairs were compared");
-    assert!(wrong.is_empty(), "{} of {compared} pairs differ:\n{}", wrong.len(), wrong.join("\n"));
+    comparison.finish(95);
 }
 
 fn scope() -> Scope {
     Scope::user("t1", "alice").unwrap()
 }
 
-/// The recorded answer, with this scope's id.
-fn about_scope(body: &Value) -> Value {
-    let id = remote_id(&scope());
-    let text = body.to_string().replace("t1~user~alice", &id).replace("t1~alice", &id);
-    serde_json::from_str(&text).unwrap()
-}
-
 /// A server that gives the recorded answers one after the other, and its client.
 async fn replaying(pairs: &[&Value], flavour: Mem0Options) -> (Server, Mem0Provider) {
-    let script = pairs.iter().map(|pair| {
-        let (status, body) = answer_of(pair);
-        sent(status, &about_scope(&body))
-    });
-    let server = Server::script(script.collect()).await;
+    let server = recorded::replaying(pairs, &["t1~user~alice", "t1~alice"], &remote_id(&scope())).await;
     let client = provider(&server, flavour);
     (server, client)
 }
@@ -155,12 +77,7 @@ async fn replaying(pairs: &[&Value], flavour: Mem0Options) -> (Server, Mem0Provi
 /// Compares a request with the recorded one: method, path, names of parameters, names of members of the body, and the
 /// header with the key.
 fn assert_sent_as(server: &Server, n: usize, request: &Value) {
-    let ours = ParsedRequest::of(&server.requests()[n]);
-    let theirs = ParsedRequest::to(request["method"].as_str().unwrap(), request["path"].as_str().unwrap());
-    assert_eq!((&ours.method, ours.path.len()), (&theirs.method, theirs.path.len()), "{request}");
-    for (ours, theirs) in ours.path.iter().zip(&theirs.path) {
-        assert!(ours == theirs || theirs.len() == 36 || theirs.starts_with("id"), "{ours} for {theirs}");
-    }
+    let (ours, theirs) = recorded::sent_as(server, n, request);
     let names =
         |asked: &ParsedRequest| asked.parameters.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
     assert_eq!(names(&ours), names(&theirs), "{request}");
@@ -188,7 +105,7 @@ fn user(text: &str) -> Vec<Message> {
 
 #[tokio::test]
 async fn an_add_is_sent_and_read() {
-    let Some(pairs) = recorded("mem0") else { return };
+    let Some(pairs) = recorded::pairs("mem0") else { return };
     let run = run_of("t1");
     let labelled = AddOptions::default().with_metadata(Metadata::new().with("src", "cap"));
     for (name, options, stored) in [
@@ -209,7 +126,7 @@ async fn an_add_is_sent_and_read() {
 
 #[tokio::test]
 async fn a_failed_add_is_mapped_to_its_error_and_retried_only_if_safe() {
-    let Some(pairs) = recorded("mem0") else { return };
+    let Some(pairs) = recorded::pairs("mem0") else { return };
     for (name, kind, times) in [
         ("add_upstream_s401", Some(ErrorKind::Unavailable), 1),
         ("add_upstream_s400", Some(ErrorKind::Unavailable), 1),
@@ -233,7 +150,7 @@ async fn a_failed_add_is_mapped_to_its_error_and_retried_only_if_safe() {
 
 #[tokio::test]
 async fn a_recall_is_sent_and_read() {
-    let Some(pairs) = recorded("mem0") else { return };
+    let Some(pairs) = recorded::pairs("mem0") else { return };
     let pair = by_name(&pairs, "search_filters");
     let (server, memory) = replaying(&[&pair], hosted()).await;
     let query = RecallQuery::new("where do I live").with_top_k(3);
@@ -265,7 +182,7 @@ async fn a_recall_is_sent_and_read() {
 
 #[tokio::test]
 async fn a_listing_is_sent_and_read() {
-    let Some(pairs) = recorded("mem0") else { return };
+    let Some(pairs) = recorded::pairs("mem0") else { return };
     let pair = by_name(&pairs, "get_all_topk");
     let (server, memory) = replaying(&[&pair], hosted()).await;
     let page = memory.facts(&run_of("t1"), &scope(), FactsQuery::default()).await.unwrap();
@@ -280,7 +197,7 @@ async fn a_listing_is_sent_and_read() {
 
 #[tokio::test]
 async fn a_forget_is_sent_and_read() {
-    let Some(pairs) = recorded("mem0") else { return };
+    let Some(pairs) = recorded::pairs("mem0") else { return };
     let pair = |name| by_name(&pairs, name);
     let own = FactId::new("ba1b5316-afa4-4bfd-9a2b-c5343f5f75d5").unwrap();
     let ids = || Forget::Ids(vec![own.clone()]);
@@ -326,7 +243,7 @@ async fn a_forget_is_sent_and_read() {
 
 #[tokio::test]
 async fn health_checks_the_server_and_the_key() {
-    let Some(pairs) = recorded("mem0") else { return };
+    let Some(pairs) = recorded::pairs("mem0") else { return };
     let alive = by_name(&pairs, "setup_status_no_auth");
     let (server, memory) = replaying(&[&alive, &by_name(&pairs, "search_unknown_user")], hosted()).await;
     assert_eq!(memory.health().await.unwrap().status, HealthStatus::Ok);
@@ -339,7 +256,7 @@ async fn health_checks_the_server_and_the_key() {
 
 #[tokio::test]
 async fn requests_to_the_platform_equal_those_of_its_sdk() {
-    let Some(pairs) = recorded("mem0/platform-sdk") else { return };
+    let Some(pairs) = recorded::pairs("mem0/platform-sdk") else { return };
     let call = |name: &str| {
         pairs.iter().find(|pair| pair["call"] == name).unwrap_or_else(|| panic!("no call {name}")).clone()
     };

@@ -1,7 +1,5 @@
 //! Recordings of a real server: the fake answers the same, and the client sends and reads the same.
 
-use std::collections::BTreeMap;
-
 use memory_core::layer::{
     AddOptions, AddStatus, FactId, FactsQuery, Forget, Message, RecallQuery, Role, ScoreKind,
 };
@@ -11,7 +9,8 @@ use serde_json::{Value, json};
 
 use crate::support::fake::Mem9;
 use crate::support::http::Server;
-use crate::support::{KEY, ParsedRequest, options, provider, recorded, run_of, sent};
+use crate::support::recorded::{self, Comparison, answer_of, by_name};
+use crate::support::{KEY, ParsedRequest, options, provider, run_of};
 
 /// Members that differ in every run.
 const PASSING: [&str; 8] =
@@ -39,99 +38,35 @@ fn is_left_out(pair: &Value) -> bool {
     other_route || other_server || unrecorded || by_ranking
 }
 
-/// Whether two answers agree. Volatile members are ignored, ids are matched one to one, and results of a search may come in
-/// any order.
-fn same(real: &Value, fake: &Value, asked: bool, ids: &mut BTreeMap<String, String>) -> bool {
-    match (real, fake) {
-        (Value::Object(real), Value::Object(fake)) => {
-            let kept = |name: &&String| !PASSING.contains(&name.as_str());
-            real.keys().filter(kept).eq(fake.keys().filter(kept))
-                && real.iter().filter(|(name, _)| kept(name)).all(|(name, value)| match name.as_str() {
-                    "id" => match (value.as_str(), fake["id"].as_str()) {
-                        (Some(real), Some(fake)) => {
-                            ids.entry(real.to_owned()).or_insert_with(|| fake.to_owned()).as_str() == fake
-                        }
-                        _ => false,
-                    },
-                    name => same(value, &fake[name], asked, ids),
-                })
-        }
-        (Value::Array(real), Value::Array(fake)) if asked => {
-            let words = |rows: &[Value]| {
-                let mut words: Vec<String> = rows.iter().map(|row| row["content"].to_string()).collect();
-                words.sort();
-                words
-            };
-            words(real) == words(fake)
-        }
-        (Value::Array(real), Value::Array(fake)) => {
-            real.len() == fake.len() && real.iter().zip(fake).all(|(real, fake)| same(real, fake, asked, ids))
-        }
-        (real, fake) => real == fake,
-    }
-}
-
-fn answer_of(pair: &Value) -> (u16, Value) {
-    (u16::try_from(pair["response"]["status"].as_u64().unwrap()).unwrap(), pair["response"]["body"].clone())
-}
-
 #[test]
 fn the_fake_answers_as_the_recorded_server() {
-    let Some(pairs) = recorded("mem9") else { return };
-    let mut fake = Mem9::default();
+    let Some(pairs) = recorded::pairs("mem9") else { return };
+    let (mut fake, mut comparison) = (Mem9::default(), Comparison::ignoring(&PASSING));
     fake.prompt = true;
-    let (mut ids, mut compared, mut wrong) = (BTreeMap::<String, String>::new(), 0, Vec::new());
     for pair in pairs.iter().filter(|pair| !is_left_out(pair)) {
-        let (name, request) = (pair["name"].as_str().unwrap(), &pair["request"]);
-        let (mut target, mut body) =
-            (request["path"].as_str().unwrap().to_owned(), request["body"].to_string());
-        for (real, fake) in &ids {
-            (target, body) = (target.replace(real, fake), body.replace(real, fake));
-        }
-        let mut asked = ParsedRequest::to(request["method"].as_str().unwrap(), &target);
-        asked.headers = request["headers"]
-            .as_object()
-            .into_iter()
-            .flatten()
-            .map(|(name, value)| (name.to_ascii_lowercase(), value.as_str().unwrap_or("").to_owned()))
-            .collect();
-        asked.body = match request["body"]["_raw_head"].as_str() {
-            Some(raw) => serde_json::from_str(raw).ok(),
-            None => serde_json::from_str(&body).ok().filter(|body: &Value| !body.is_null()),
-        };
-        let (status, said) = fake.handle(&asked);
-        let (real_status, real) = answer_of(pair);
-        compared += 1;
-        let without_body = real.get("_text").is_some();
-        if status != real_status
-            || !(without_body || same(&real, &said, asked.parameter("q").is_some(), &mut ids))
-        {
-            wrong.push(format!("{name}: {real_status} {real}\n    fake: {status} {said}"));
-        }
+        comparison.compare(
+            pair,
+            |asked| fake.handle(asked),
+            |asked, answer| {
+                // Of a search, the contents are compared, in any order.
+                if asked.parameter("q").is_some()
+                    && let Some(rows) = answer.get_mut("memories").and_then(Value::as_array_mut)
+                {
+                    *rows = rows.iter().map(|row| row["content"].clone()).collect();
+                    rows.sort_by_key(Value::to_string);
+                }
+            },
+        );
     }
-    assert!(compared >= 110, "only {compared} pairs were compared");
-    assert!(wrong.is_empty(), "{} of {compared} pairs differ:\n{}", wrong.len(), wrong.join("\n"));
+    comparison.finish(110);
 }
 
 fn scope() -> Scope {
     Scope::user("t1", "alice").unwrap()
 }
 
-fn by_name(pairs: &[Value], name: &str) -> Value {
-    pairs.iter().find(|pair| pair["name"] == name).unwrap_or_else(|| panic!("no pair {name}")).clone()
-}
-
-/// The recorded answer, with this scope's id.
-fn about_scope(body: &Value) -> Value {
-    serde_json::from_str(&body.to_string().replace("t1~user~alice", &agent_id(&scope()))).unwrap()
-}
-
 async fn replaying(pairs: &[&Value], sync: bool) -> (Server, Mem9Provider) {
-    let script = pairs.iter().map(|pair| {
-        let (status, body) = answer_of(pair);
-        sent(status, &about_scope(&body))
-    });
-    let server = Server::script(script.collect()).await;
+    let server = recorded::replaying(pairs, &["t1~user~alice"], &agent_id(&scope())).await;
     let mut named = options(&server.url(""));
     named.sync = sync;
     let client = provider(&server, named);
@@ -145,13 +80,7 @@ fn asked(server: &Server, n: usize) -> ParsedRequest {
 /// Compares method, path and key of a request with the recorded one.
 fn assert_sent_as(server: &Server, n: usize, pair: &Value) {
     let request = &pair["request"];
-    let (ours, theirs) = (
-        asked(server, n),
-        ParsedRequest::to(request["method"].as_str().unwrap(), request["path"].as_str().unwrap()),
-    );
-    assert_eq!(ours.method, theirs.method);
-    assert_eq!(ours.path.len(), theirs.path.len());
-    assert!(ours.path.iter().zip(&theirs.path).all(|(ours, theirs)| ours == theirs || theirs.len() == 36));
+    let (ours, _) = recorded::sent_as(server, n, request);
     if request["headers"].get("X-API-Key").is_some() {
         assert_eq!(ours.header("x-api-key"), Some(KEY));
     }
@@ -163,8 +92,8 @@ fn user(text: &str) -> Vec<Message> {
 
 #[tokio::test]
 async fn an_add_is_sent_and_its_outcome_is_mapped() {
-    let Some(mut pairs) = recorded("mem9") else { return };
-    pairs.extend(recorded("mem9/derived").unwrap());
+    let Some(mut pairs) = recorded::pairs("mem9") else { return };
+    pairs.extend(recorded::pairs("mem9/derived").unwrap());
     let unknown = |name| (name, true, Ok(AddStatus::Unknown));
     for (name, sync, expected) in [
         ("add_messages_async", false, Ok(AddStatus::Pending(None))),
@@ -210,7 +139,7 @@ async fn an_add_is_sent_and_its_outcome_is_mapped() {
 
 #[tokio::test]
 async fn a_recall_is_sent_and_read() {
-    let Some(pairs) = recorded("mem9") else { return };
+    let Some(pairs) = recorded::pairs("mem9") else { return };
     let pair = by_name(&pairs, "recall_q_agent_insight");
     let (server, memory) = replaying(&[&pair], true).await;
     let found = memory.recall(&run_of("t1"), &scope(), RecallQuery::new("green tea")).await.unwrap();
@@ -236,7 +165,7 @@ async fn a_recall_is_sent_and_read() {
 
 #[tokio::test]
 async fn a_listing_is_sent_and_read() {
-    let Some(pairs) = recorded("mem9") else { return };
+    let Some(pairs) = recorded::pairs("mem9") else { return };
     let pair = by_name(&pairs, "list_offset");
     let (server, memory) = replaying(&[&pair], true).await;
     let mut query = FactsQuery::default();
@@ -255,7 +184,7 @@ async fn a_listing_is_sent_and_read() {
 
 #[tokio::test]
 async fn a_forget_is_sent_and_read() {
-    let Some(pairs) = recorded("mem9") else { return };
+    let Some(pairs) = recorded::pairs("mem9") else { return };
     let pair = |name| by_name(&pairs, name);
     let own = FactId::new("0d39b9d9-1796-4ff6-98a7-5103031b4e13").unwrap();
     let ids = || Forget::Ids(vec![own.clone()]);
@@ -293,7 +222,7 @@ async fn a_forget_is_sent_and_read() {
 
 #[tokio::test]
 async fn health_checks_the_server_and_the_space() {
-    let Some(pairs) = recorded("mem9") else { return };
+    let Some(pairs) = recorded::pairs("mem9") else { return };
     let alive = by_name(&pairs, "healthz");
     for (name, status) in [
         ("status_active", HealthStatus::Ok),

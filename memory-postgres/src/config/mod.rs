@@ -238,13 +238,6 @@ impl PostgresConfig {
         self
     }
 
-    /// Sets how long writes to the scope of an ended run are refused.
-    #[must_use]
-    pub fn with_run_fence(mut self, fence: Duration) -> Self {
-        self.run_fence_ms = millis(fence);
-        self
-    }
-
     /// Serves agents' SQL from this database.
     #[must_use]
     pub fn with_sql(mut self, sql: crate::sql::SqlConfig) -> Self {
@@ -275,9 +268,7 @@ impl PostgresConfig {
     }
 
     /// The parsed URL.
-    ///
-    /// # Errors
-    /// `invalid_argument` for a URL that cannot be parsed.
+    /// Fails with `invalid_argument` for a URL that cannot be parsed.
     pub(crate) fn address(&self) -> Result<Address> {
         Address::parse(&self.url, self.password_env.as_deref(), self.base_dir.as_deref())
     }

@@ -118,9 +118,7 @@ pub(crate) fn split_query(url: &str) -> (&str, &str) {
 
 impl Address {
     /// Parses a URL.
-    ///
-    /// # Errors
-    /// `invalid_argument`, naming the parameter; nothing else of the URL is quoted.
+    /// Fails with `invalid_argument`, naming the parameter; nothing else of the URL is quoted.
     pub(crate) fn parse(url: &str, password_env: Option<&str>, base_dir: Option<&Path>) -> Result<Self> {
         if !(url.starts_with("postgres://") || url.starts_with("postgresql://")) {
             return Err(Error::invalid(

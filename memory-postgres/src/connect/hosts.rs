@@ -32,16 +32,13 @@ pub(crate) struct Hosts {
 }
 
 impl Hosts {
-    /// # Errors
-    /// `invalid_argument` if a TLS file cannot be used.
+    /// Fails with `invalid_argument` if a TLS file cannot be used.
     pub(crate) fn new(address: Address, attempt: Duration) -> Result<Arc<Self>> {
         let tls = Tls::new(&address.tls)?;
         Ok(Arc::new(Self { address, tls, attempt, last: AtomicUsize::new(0) }))
     }
 
     /// Tries each host once, starting with the one that served last.
-    ///
-    /// # Errors
     /// The most informative error: any other than `unavailable` comes first.
     pub(crate) async fn connect(&self) -> Result<ClientWrapper> {
         let count = self.address.hosts.len();
@@ -93,9 +90,7 @@ impl Hosts {
     }
 
     /// Tries the hosts repeatedly, with growing pauses, for up to `patience`.
-    ///
-    /// # Errors
-    /// As [`connect`](Self::connect); an error that is not retryable is returned immediately.
+    /// Fails as [`connect`](Self::connect); an error that is not retryable is returned immediately.
     pub(crate) async fn connect_within(&self, patience: Duration) -> Result<ClientWrapper> {
         let deadline = Instant::now() + patience;
         let mut pause = FIRST_PAUSE;

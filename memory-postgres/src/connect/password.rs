@@ -20,9 +20,7 @@ pub(crate) struct Login<'a> {
 
 impl Password {
     /// The password for a login, if there is one.
-    ///
-    /// # Errors
-    /// `invalid_argument` for a password file that cannot be read, or that others may read.
+    /// Fails with `invalid_argument` for a password file that cannot be read, or that others may read.
     pub(crate) fn resolve(&self, login: &Login<'_>) -> Result<Option<Vec<u8>>> {
         match self {
             Self::Given(password) => Ok(Some(password.clone())),

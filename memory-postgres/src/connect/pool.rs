@@ -53,9 +53,7 @@ impl Reader {
 
 impl Connections {
     /// Opens no connection yet. The configuration must have been checked.
-    ///
-    /// # Errors
-    /// `invalid_argument` for a URL that cannot be parsed, or a TLS file that cannot be used.
+    /// Fails with `invalid_argument` for a URL that cannot be parsed, or a TLS file that cannot be used.
     pub(crate) fn new(config: &PostgresConfig) -> Result<Self> {
         let mut address = config.address()?;
         apply_defaults(&mut address, config);
@@ -78,9 +76,7 @@ impl Connections {
     }
 
     /// A connection shared with others, for single short read-only statements. Many tasks use it at once.
-    ///
-    /// # Errors
-    /// `unavailable`, `unauthenticated`, `not_found` if no connection can be opened.
+    /// Fails with `unavailable`, `unauthenticated`, `not_found` if no connection can be opened.
     pub(crate) async fn read(&self) -> Result<Shared> {
         self.check_open()?;
         let (busy, reader) = self.least_busy();
@@ -124,9 +120,7 @@ impl Connections {
     }
 
     /// An exclusive connection: for writes, transactions, and long reads.
-    ///
-    /// # Errors
-    /// As [`read`](Self::read); `unavailable` if all are in use for the whole wait.
+    /// Fails as [`read`](Self::read); `unavailable` if all are in use for the whole wait.
     pub(crate) async fn take(&self) -> Result<Owned> {
         self.check_open()?;
         match self.pool.get().await {

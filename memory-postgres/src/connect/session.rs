@@ -76,8 +76,6 @@ impl Connection {
     }
 
     /// The rows of one statement.
-    ///
-    /// # Errors
     /// The server's error; `timeout` if it was cancelled at the deadline; `outcome_unknown` if the statement commits
     /// and the answer was lost.
     pub(crate) async fn query(
@@ -110,17 +108,11 @@ impl Connection {
     }
 
     /// The rows of a statement built for this call: it is planned for these values and not cached.
-    ///
-    /// # Errors
-    /// As [`query`](Self::query).
     pub(crate) async fn query_once(&self, sql: &str, parameters: Parameters<'_>) -> Result<Vec<Row>> {
         self.run(Effect::None, self.client.query_typed(sql, parameters)).await
     }
 
     /// One row; `internal` if there is none.
-    ///
-    /// # Errors
-    /// As [`query`](Self::query).
     pub(crate) async fn query_one(
         &self,
         sql: &str,
@@ -132,18 +124,12 @@ impl Connection {
     }
 
     /// Statements without parameters, separated by semicolons, in one round trip.
-    ///
-    /// # Errors
-    /// As [`query`](Self::query).
     pub(crate) async fn batch(&self, sql: &str, effect: Effect) -> Result<()> {
         self.run(effect, self.client.batch_execute(sql)).await
     }
 
     /// Runs work of this connection's client until the deadline. On an exclusive connection the statement is then
     /// cancelled, and the server's reply to that is the result.
-    ///
-    /// # Errors
-    /// As [`query`](Self::query).
     pub(crate) async fn run<T>(
         &self,
         effect: Effect,
@@ -196,9 +182,6 @@ impl Connection {
     }
 
     /// Begins a transaction.
-    ///
-    /// # Errors
-    /// As [`query`](Self::query).
     pub(crate) async fn transaction(
         &mut self,
         isolation: IsolationLevel,
@@ -246,33 +229,22 @@ impl Transaction<'_> {
     }
 
     /// The rows of one statement.
-    ///
-    /// # Errors
     /// The server's error; the transaction can then no longer commit.
     pub(crate) async fn query(&self, sql: &str, parameters: Parameters<'_>) -> Result<Vec<Row>> {
         self.run(rows_in(&self.inner, self.settings.prepared, sql, parameters)).await
     }
 
     /// The rows of a statement built for this call: it is planned for these values and not cached.
-    ///
-    /// # Errors
-    /// As [`query`](Self::query).
     pub(crate) async fn query_once(&self, sql: &str, parameters: Parameters<'_>) -> Result<Vec<Row>> {
         self.run(self.inner.query_typed(sql, parameters)).await
     }
 
     /// Statements without parameters, separated by semicolons, in one round trip.
-    ///
-    /// # Errors
-    /// As [`query`](Self::query).
     pub(crate) async fn batch(&self, sql: &str) -> Result<()> {
         self.run(self.inner.batch_execute(sql)).await
     }
 
     /// Runs work of the driver's transaction until the deadline.
-    ///
-    /// # Errors
-    /// As [`query`](Self::query).
     pub(crate) async fn run<T>(
         &self,
         work: impl Future<Output = std::result::Result<T, tokio_postgres::Error>>,
@@ -302,9 +274,7 @@ impl Transaction<'_> {
     }
 
     /// Commits.
-    ///
-    /// # Errors
-    /// `outcome_unknown` if the server's answer was lost; `internal` after a failed statement.
+    /// Fails with `outcome_unknown` if the server's answer was lost; `internal` after a failed statement.
     pub(crate) async fn commit(self) -> Result<()> {
         if self.failed.load(Ordering::Relaxed) {
             return Err(Error::internal("commit was called after a statement of the transaction had failed"));
@@ -320,9 +290,7 @@ impl Transaction<'_> {
     }
 
     /// Rolls back.
-    ///
-    /// # Errors
-    /// None: a transaction that cannot be rolled back ends with its connection.
+    /// Never fails: a transaction that cannot be rolled back ends with its connection.
     pub(crate) async fn rollback(self) {
         match timeout(self.deadline, self.inner.rollback()).await {
             Ok(Ok(())) => {}

@@ -27,8 +27,7 @@ use crate::connect::address::{TlsOptions, Verify};
 pub(crate) struct Tls(Arc<ClientConfig>);
 
 impl Tls {
-    /// # Errors
-    /// `invalid_argument` if a file cannot be used.
+    /// Fails with `invalid_argument` if a file cannot be used.
     pub(crate) fn new(options: &TlsOptions) -> Result<Self> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
@@ -68,31 +67,37 @@ fn certificates(parameter: &str, path: &Path) -> Result<Vec<CertificateDer<'stat
 }
 
 fn verifier(options: &TlsOptions, provider: Arc<CryptoProvider>) -> Result<Arc<dyn ServerCertVerifier>> {
-    let inner: Arc<dyn ServerCertVerifier> = match (options.verify, &options.roots) {
-        (Verify::Nothing, _) => return Ok(Arc::new(Anyone(provider))),
-        (_, None) => Arc::new(rustls_platform_verifier::Verifier::new(provider).map_err(|error| {
-            Error::invalid("the system has no certificate authorities; name a file with `sslrootcert`")
-                .with_source(error)
-        })?),
+    let chain: Arc<dyn ServerCertVerifier> = match (options.verify, &options.roots) {
+        (Verify::Nothing, _) => return Ok(Arc::new(AnyName { chain: None, provider })),
+        (_, None) => {
+            Arc::new(rustls_platform_verifier::Verifier::new(Arc::clone(&provider)).map_err(|error| {
+                Error::invalid("the system has no certificate authorities; name a file with `sslrootcert`")
+                    .with_source(error)
+            })?)
+        }
         (_, Some(path)) => {
             let mut roots = RootCertStore::empty();
             for certificate in certificates("sslrootcert", path)? {
                 roots.add(certificate).map_err(|error| unusable("sslrootcert").with_source(error))?;
             }
-            WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider)
+            WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider))
                 .build()
                 .map_err(|error| unusable("sslrootcert").with_source(error))?
         }
     };
     Ok(match options.verify {
-        Verify::Authority => Arc::new(AnyName(inner)),
-        _ => inner,
+        Verify::Authority => Arc::new(AnyName { chain: Some(chain), provider }),
+        _ => chain,
     })
 }
 
-/// `verify-ca`: signed by a trusted authority, for any name.
+/// `verify-ca`: signed by a trusted authority, for any name. `prefer` and `require`, without `chain`: encrypted, but to
+/// anyone.
 #[derive(Debug)]
-struct AnyName(Arc<dyn ServerCertVerifier>);
+struct AnyName {
+    chain: Option<Arc<dyn ServerCertVerifier>>,
+    provider: Arc<CryptoProvider>,
+}
 
 impl ServerCertVerifier for AnyName {
     fn verify_server_cert(
@@ -103,7 +108,8 @@ impl ServerCertVerifier for AnyName {
         ocsp: &[u8],
         now: UnixTime,
     ) -> std::result::Result<ServerCertVerified, rustls::Error> {
-        match self.0.verify_server_cert(end_entity, intermediates, name, ocsp, now) {
+        let Some(chain) = &self.chain else { return Ok(ServerCertVerified::assertion()) };
+        match chain.verify_server_cert(end_entity, intermediates, name, ocsp, now) {
             // The name is checked after the chain.
             Err(rustls::Error::InvalidCertificate(
                 CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
@@ -118,7 +124,8 @@ impl ServerCertVerifier for AnyName {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> std::result::Result<HandshakeSignatureValid, rustls::Error> {
-        self.0.verify_tls12_signature(message, certificate, signed)
+        let algorithms = &self.provider.signature_verification_algorithms;
+        rustls::crypto::verify_tls12_signature(message, certificate, signed, algorithms)
     }
 
     fn verify_tls13_signature(
@@ -127,60 +134,12 @@ impl ServerCertVerifier for AnyName {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> std::result::Result<HandshakeSignatureValid, rustls::Error> {
-        self.0.verify_tls13_signature(message, certificate, signed)
+        let algorithms = &self.provider.signature_verification_algorithms;
+        rustls::crypto::verify_tls13_signature(message, certificate, signed, algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.supported_verify_schemes()
-    }
-}
-
-/// `prefer` and `require`: encrypted, but to anyone.
-#[derive(Debug)]
-struct Anyone(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for Anyone {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> std::result::Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> std::result::Result<HandshakeSignatureValid, rustls::Error> {
-        rustls::crypto::verify_tls12_signature(
-            message,
-            certificate,
-            signed,
-            &self.0.signature_verification_algorithms,
-        )
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> std::result::Result<HandshakeSignatureValid, rustls::Error> {
-        rustls::crypto::verify_tls13_signature(
-            message,
-            certificate,
-            signed,
-            &self.0.signature_verification_algorithms,
-        )
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
+        self.provider.signature_verification_algorithms.supported_schemes()
     }
 }
 

@@ -117,9 +117,7 @@ pub(crate) async fn state(store: &Store, target: &ScopeRef) -> Result<DriftState
 impl Store {
     /// Runs a statement that compares and writes, and returns its row. `values` are all its parameters except the last
     /// two: the findings from here, and the expected result of `guard_sign`.
-    ///
-    /// # Errors
-    /// `drift_detected` if the store itself cannot be trusted. Any other drift is in the row.
+    /// Fails with `drift_detected` if the store itself cannot be trusted. Any other drift is in the row.
     pub(crate) async fn write_checked(
         &self,
         target: &ScopeRef,

@@ -29,9 +29,7 @@ impl Snapshot {
     }
 
     /// Makes a transaction use the snapshot. Must be the first thing that the transaction does.
-    ///
-    /// # Errors
-    /// `unavailable` if the snapshot's transaction has ended.
+    /// Fails with `unavailable` if the snapshot's transaction has ended.
     pub(crate) async fn enter(&self, transaction: &Transaction<'_>) -> Result<()> {
         let taken = transaction.batch(&format!("SET TRANSACTION SNAPSHOT '{}'", self.0.name)).await;
         taken.map_err(|error| {

@@ -61,10 +61,8 @@ const ONLINE: &str = "SET LOCAL lock_timeout = '15s'";
 const LOCK_SPACE: i32 = 0x4d65_6d41;
 
 /// Checks the tables' versions, and migrates them if configured.
-///
-/// # Errors
-/// `corrupt` for tables of a newer version or of another program; `not_found` for missing ones that the configuration
-/// does not allow to create; the server's errors.
+/// Fails with `corrupt` for tables of a newer version or of another program; `not_found` for missing ones that the
+/// configuration does not allow to create; the server's errors.
 pub(crate) async fn prepare(connections: &Connections, config: &PostgresConfig) -> Result<Found> {
     let mut connection = connections.take().await?;
     let vector = installed_vector(&connection).await?;
@@ -116,9 +114,6 @@ pub(crate) enum State {
 }
 
 /// Reads the tables' versions; changes nothing.
-///
-/// # Errors
-/// As [`prepare`].
 pub(crate) async fn state(connection: &crate::connect::Connection, config: &PostgresConfig) -> Result<State> {
     let vector = installed_vector(connection).await?;
     let missing = match applied(connection, config).await? {
@@ -144,9 +139,7 @@ const APPLIED: &str = "SELECT part, max(version) FROM @schema@.migration GROUP B
 
 /// Recreates altered triggers that detect changes by other programs, and returns whether any were altered. It is
 /// unknown what happened without them, so every scope is recounted and every token moves.
-///
-/// # Errors
-/// `forbidden` if the user does not own the tables; the server's errors. Then nothing has changed.
+/// Fails with `forbidden` if the user does not own the tables; the server's errors. Then nothing has changed.
 pub(crate) async fn repair(connections: &Connections, config: &PostgresConfig) -> Result<bool> {
     let mut connection = connections.take().await?;
     let stand = named(
@@ -246,9 +239,7 @@ fn version_of(applied: &[(String, i32)], part: &str) -> i32 {
 }
 
 /// Whether a migration must be applied.
-///
-/// # Errors
-/// `corrupt` if a migration was applied that this version does not know.
+/// Fails with `corrupt` if a migration was applied that this version does not know.
 fn missing(applied: &[(String, i32)], vector: bool) -> Result<bool> {
     let mut missing = false;
     for (name, version) in applied {

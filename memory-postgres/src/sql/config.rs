@@ -111,13 +111,6 @@ impl SqlConfig {
         Self { url: url.into(), ..Self::default() }
     }
 
-    /// Reads the key from this environment variable.
-    #[must_use]
-    pub fn with_key_env(mut self, variable: impl Into<String>) -> Self {
-        self.key_env = Some(variable.into());
-        self
-    }
-
     /// Reads the key from this file.
     #[must_use]
     pub fn with_key_file(mut self, file: impl Into<PathBuf>) -> Self {
@@ -160,9 +153,7 @@ impl SqlConfig {
     }
 
     /// The configured key.
-    ///
-    /// # Errors
-    /// `invalid_argument` if there is none, it is too short, or others may read its file.
+    /// Fails with `invalid_argument` if there is none, it is too short, or others may read its file.
     pub(crate) fn key(&self, base_dir: Option<&Path>) -> Result<Key> {
         if let Some(path) = &self.key_file {
             let path = &base_dir.map_or_else(|| path.clone(), |base| base.join(path));

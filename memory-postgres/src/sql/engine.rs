@@ -84,9 +84,7 @@ impl fmt::Debug for Engine {
 
 impl Engine {
     /// Connects as the administrator and sets up the database.
-    ///
-    /// # Errors
-    /// `invalid_argument` for a configuration out of range or without a key; the server's errors.
+    /// Fails with `invalid_argument` for a configuration out of range or without a key; the server's errors.
     pub(crate) async fn open(
         config: SqlConfig,
         base_dir: Option<&Path>,
@@ -145,9 +143,7 @@ impl Engine {
     }
 
     /// Starts the keeper task, which ends idle transactions, unless it is running.
-    ///
-    /// # Errors
-    /// `unavailable` once closed.
+    /// Fails with `unavailable` once closed.
     pub(crate) fn wake(self: &Arc<Self>) -> Result<()> {
         if self.is_closed() {
             return Err(closed());
@@ -165,9 +161,6 @@ impl Engine {
     }
 
     /// A session of the scope. Creates its schema and role if missing.
-    ///
-    /// # Errors
-    /// The server's errors; `timeout`.
     pub(crate) async fn session(
         self: &Arc<Self>,
         state: &Arc<ScopeState>,
@@ -279,8 +272,6 @@ impl Engine {
     }
 
     /// Gives every role the password derived from the current key; returns how many there are.
-    ///
-    /// # Errors
     /// The server's errors. Some roles may have the new password then; it can be run again.
     pub(crate) async fn rekey(&self) -> Result<u64> {
         let (mut after, mut count) = (String::new(), 0);
@@ -476,9 +467,7 @@ fn options(settings: &[String], schema: &str) -> String {
 }
 
 /// The configuration of the administrator's connections.
-///
-/// # Errors
-/// `invalid_argument` for a configuration out of range.
+/// Fails with `invalid_argument` for a configuration out of range.
 pub(crate) fn administrator(config: &SqlConfig, base_dir: Option<&Path>) -> Result<PostgresConfig> {
     let mut of_admin = PostgresConfig::new(config.url.clone()).with_pool_size(4);
     of_admin.password_env.clone_from(&config.password_env);

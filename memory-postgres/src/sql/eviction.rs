@@ -34,9 +34,6 @@ impl Engine {
     }
 
     /// Records a use of a scope's database, after removing what is left of an earlier one.
-    ///
-    /// # Errors
-    /// The servers' errors.
     pub(crate) async fn used(self: &Arc<Self>, scope: &Scope, writes: bool) -> Result<()> {
         let (store, target) = (self.entries()?, ScopeRef::of(scope));
         while uses::used_by_sql(store, &target, writes).await? {
@@ -193,9 +190,7 @@ impl Engine {
     }
 
     /// Whether a run's scope may be written: not if its run ended before this database was found.
-    ///
-    /// # Errors
-    /// `run_ended`.
+    /// Fails with `run_ended`.
     pub(crate) async fn admit(&self, state: &ScopeState, generation: i64) -> Result<()> {
         let scope = &state.scope;
         let (ScopeKind::Run, false) = (scope.kind, state.is_admitted(generation)) else { return Ok(()) };

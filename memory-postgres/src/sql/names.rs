@@ -20,8 +20,7 @@ impl fmt::Debug for Key {
 pub(crate) const SHORTEST_KEY: usize = 32;
 
 impl Key {
-    /// # Errors
-    /// `invalid_argument` if it is too short.
+    /// Fails with `invalid_argument` if it is too short.
     pub(crate) fn new(bytes: &[u8]) -> Result<Self> {
         let short =
             || Error::invalid(format!("the key of postgres.sql must have at least {SHORTEST_KEY} bytes"));

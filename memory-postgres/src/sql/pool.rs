@@ -198,9 +198,7 @@ impl Pool {
 
     /// An idle session of the scope, or a permit for a new one, for which the least recently used of another scope may
     /// be closed.
-    ///
-    /// # Errors
-    /// `timeout`; `unavailable` once closed.
+    /// Fails with `timeout`; `unavailable` once closed.
     pub(crate) async fn place(&self, state: &Arc<ScopeState>, deadline: Instant) -> Result<Place> {
         let turn = timeout_at(deadline, Arc::clone(&state.running).acquire_owned())
             .await

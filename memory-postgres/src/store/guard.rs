@@ -34,9 +34,7 @@ pub(crate) struct Guard {
 
 impl Guard {
     /// Reads the guard of a database whose tables are up to date.
-    ///
-    /// # Errors
-    /// `corrupt` if the guard's own row is gone; the server's errors.
+    /// Fails with `corrupt` if the guard's own row is gone; the server's errors.
     pub(crate) async fn read(connections: &Connections, schema: &str) -> Result<Self> {
         let connection = connections.take().await?;
         let sql = named(

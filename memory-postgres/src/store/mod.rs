@@ -53,9 +53,7 @@ pub(crate) struct Store {
 
 impl Store {
     /// Connects, and migrates the tables if configured.
-    ///
-    /// # Errors
-    /// `invalid_argument` for a configuration out of range; as for connecting and [`schema::prepare`].
+    /// Fails with `invalid_argument` for a configuration out of range; as for connecting and [`schema::prepare`].
     pub(crate) async fn open(config: PostgresConfig, time: Time) -> Result<Arc<Self>> {
         config.check()?;
         let connections = Connections::new(&config)?;

@@ -57,9 +57,7 @@ pub(crate) fn kind_number(kind: ScopeKind) -> i16 {
 }
 
 /// The inverse of [`kind_number`].
-///
-/// # Errors
-/// `corrupt` for any other number.
+/// Fails with `corrupt` for any other number.
 pub(crate) fn kind_of(number: i16) -> Result<ScopeKind> {
     match number {
         0 => Ok(ScopeKind::Agent),

@@ -57,9 +57,7 @@ pub(crate) fn compared(dimensions: i32) -> String {
 }
 
 /// Builds the worthwhile indexes, and removes those of dropped scopes. Returns how many were built.
-///
-/// # Errors
-/// `forbidden` if the database user does not own the table; the server's errors. What was built stays.
+/// Fails with `forbidden` if the database user does not own the table; the server's errors. What was built stays.
 pub(crate) async fn maintain(store: &Store) -> Result<u64> {
     let connection = store.connections.take().await?;
     // Behind a pooler no statement may run that long.

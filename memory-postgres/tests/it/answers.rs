@@ -19,7 +19,7 @@ fn scope() -> Scope {
 }
 
 fn pick<T: Clone>(random: &mut Random, from: &[T]) -> T {
-    from[usize::try_from(random.below(u64::try_from(from.len()).unwrap())).unwrap()].clone()
+    random.pick(from).unwrap().clone()
 }
 
 /// Numbers where integers, floats and decimals could disagree, and texts that sort unexpectedly.

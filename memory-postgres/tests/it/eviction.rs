@@ -9,7 +9,7 @@ use memory_core::{
 };
 use memory_postgres::PostgresProvider;
 
-use crate::support::{Database, TestClock, drop_role, older, program};
+use crate::support::{Database, TestClock, clock, drop_role, older, program};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
@@ -36,7 +36,7 @@ fn just_before(clock: &TestClock) -> Timestamp {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_read_of_one_replica_keeps_the_scope_from_another() {
     let Some(database) = Database::fresh().await else { return };
-    let clock = TestClock::new();
+    let clock = clock();
     let (one, other) = (replica(&database, &clock).await, replica(&database, &clock).await);
     let scope = Scope::user("acme", "ada").unwrap();
     one.put(&scope, &key(), Json::from(1)).await.unwrap();
@@ -56,7 +56,7 @@ async fn a_read_of_one_replica_keeps_the_scope_from_another() {
 #[tokio::test(flavor = "multi_thread")]
 async fn held_uses_stay_within_the_slack_and_are_written_by_a_flush() {
     let Some(database) = Database::fresh().await else { return };
-    let clock = TestClock::new();
+    let clock = clock();
     let one = replica(&database, &clock).await;
     let scope = Scope::user("acme", "ada").unwrap();
     one.put(&scope, &key(), Json::from(1)).await.unwrap();
@@ -95,7 +95,7 @@ async fn older_scopes_count_as_used_when_the_tables_were_migrated() {
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_evicted_if_agents_sql_is_served_elsewhere() {
     let Some(database) = Database::fresh().await else { return };
-    let clock = TestClock::new();
+    let clock = clock();
     let one = replica(&database, &clock).await;
     let scope = Scope::user("acme", "ada").unwrap();
     one.put(&scope, &key(), Json::from(1)).await.unwrap();
@@ -111,7 +111,7 @@ async fn nothing_is_evicted_if_agents_sql_is_served_elsewhere() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_that_ends_while_replicas_write_to_it_stays_ended() {
     let Some(database) = Database::fresh().await else { return };
-    let clock = TestClock::new();
+    let clock = clock();
     let replicas: Arc<[PostgresProvider]> =
         [replica(&database, &clock).await, replica(&database, &clock).await].into();
     for round in 0..20 {

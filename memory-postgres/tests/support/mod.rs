@@ -19,10 +19,9 @@ pub(crate) mod server;
 pub(crate) mod sql;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::Duration;
 
-use memory_core::{Clock, Timestamp};
+pub(crate) use memory_conformance::TestClock;
+use memory_core::Timestamp;
 pub(crate) use memory_fakes::postgres::{SERVER, connect};
 use memory_postgres::PostgresConfig;
 
@@ -85,22 +84,9 @@ pub(crate) async fn drop_role(database: &Database, role: &str) {
     admin.batch_execute(&format!("DROP OWNED BY {role}; DROP ROLE {role}")).await.unwrap();
 }
 
-/// A clock that moves when told.
-#[derive(Debug)]
-pub(crate) struct TestClock(AtomicI64);
-
-impl TestClock {
-    pub(crate) fn new() -> Arc<Self> {
-        Arc::new(Self(AtomicI64::new(1_800_000_000_000)))
-    }
-
-    pub(crate) fn advance(&self, by: Duration) {
-        self.0.fetch_add(i64::try_from(by.as_millis()).unwrap(), Ordering::SeqCst);
-    }
-}
-
-impl Clock for TestClock {
-    fn now(&self) -> Timestamp {
-        Timestamp::from_millis(self.0.load(Ordering::SeqCst)).unwrap()
-    }
+/// A clock that moves when told, and that begins after the server's.
+pub(crate) fn clock() -> Arc<TestClock> {
+    let clock = TestClock::new();
+    clock.set(Timestamp::from_millis(1_800_000_000_000).unwrap());
+    Arc::new(clock)
 }

@@ -3,7 +3,9 @@
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 
-use memory_postgres::{PostgresConfig, SqlConfig};
+use memory_core::sql::{ExecOutcome, SqlFacet as _, StatementOptions};
+use memory_core::{Result, RunContext, Scope, ScopeId};
+use memory_postgres::{PostgresConfig, PostgresProvider, SqlConfig};
 use tempfile::NamedTempFile;
 use tokio_postgres::Client;
 
@@ -15,6 +17,22 @@ pub(crate) struct Place {
     entries: Database,
     agents: Database,
     key: NamedTempFile,
+}
+
+/// A run of an agent's, which may use this scope.
+pub(crate) fn run_of(scope: &Scope) -> RunContext {
+    RunContext::new(scope.tenant.clone(), ScopeId::new("a").unwrap(), ScopeId::new("r").unwrap())
+}
+
+/// Runs a statement with the default options.
+pub(crate) async fn exec(provider: &PostgresProvider, scope: &Scope, sql: &str) -> Result<ExecOutcome> {
+    provider.exec(&run_of(scope), scope, sql, &[], StatementOptions::default()).await
+}
+
+/// Runs a query with the default options; its rows as JSON.
+pub(crate) async fn rows(provider: &PostgresProvider, scope: &Scope, sql: &str) -> Result<String> {
+    let rows = provider.query(&run_of(scope), scope, sql, &[], StatementOptions::default()).await?;
+    Ok(serde_json::to_string(&rows.rows).unwrap())
 }
 
 /// A private file with a key.

@@ -158,13 +158,6 @@ impl SqliteConfig {
         self
     }
 
-    /// Sets how often expired entries are reclaimed; zero: only on request.
-    #[must_use]
-    pub fn with_sweep_interval(mut self, interval: Duration) -> Self {
-        self.sweep_interval_ms = u64::try_from(interval.as_millis()).unwrap_or(u64::MAX);
-        self
-    }
-
     /// Sets the largest size of the database file; zero: as large as the disk.
     #[must_use]
     pub fn with_max_file_bytes(mut self, bytes: u64) -> Self {
@@ -176,13 +169,6 @@ impl SqliteConfig {
     #[must_use]
     pub fn with_sql(mut self, sql: SqlConfig) -> Self {
         self.sql = sql;
-        self
-    }
-
-    /// Sets how long writes to the scope of an ended run are refused; zero: they are allowed.
-    #[must_use]
-    pub fn with_run_fence(mut self, fence: Duration) -> Self {
-        self.run_fence_ms = u64::try_from(fence.as_millis()).unwrap_or(u64::MAX);
         self
     }
 

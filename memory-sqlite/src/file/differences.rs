@@ -83,8 +83,7 @@ impl Differences {
         self.missing.iter().chain(&self.foreign).any(Object::is_trigger)
     }
 
-    /// # Errors
-    /// `corrupt` if tables differ.
+    /// Fails with `corrupt` if tables differ.
     pub(crate) fn refuse_tables(&self) -> Result<()> {
         if self.tables.is_empty() {
             return Ok(());
@@ -92,8 +91,7 @@ impl Differences {
         Err(named(foreign(UNEXPECTED), &self.tables))
     }
 
-    /// # Errors
-    /// `corrupt` if anything differs.
+    /// Fails with `corrupt` if anything differs.
     pub(crate) fn refuse(&self) -> Result<()> {
         self.refuse_tables()?;
         if self.missing.is_empty() && self.foreign.is_empty() {

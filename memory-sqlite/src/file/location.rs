@@ -43,8 +43,7 @@ impl Still {
         Ok(Self::At(found.len(), found.modified().ok()))
     }
 
-    /// # Errors
-    /// `unavailable` if the file was changed, so that what was read may belong to two states of it.
+    /// Fails with `unavailable` if the file was changed, so that what was read may belong to two states of it.
     pub(crate) fn check(self, path: &Path) -> Result<()> {
         let found = || fs::metadata(path).map(|found| (found.len(), found.modified().ok()));
         match self {
@@ -66,8 +65,6 @@ impl Location {
         }
     }
 
-    /// # Errors
-    /// As [`Still::check`].
     pub(crate) fn check(&self) -> Result<()> {
         match self {
             Self::ReadOnly(path, still) => still.check(path),
@@ -112,9 +109,8 @@ impl FileId {
 }
 
 /// Checks the file with this name, creates it if missing (0600, in folders of 0700), and returns its path.
-///
-/// # Errors
-/// `invalid_argument` if it is no ordinary file; `corrupt` if it is no database of ours. Nothing is changed then.
+/// Fails with `invalid_argument` if it is no ordinary file; `corrupt` if it is no database of ours. Nothing is
+/// changed then.
 pub(crate) fn prepare(path: &Path) -> Result<PathBuf> {
     if let Some(path) = judge(path)? {
         return Ok(path);
@@ -127,9 +123,7 @@ pub(crate) fn prepare(path: &Path) -> Result<PathBuf> {
 }
 
 /// Checks the file with this name, which is only read, and says where it is.
-///
-/// # Errors
-/// As [`prepare`]; `not_found` if it does not exist.
+/// Fails as [`prepare`]; `not_found` if it does not exist.
 pub(crate) fn read_only(path: &Path) -> Result<Location> {
     let path = judge(path)?.ok_or_else(|| {
         Error::new(memory_core::ErrorKind::NotFound, "the database file does not exist; check its path")
@@ -151,9 +145,6 @@ fn parts(path: &Path) -> Result<(&Path, &OsStr)> {
 }
 
 /// Checks the file with this name, and returns its path; `None`: it does not exist.
-///
-/// # Errors
-/// As [`prepare`].
 pub(crate) fn judge(path: &Path) -> Result<Option<PathBuf>> {
     let (folder, name) = parts(path)?;
     match fs::symlink_metadata(path) {

@@ -20,9 +20,7 @@ pub(crate) enum Identity {
 }
 
 /// Checks the two identity fields of a file's header.
-///
-/// # Errors
-/// `corrupt` if it belongs to another application or a later version.
+/// Fails with `corrupt` if it belongs to another application or a later version.
 pub(crate) fn identify(application_id: i32, user_version: i32, empty: bool) -> Result<Identity> {
     match (application_id, user_version) {
         (0, 0) if empty => Ok(Identity::Empty),
@@ -62,9 +60,7 @@ pub(crate) fn read_identity(conn: &Connection) -> Result<Identity> {
 }
 
 /// Migrates the file to [`USER_VERSION`] in one transaction; does nothing if it is current.
-///
-/// # Errors
-/// As [`identify`]; engine errors, which leave the file unchanged.
+/// Fails as [`identify`]; engine errors, which leave the file unchanged.
 pub(crate) fn migrate(conn: &Connection) -> Result<()> {
     if read_identity(conn)? == Identity::Ours(USER_VERSION) {
         return Ok(());
@@ -106,9 +102,7 @@ pub(crate) fn upgrade(conn: &Connection, from: i32) -> Result<()> {
 }
 
 /// Checks that the schema is exactly ours: an injected trigger or view would run inside our statements.
-///
-/// # Errors
-/// `corrupt` if it differs.
+/// Fails with `corrupt` if it differs.
 pub(crate) fn verify(conn: &Connection) -> Result<()> {
     Differences::of(conn, USER_VERSION)?.refuse()
 }

@@ -1,13 +1,10 @@
 //! Encoding entries as rows, and decoding.
 
-use std::collections::BTreeMap;
-use std::fmt::Write as _;
+use std::borrow::Cow;
 use std::sync::OnceLock;
 
-use memory_core::json::Json;
-use memory_core::{Entry, Key, Metadata, Result, Scalar, Source};
+use memory_core::{Entry, Key, Metadata, Result, Source};
 use rusqlite::Row;
-use serde_json::value::RawValue;
 
 use crate::error::{Unreadable, malformed};
 use crate::file::column::{time, unsigned};
@@ -76,79 +73,12 @@ pub(crate) fn source(label: &str) -> Result<Source> {
     Source::new(label).map_err(|_| malformed("source"))
 }
 
-/// Metadata as a JSON object; `None` if empty. Numbers with a fraction or exponent are floats.
+/// Metadata as a JSON object; `None` if empty. Rust prints the shortest digits that read back as the same float.
 pub(crate) fn encode_metadata(metadata: &Metadata) -> Option<String> {
-    if metadata.is_empty() {
-        return None;
-    }
-    let mut out = String::with_capacity(metadata.size_bytes() + 8 * metadata.len());
-    for (name, value) in metadata.iter() {
-        out.push(if out.is_empty() { '{' } else { ',' });
-        out.push_str(Json::string(name).as_str());
-        out.push(':');
-        // Writing to a string does not fail.
-        let _ = match value {
-            Scalar::Bool(value) => write!(out, "{value}"),
-            Scalar::Int(value) => write!(out, "{value}"),
-            // Rust prints the shortest digits that read back as the same number, recognisably a float.
-            Scalar::Float(value) => write!(out, "{value:?}"),
-            Scalar::Text(value) => write!(out, "{}", Json::string(value)),
-        };
-    }
-    out.push('}');
-    Some(out)
+    metadata.to_json_text(|float| format!("{float:?}"), |text| Cow::Borrowed(text))
 }
 
-/// The inverse of [`encode_metadata`]. serde_json's own floats may be off by the last bit; Rust's are exact.
+/// The inverse of [`encode_metadata`].
 pub(crate) fn decode_metadata(text: &str) -> Result<Metadata> {
-    let bad = || malformed("metadata");
-    let members: BTreeMap<String, &RawValue> = serde_json::from_str(text).map_err(|_| bad())?;
-    members
-        .into_iter()
-        .map(|(name, raw)| {
-            let raw = raw.get();
-            let value = match raw.as_bytes().first() {
-                Some(b'"') => Scalar::Text(serde_json::from_str(raw).map_err(|_| bad())?),
-                Some(b't') => Scalar::Bool(true),
-                Some(b'f') => Scalar::Bool(false),
-                _ => match raw.parse::<i64>() {
-                    Ok(number) => Scalar::Int(number),
-                    Err(_) => Scalar::Float(raw.parse().map_err(|_| bad())?),
-                },
-            };
-            Ok((name, value))
-        })
-        .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn metadata_survives_exactly() {
-        let metadata = Metadata::new()
-            .with("quote\"\\\u{7}", "naïve \u{1F600} \"")
-            .with("int", i64::MIN)
-            .with("big", 9_007_199_254_740_993_i64)
-            .with("one", 1.0)
-            .with("tiny", 5e-324)
-            .with("huge", f64::MAX)
-            .with("third", 1.0 / 3.0)
-            .with("zero", -0.0)
-            .with("yes", true)
-            .with("no", false);
-        let text = encode_metadata(&metadata).unwrap();
-        serde_json::from_str::<serde_json::Value>(&text).unwrap();
-        let back = decode_metadata(&text).unwrap();
-        for ((name, a), (_, b)) in metadata.iter().zip(back.iter()) {
-            match (a, b) {
-                (Scalar::Float(a), Scalar::Float(b)) => assert_eq!(a.to_bits(), b.to_bits(), "{name}"),
-                (Scalar::Int(a), Scalar::Int(b)) => assert_eq!(a, b, "{name}"),
-                (a, b) => assert_eq!(a, b, "{name}"),
-            }
-        }
-        assert_eq!(back.len(), metadata.len());
-        assert_eq!(encode_metadata(&Metadata::new()), None);
-    }
+    Metadata::from_json_text(text, |text| text).ok_or_else(|| malformed("metadata"))
 }

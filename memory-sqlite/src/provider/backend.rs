@@ -8,17 +8,18 @@ use memory_core::embed::ask;
 use memory_core::reduce::Reducer;
 use memory_core::{
     Backend, BulkOptions, DeleteOptions, DeleteOutcome, DriftState, DropOutcome, Embed, EmbedRole, Embedder,
-    Embedding, Entry, Error, ErrorKind, GetOptions, ImportOptions, ImportOutcome, IncrementOutcome, Json,
-    Key, ListQuery, NewEntry, Page, RecordStream, ReembedOptions, ReembedOutcome, Result, Scope, ScopeDigest,
-    ScopePage, ScopeStats, ScopesQuery, SearchMode, SearchQuery, SearchResults, SetOptions, SetOutcome,
-    TenantId, UpdateOptions, UpdateOutcome,
+    Embedding, EmbeddingModel, Entry, Error, ErrorKind, GetOptions, ImportOptions, ImportOutcome,
+    IncrementOutcome, Json, Key, ListQuery, NewEntry, Page, RecordStream, ReembedOptions, ReembedOutcome,
+    Result, Scope, ScopeDigest, ScopePage, ScopeStats, ScopesQuery, SearchMode, SearchQuery, SearchResults,
+    SetOptions, SetOutcome, TenantId, UpdateOptions, UpdateOutcome,
 };
-use rusqlite::Connection;
 
 use super::open::SqliteProvider;
+use crate::commit::batch::Batch;
 use crate::commit::readers::{Allowance, Step};
 use crate::commit::scope::Target;
 use crate::commit::writer::Cost;
+use crate::error::Fault;
 use crate::kv::draft::Draft;
 use crate::kv::{dimensions, read, scopes, write};
 use crate::lifecycle::{export, import, uses};
@@ -27,26 +28,41 @@ use crate::vector::embed::ScopeVectors;
 use crate::vector::nearest::QueryVector;
 use crate::vector::stats;
 
+/// Reads on this thread, where that takes few steps; otherwise on a worker, with arguments that it owns.
+macro_rules! read {
+    ($store:expr, $owned:tt, $read:tt) => {{
+        let few = true;
+        read!($store, if few, $owned, $read)
+    }};
+    ($store:expr, if $few:expr, [$owned:ident = $make:expr], (|$connection:ident, $allowance:ident| $read:expr)) => {{
+        let inline = if $few {
+            let $allowance = Allowance::Inline;
+            $store.inline(|$connection| $read)?
+        } else {
+            None
+        };
+        match inline {
+            Some(done) => done,
+            None => {
+                let $owned = $make;
+                let $allowance = Allowance::Unlimited;
+                $store.worker(move |$connection| $read).await?
+            }
+        }
+    }};
+}
+
 #[async_trait]
 impl Backend for SqliteProvider {
     async fn get(&self, scope: &Scope, key: &Key, options: GetOptions) -> Result<Option<Entry>> {
         let digest = scope.digest();
         uses::note(&self.store, &digest).await?;
         let now = self.store.clock.now();
-        let inline = self
-            .store
-            .inline(|connection| read::get(connection, &digest, key.as_str(), now, Allowance::Inline));
-        let got = match inline? {
-            Some(got) => got,
-            None => {
-                let key = key.clone();
-                self.store
-                    .worker(move |connection| {
-                        read::get(connection, &digest, key.as_str(), now, Allowance::Unlimited)
-                    })
-                    .await?
-            }
-        };
+        let got = read!(
+            self.store,
+            [key = key.clone()],
+            (|connection, allowance| { read::get(connection, &digest, key.as_str(), now, allowance) })
+        );
         Ok(got.map(|got| got.entry(&mut self.store.accesses.look(), options, &self.store.signal)))
     }
 
@@ -54,23 +70,10 @@ impl Backend for SqliteProvider {
         let digest = scope.digest();
         uses::note(&self.store, &digest).await?;
         let now = self.store.clock.now();
-        let inline = if keys.len() > read::INLINE_ENTRIES {
-            None
-        } else {
-            self.store
-                .inline(|connection| read::get_many(connection, &digest, keys, now, Allowance::Inline))?
-        };
-        let got = match inline {
-            Some(got) => got,
-            None => {
-                let keys = keys.to_vec();
-                self.store
-                    .worker(move |connection| {
-                        read::get_many(connection, &digest, &keys, now, Allowance::Unlimited)
-                    })
-                    .await?
-            }
-        };
+        let few = keys.len() <= read::INLINE_ENTRIES;
+        let got = read!(self.store, if few, [keys = keys.to_vec()], (|connection, allowance| {
+            read::get_many(connection, &digest, &keys[..], now, allowance)
+        }));
         let mut counts = self.store.accesses.look();
         let entries = got.into_iter().map(|got| Some(got?.entry(&mut counts, options, &self.store.signal)));
         Ok(entries.collect())
@@ -78,25 +81,15 @@ impl Backend for SqliteProvider {
 
     async fn set(&self, scope: &Scope, key: &Key, value: Json, options: SetOptions) -> Result<SetOutcome> {
         self.refuse_embedding("set", options.embed)?;
-        let embedder = self.embedder.clone();
         let (target, draft) = (Target::of(scope), Arc::new(Draft::new(key.clone(), value, options)));
-        let Some(embedder) = embedder else {
-            return self
-                .store
-                .writer
-                .submit(Cost::entry(draft.bytes()), move |batch| write::set(batch, &target, &draft, None))
-                .await;
-        };
-        let mut outcome = {
-            let (target, draft, embedder) = (target.clone(), Arc::clone(&draft), Arc::clone(&embedder));
-            self.store
-                .writer
-                .submit(Cost::entry(draft.bytes()), move |batch| {
-                    write::set(batch, &target, &draft, Some(embedder.model()))
-                })
-                .await?
-        };
-        if outcome.written && draft.embed() != Embed::Never {
+        let embedding = self.embedder.as_ref().map(|embedder| (embedder, target.clone(), Arc::clone(&draft)));
+        let cost = Cost::entry(draft.bytes());
+        let mut outcome =
+            self.write(cost, move |batch, model| write::set(batch, &target, &draft, model)).await?;
+        if let Some((embedder, target, draft)) = embedding
+            && outcome.written
+            && draft.embed() != Embed::Never
+        {
             let item = ToEmbed::new(key.clone(), outcome.version, draft.search_text());
             outcome.embedding = embed_written(&self.vectors(&target), embedder.as_ref(), item).await;
         }
@@ -116,23 +109,10 @@ impl Backend for SqliteProvider {
         let digest = scope.digest();
         uses::note(&self.store, &digest).await?;
         let now = self.store.clock.now();
-        let inline = if query.limit > read::INLINE_ENTRIES {
-            None
-        } else {
-            self.store
-                .inline(|connection| read::list(connection, scope, &digest, &query, now, Allowance::Inline))?
-        };
-        let listed = match inline {
-            Some(listed) => listed,
-            None => {
-                let scope = scope.clone();
-                self.store
-                    .worker(move |connection| {
-                        read::list(connection, &scope, &digest, &query, now, Allowance::Unlimited)
-                    })
-                    .await?
-            }
-        };
+        let few = query.limit <= read::INLINE_ENTRIES;
+        let listed = read!(self.store, if few, [scope = scope.clone()], (|connection, allowance| {
+            read::list(connection, &scope, &digest, &query, now, allowance)
+        }));
         Ok(listed.page(&self.store.accesses))
     }
 
@@ -143,16 +123,11 @@ impl Backend for SqliteProvider {
         delta: i64,
         options: UpdateOptions,
     ) -> Result<IncrementOutcome> {
-        let (outcome, text) = {
-            let (target, key, embedder) = (Target::of(scope), key.clone(), self.embedder.clone());
-            self.store
-                .writer
-                .submit(Cost::entry(0), move |batch| {
-                    let model = embedder.as_deref().map(Embedder::model);
-                    write::increment(batch, &target, &key, delta, options, model)
-                })
-                .await?
-        };
+        let (target, name) = (Target::of(scope), key.clone());
+        let written = self.write(Cost::entry(0), move |batch, model| {
+            write::increment(batch, &target, &name, delta, options, model)
+        });
+        let (outcome, text) = written.await?;
         self.embed_modified(scope, key, outcome.version, text).await;
         Ok(outcome)
     }
@@ -169,16 +144,11 @@ impl Backend for SqliteProvider {
             Reducer::BoundedList { item, .. } => item.len_bytes(),
             _ => 0,
         };
-        let (mut outcome, text) = {
-            let (target, key, embedder) = (Target::of(scope), key.clone(), self.embedder.clone());
-            self.store
-                .writer
-                .submit(Cost::entry(bytes), move |batch| {
-                    let model = embedder.as_deref().map(Embedder::model);
-                    write::update(batch, &target, &key, &reducer, options, model)
-                })
-                .await?
-        };
+        let (target, name) = (Target::of(scope), key.clone());
+        let written = self.write(Cost::entry(bytes), move |batch, model| {
+            write::update(batch, &target, &name, &reducer, options, model)
+        });
+        let (mut outcome, text) = written.await?;
         outcome.embedding = self.embed_modified(scope, key, outcome.version, text).await;
         Ok(outcome)
     }
@@ -199,16 +169,11 @@ impl Backend for SqliteProvider {
         let target = Target::of(scope);
         let drafts: Arc<[Draft]> = items.into_iter().map(Draft::from).collect();
         let bytes = drafts.iter().map(Draft::bytes).fold(0, usize::saturating_add);
-        let mut outcomes = {
-            let (target, drafts, embedder) = (target.clone(), Arc::clone(&drafts), self.embedder.clone());
-            self.store
-                .writer
-                .submit(Cost::slow(bytes), move |batch| {
-                    let model = embedder.as_deref().map(Embedder::model);
-                    write::bulk_insert(batch, &target, &drafts, options, model)
-                })
-                .await?
-        };
+        let (of, written) = (target.clone(), Arc::clone(&drafts));
+        let insert = self.write(Cost::slow(bytes), move |batch, model| {
+            write::bulk_insert(batch, &of, &written, options, model)
+        });
+        let mut outcomes = insert.await?;
         if let Some(embedder) = &self.embedder {
             let written = |at: usize| {
                 let draft = drafts.get(at)?;
@@ -261,22 +226,15 @@ impl Backend for SqliteProvider {
     async fn stats(&self, scope: &Scope) -> Result<ScopeStats> {
         let digest = scope.digest();
         let now = self.store.clock.now();
-        let model = self.embedder.as_deref().map(Embedder::model);
-        let inline = self
-            .store
-            .inline(|connection| stats::stats(connection, &digest, model, now, Allowance::Inline))?;
-        match inline {
-            Some(stats) => Ok(stats),
-            None => {
-                let embedder = self.embedder.clone();
-                self.store
-                    .worker(move |connection| {
-                        let model = embedder.as_deref().map(Embedder::model);
-                        stats::stats(connection, &digest, model, now, Allowance::Unlimited)
-                    })
-                    .await
-            }
-        }
+        let embedder = &self.embedder;
+        Ok(read!(
+            self.store,
+            [embedder = embedder.clone()],
+            (|connection, allowance| {
+                let model = embedder.as_deref().map(Embedder::model);
+                stats::stats(connection, &digest, model, now, allowance)
+            })
+        ))
     }
 
     async fn reembed(&self, scope: &Scope, options: ReembedOptions) -> Result<ReembedOutcome> {
@@ -296,13 +254,11 @@ impl Backend for SqliteProvider {
     async fn drift_state(&self, scope: &Scope) -> Result<DriftState> {
         let digest = scope.digest();
         let watch = &self.store.watch;
-        match self.store.inline(|connection| watch.state(connection, &digest).map(Step::Done))? {
-            Some(state) => Ok(state),
-            None => {
-                let watch = Arc::clone(watch);
-                self.store.worker(move |connection| watch.state(connection, &digest).map(Step::Done)).await
-            }
-        }
+        Ok(read!(
+            self.store,
+            [watch = Arc::clone(watch)],
+            (|connection, _allowance| { watch.state(connection, &digest).map(Step::Done) })
+        ))
     }
 
     async fn drop_scope(&self, scope: &Scope) -> Result<DropOutcome> {
@@ -339,14 +295,26 @@ impl SqliteProvider {
     /// Refuses vectors of another length before a query is embedded in vain (EMB-2).
     async fn check_searched(&self, digest: ScopeDigest, embedder: &Arc<dyn Embedder>) -> Result<()> {
         let now = self.store.clock.now();
-        let embedder = Arc::clone(embedder);
-        let check = move |connection: &Connection| {
-            dimensions::check_searched(connection, &digest, embedder.model(), now).map(Step::Done)
-        };
-        match self.store.inline(&check)? {
-            Some(()) => Ok(()),
-            None => self.store.worker(check).await,
-        }
+        read!(
+            self.store,
+            [embedder = Arc::clone(embedder)],
+            (|connection, _allowance| {
+                dimensions::check_searched(connection, &digest, embedder.model(), now).map(Step::Done)
+            })
+        );
+        Ok(())
+    }
+
+    /// Writes, with the embedder's model if there is one.
+    async fn write<T, F>(&self, cost: Cost, mut operation: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnMut(&mut Batch<'_>, Option<&EmbeddingModel>) -> Result<T, Fault> + Send + 'static,
+    {
+        let embedder = self.embedder.clone();
+        let operation =
+            move |batch: &mut Batch<'_>| operation(batch, embedder.as_deref().map(Embedder::model));
+        self.store.writer.submit(cost, operation).await
     }
 
     /// Embeds the result of an increment or a reducer, if there is an embedder.

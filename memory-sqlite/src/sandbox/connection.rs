@@ -82,9 +82,6 @@ pub(super) const KEPT_BYTES: usize = 4 << 10;
 
 impl Sandbox {
     /// Opens a connection; see [`Place`]. A reader's file must be a database already.
-    ///
-    /// # Errors
-    /// `unavailable`, `corrupt`, depending on the file system and the file.
     pub(crate) fn open(
         place: Place<'_>,
         role: Role,
@@ -177,18 +174,12 @@ impl Sandbox {
     }
 
     /// The agent's own tables and views, without shadow tables and the tables of the engine and the runtime.
-    ///
-    /// # Errors
-    /// `unavailable`, `corrupt`.
     pub(crate) fn tables(&self) -> Result<Vec<TableInfo>> {
         self.trusted(describe::tables).map_err(engine)
     }
 
     /// Whether the agent has a virtual table of this name. A full-text table may be called as a function; the
     /// engine refuses other kinds.
-    ///
-    /// # Errors
-    /// `unavailable`, `corrupt`.
     pub(crate) fn is_virtual(&self, name: &str) -> Result<bool> {
         let name = name.to_ascii_lowercase();
         self.trusted(|conn| describe::has_virtual_table(conn, &name)).map_err(engine)

@@ -16,26 +16,17 @@ use crate::error::engine;
 
 impl Sandbox {
     /// The runtime's `user_version` of the database, which the agent cannot see; 0 on a new one.
-    ///
-    /// # Errors
-    /// `unavailable`, `corrupt`.
     pub(crate) fn user_version(&self) -> Result<i32> {
         self.trusted(|conn| conn.prepare_cached("PRAGMA user_version")?.query_row([], |row| row.get(0)))
             .map_err(engine)
     }
 
     /// Sets `user_version` in the open transaction.
-    ///
-    /// # Errors
-    /// `unavailable`.
     pub(crate) fn set_user_version(&mut self, version: i32) -> Result<()> {
         self.command(&format!("PRAGMA user_version = {version}"))
     }
 
     /// Checkpoints the log without waiting for readers; returns whether the whole log was moved into the file.
-    ///
-    /// # Errors
-    /// `unavailable`.
     pub(crate) fn checkpoint(&mut self) -> Result<bool> {
         self.trusted(|conn| {
             conn.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| {
@@ -72,9 +63,6 @@ pub(crate) struct Layout {
 /// Needed by dumps and restores, and impossible in an agent's statement.
 impl Sandbox {
     /// The objects of the schema in order of creation, without the engine's own.
-    ///
-    /// # Errors
-    /// `unavailable`, `corrupt`.
     pub(crate) fn schema(&self) -> Result<Vec<SchemaObject>> {
         self.trusted(|conn| {
             let mut objects =
@@ -90,8 +78,6 @@ impl Sandbox {
         .map_err(engine)
     }
 
-    /// # Errors
-    /// `unavailable`, `corrupt`.
     pub(crate) fn layout(&self, table: &str) -> Result<Layout> {
         self.trusted(|conn| {
             let mut layout = Layout::default();
@@ -118,9 +104,6 @@ impl Sandbox {
     }
 
     /// The numbers from which AUTOINCREMENT continues.
-    ///
-    /// # Errors
-    /// `unavailable`, `corrupt`.
     pub(crate) fn sequences(&self) -> Result<Vec<(String, i64)>> {
         self.trusted(|conn| {
             let there = "SELECT 1 FROM main.sqlite_schema WHERE name = 'sqlite_sequence'";
@@ -137,9 +120,6 @@ impl Sandbox {
     }
 
     /// Sets the number from which a table's AUTOINCREMENT continues; false if the table has none.
-    ///
-    /// # Errors
-    /// `unavailable`.
     pub(crate) fn set_sequence(&mut self, table: &str, value: i64) -> Result<bool> {
         self.trusted(|conn| {
             let there = "SELECT 1 FROM main.sqlite_schema WHERE name = 'sqlite_sequence'";
@@ -157,9 +137,6 @@ impl Sandbox {
     }
 
     /// The settings of a full-text index, without its format version; empty for any other table.
-    ///
-    /// # Errors
-    /// `unavailable`, `corrupt`.
     pub(crate) fn full_text_settings(&self, table: &str) -> Result<Vec<(String, Value)>> {
         let shadow = format!("{table}_config");
         if self.layout(table)?.kind != "virtual" || self.layout(&shadow)?.kind != "shadow" {
@@ -176,18 +153,12 @@ impl Sandbox {
     }
 
     /// Whether the planner's statistics exist.
-    ///
-    /// # Errors
-    /// `unavailable`, `corrupt`.
     pub(crate) fn is_analyzed(&self) -> Result<bool> {
         let there = "SELECT 1 FROM main.sqlite_schema WHERE name = 'sqlite_stat1'";
         self.trusted(|conn| conn.prepare(there)?.exists([])).map_err(engine)
     }
 
     /// Drops everything the agent created, in the open transaction. On failure, roll back.
-    ///
-    /// # Errors
-    /// `unavailable`, `corrupt`.
     pub(crate) fn clear(&mut self) -> Result<()> {
         self.watch().begin(Phase::Clearing);
         // Dropping a table deletes its rows, which `ON DELETE RESTRICT` of another would forbid.
@@ -200,17 +171,11 @@ impl Sandbox {
 
     /// Switches the enforcement of foreign keys, also within an open transaction. It must be on when the connection
     /// goes back to the pool.
-    ///
-    /// # Errors
-    /// `unavailable`.
     pub(crate) fn enforce_foreign_keys(&mut self, on: bool) -> Result<()> {
         self.conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_FKEY, on).map(drop).map_err(engine)
     }
 
     /// Calls `row` for each row of a query, run with an agent's rights, until it returns false.
-    ///
-    /// # Errors
-    /// As [`Sandbox::run`], and those of `row`.
     pub(crate) fn each(
         &mut self,
         sql: &str,

@@ -42,10 +42,8 @@ impl Sandbox {
     ///
     /// If it fails, the caller must roll back the savepoint or transaction around it. `OR ROLLBACK` may have ended
     /// the transaction: see [`Sandbox::in_transaction`].
-    ///
-    /// # Errors
-    /// `statement_refused`, `read_only`, `timeout`, `too_large`, `quota_exceeded`; `invalid_argument` for what the
-    /// engine refuses. `details.layer` names the layer that refused.
+    /// Fails with `statement_refused`, `read_only`, `timeout`, `too_large`, `quota_exceeded`; `invalid_argument` for
+    /// what the engine refuses. `details.layer` names the layer that refused.
     pub(crate) fn run(&mut self, statement: &Statement<'_>) -> Result<Ran> {
         if statement.sql.contains('\0') {
             return Err(refusal::nul());

@@ -8,9 +8,7 @@ use crate::error::engine;
 
 impl Sandbox {
     /// Begins a write transaction, waiting for the lock until the deadline.
-    ///
-    /// # Errors
-    /// `unavailable` if the lock is held.
+    /// Fails with `unavailable` if the lock is held.
     pub(crate) fn begin_immediate(&mut self) -> Result<()> {
         self.command("BEGIN IMMEDIATE")
     }
@@ -21,9 +19,8 @@ impl Sandbox {
     }
 
     /// Commits. A violated deferred constraint leaves the transaction open.
-    ///
-    /// # Errors
-    /// `invalid_argument` with `details.constraint`; `outcome_unknown` if the disk failed during the commit.
+    /// Fails with `invalid_argument` with `details.constraint`; `outcome_unknown` if the disk failed during the
+    /// commit.
     pub(crate) fn commit(&mut self) -> Result<()> {
         self.bracket("COMMIT").map_err(|error| {
             match crate::error::code(&error) {
@@ -68,9 +65,6 @@ impl Sandbox {
     }
 
     /// Bytes of pages in use.
-    ///
-    /// # Errors
-    /// `unavailable`, `corrupt`.
     pub(crate) fn usage(&self) -> Result<u64> {
         let free = self.count("PRAGMA freelist_count")?.saturating_mul(self.page_bytes()?);
         Ok(self.file_bytes()?.saturating_sub(free))

@@ -11,8 +11,8 @@ use rusqlite::types::{ToSqlOutput, ValueRef};
 pub(super) struct Argument<'a>(ValueRef<'a>);
 
 impl<'a> Argument<'a> {
-    /// # Errors
-    /// `invalid_argument` for NaN, which SQLite would store as NULL, and for an array; `internal` for a text that was not embedded.
+    /// Fails with `invalid_argument` for NaN, which SQLite would store as NULL, and for an array; `internal` for a
+    /// text that was not embedded.
     pub(super) fn new(value: &'a SqlValue) -> Result<Self> {
         let value = match value {
             SqlValue::Null => ValueRef::Null,
@@ -42,9 +42,8 @@ impl ToSql for Argument<'_> {
 }
 
 /// A value of a result, which counts against the byte limit.
-///
-/// # Errors
-/// `invalid_argument` for text that is not UTF-8: returned as text it would be invalid, as bytes another value.
+/// Fails with `invalid_argument` for text that is not UTF-8: returned as text it would be invalid, as bytes another
+/// value.
 pub(super) fn read(value: ValueRef<'_>, column: &str) -> Result<SqlValue> {
     Ok(match value {
         ValueRef::Null => SqlValue::Null,

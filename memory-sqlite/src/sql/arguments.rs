@@ -10,9 +10,7 @@ use memory_sql::{texts_to_embed, with_embeddings};
 use crate::vector::numbers::encode;
 
 /// The arguments with each text replaced by its embedding as little-endian 32-bit floats. One call to the embedder.
-///
-/// # Errors
-/// `vector_unsupported` without an embedder; the embedder's errors.
+/// Fails with `vector_unsupported` without an embedder; the embedder's errors.
 pub(crate) async fn embed(
     embedder: Option<&Arc<dyn Embedder>>,
     args: &[SqlValue],

@@ -215,9 +215,7 @@ impl Engine {
     }
 
     /// Starts the keeper thread, which fires timers and ends idle transactions, unless it is running.
-    ///
-    /// # Errors
-    /// `unavailable` once closed.
+    /// Fails with `unavailable` once closed.
     pub(crate) fn wake(self: &Arc<Self>) -> Result<()> {
         if self.is_closed() {
             return Err(closed());
@@ -354,9 +352,6 @@ impl Engine {
     }
 
     /// Backs off while another process holds the lock; each pause is longer than the one before.
-    ///
-    /// # Errors
-    /// `timeout`.
     pub(crate) async fn pause(&self, times: &mut u32, deadline: Instant) -> Result<()> {
         let now = Instant::now();
         if self.is_closed() {

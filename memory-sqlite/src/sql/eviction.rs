@@ -20,9 +20,7 @@ use crate::lifecycle::uses;
 
 impl Engine {
     /// Records a use of a scope's database, after finishing an interrupted removal of an earlier one.
-    ///
-    /// # Errors
-    /// `run_ended` for a write to the scope of a run that has ended.
+    /// Fails with `run_ended` for a write to the scope of a run that has ended.
     pub(crate) async fn used(self: &Arc<Self>, scope: &Scope, writes: bool) -> Result<()> {
         let digest = scope.digest();
         let store = &self.store;

@@ -208,9 +208,6 @@ impl Engine {
     }
 
     /// Waits for the scope's write lock.
-    ///
-    /// # Errors
-    /// `timeout`.
     pub(crate) async fn lock(&self, state: &ScopeState, deadline: Instant) -> Result<WriteLock> {
         self.until(deadline, Arc::clone(&state.writing).lock_owned())
             .await

@@ -38,9 +38,7 @@ impl Verdicts {
     }
 
     /// Checks a text. The stack must have [`memory_validator::STACK_BYTES`] free.
-    ///
-    /// # Errors
-    /// `statement_refused`, `read_only`, `too_large`.
+    /// Fails with `statement_refused`, `read_only`, `too_large`.
     pub(crate) fn judge(&self, sql: &str, mode: Mode, stages: Stages) -> Result<Judged> {
         if stages == Stages::ALL
             && let Some(judged) = self.known(sql, mode)
@@ -59,9 +57,7 @@ impl Verdicts {
     /// As [`Verdicts::judge`], for a text that runs on this connection: the full-text tables of its database may be
     /// called as functions, `FROM notes('word')`. Such a name may mean something else tomorrow, so the verdict is not
     /// cached.
-    ///
-    /// # Errors
-    /// As [`Verdicts::judge`], and the engine's errors when reading the schema.
+    /// Fails as [`Verdicts::judge`], and the engine's errors when reading the schema.
     pub(crate) fn judge_on(
         &self,
         sandbox: &Sandbox,

@@ -26,7 +26,7 @@ use memory_core::{
     DeleteOptions, GetOptions, ListQuery, NewEntry, SearchMode, SearchQuery, SetOptions, UpdateOptions,
 };
 use memory_sqlite::Durability;
-use support::files::{folder, raw};
+use support::files::{folder, place, raw};
 use support::{Store, block_on, fast, json, key, poll_once, quiet};
 use tokio::runtime::Builder;
 use tokio::task::JoinSet;
@@ -111,8 +111,7 @@ fn durable_writers_leave_the_executor_free() {
 
 #[test]
 fn a_search_and_long_lists_leave_the_executor_free() {
-    let folder = folder();
-    let path = folder.path().join("memory.db");
+    let (_folder, path) = place();
     large(&Store::open(&path, fast()).unwrap(), 20_000);
     // A new handle, which has no index in memory yet.
     let store = Store::open(&path, fast()).unwrap();
@@ -171,8 +170,7 @@ fn a_large_bulk_insert_leaves_the_executor_free() {
 #[test]
 fn another_process_with_the_lock_leaves_the_executor_free() {
     for durability in [Durability::Full, Durability::Normal] {
-        let folder = folder();
-        let path = folder.path().join("memory.db");
+        let (_folder, path) = place();
         let store = Store::open(&path, quiet().with_durability(durability)).unwrap();
         store.set("before", "1");
         let held = Duration::from_millis(1_500);
@@ -205,8 +203,7 @@ fn another_process_with_the_lock_leaves_the_executor_free() {
 #[test]
 fn a_lock_that_is_never_released_ends_in_an_error_within_the_time_limit() {
     for durability in [Durability::Full, Durability::Normal] {
-        let folder = folder();
-        let path = folder.path().join("memory.db");
+        let (_folder, path) = place();
         let config = quiet().with_durability(durability).with_busy_timeout(Duration::from_millis(300));
         let store = Store::open(&path, config).unwrap();
         let other = raw(&path);
@@ -230,7 +227,7 @@ fn a_disk_that_syncs_slowly_leaves_the_executor_free() {
     use support::child::{self, Child};
     use support::{skip, trace};
 
-    const TEST: &str = "a_disk_that_syncs_slowly_leaves_the_executor_free";
+    let test = child::this_test!();
     if child::role().is_some() {
         let store = Store::open(Path::new(&child::given("DATABASE")), quiet()).unwrap();
         let began = Instant::now();
@@ -239,7 +236,7 @@ fn a_disk_that_syncs_slowly_leaves_the_executor_free() {
         return;
     }
     if let Some(reason) = trace::unavailable() {
-        return skip(TEST, &reason);
+        return skip(test, &reason);
     }
     let folder = folder();
     let mut strace = trace::strace(
@@ -247,61 +244,19 @@ fn a_disk_that_syncs_slowly_leaves_the_executor_free() {
         &folder.path().join("trace"),
     );
     if !strace.arg("true").status().is_ok_and(|status| status.success()) {
-        return skip(TEST, "this strace cannot delay system calls");
+        return skip(test, "this strace cannot delay system calls");
     }
     let strace = trace::strace(
         &["-e", "trace=fsync,fdatasync", "-e", "inject=fsync,fdatasync:delay_enter=700000"],
         &folder.path().join("trace"),
     );
-    let mut command = child::wrapped(strace, TEST, "write");
+    let mut command = child::wrapped(strace, test, "write");
     let said = Child::start(command.env("DATABASE", folder.path().join("memory.db"))).finish();
     let (gap, took) = said[0].split_once(' ').unwrap();
     let (gap, took): (u64, u64) = (gap.parse().unwrap(), took.parse().unwrap());
     println!("syncs of 700 ms, {took} ms of writing: longest gap {gap} ms");
     assert!(took >= 2_000, "three writes in a row of each task need three syncs of 700 ms");
     assert!(gap < 350, "{gap} ms");
-}
-
-#[test]
-fn no_runtime_is_needed() {
-    let folder = folder();
-    for store in
-        [Store::in_memory(quiet()).unwrap(), Store::open(&folder.path().join("memory.db"), quiet()).unwrap()]
-    {
-        store.set("a", "\"oolong\"");
-        assert_eq!(store.text("a").as_deref(), Some("\"oolong\""));
-        assert_eq!(store.find("oolong").unwrap(), ["a"]);
-        assert_eq!(store.keys("").unwrap(), ["a"]);
-        assert_eq!(store.increment("n", 2).unwrap(), 2);
-        assert!(store.delete("a").unwrap());
-        store.close();
-    }
-}
-
-#[test]
-fn a_multi_threaded_runtime_serves_many_tasks() {
-    let folder = folder();
-    let store = Store::open(&folder.path().join("memory.db"), quiet()).unwrap();
-    Builder::new_multi_thread().worker_threads(4).enable_time().build().unwrap().block_on(async {
-        let mut tasks = JoinSet::new();
-        for _ in 0..32 {
-            let store = store.clone();
-            tasks.spawn(async move {
-                for _ in 0..20 {
-                    let backend = store.backend();
-                    backend
-                        .increment(&store.scope, &key("count"), 1, UpdateOptions::default())
-                        .await
-                        .unwrap();
-                    backend.get(&store.scope, &key("count"), GetOptions::default()).await.unwrap().unwrap();
-                }
-            });
-        }
-        while let Some(ended) = tasks.join_next().await {
-            ended.unwrap();
-        }
-    });
-    assert_eq!(store.text("count").as_deref(), Some("640"));
 }
 
 #[test]
@@ -312,8 +267,7 @@ fn dropped_futures_write_everything_or_nothing_and_block_nothing() {
         (Durability::Full, true),
         (Durability::Normal, true),
     ] {
-        let folder = folder();
-        let path = folder.path().join("memory.db");
+        let (_folder, path) = place();
         let store = Store::open(&path, quiet().with_durability(durability)).unwrap();
         store.set("kept", "0");
         let other = locked.then(|| hold_the_lock(&path, Duration::from_millis(200)));
@@ -353,8 +307,7 @@ fn dropped_futures_write_everything_or_nothing_and_block_nothing() {
 
 #[test]
 fn a_handle_dropped_with_work_in_flight_blocks_nothing() {
-    let folder = folder();
-    let path = folder.path().join("memory.db");
+    let (_folder, path) = place();
     for round in 0..10 {
         let store = Store::open(&path, quiet()).unwrap();
         for n in 0..20 {

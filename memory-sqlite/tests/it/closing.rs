@@ -7,6 +7,7 @@ use memory_core::{Backend as _, GetOptions, NewEntry};
 use memory_sqlite::{SqliteProvider, wait_until_closed};
 use tokio::runtime::Builder;
 
+use crate::support::files::place;
 use crate::support::watchdog::within;
 use crate::support::{agent, block_on, fast, json, key, open};
 
@@ -55,8 +56,7 @@ type Way = (&'static str, fn(&Path) -> Duration);
 
 #[test]
 fn a_store_from_which_much_was_read_is_dropped_on_any_thread() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("memory.db");
+    let (_folder, path) = place();
     let store = open(&path, fast());
     block_on(load(&store, KEYS));
     block_on(store.close()).unwrap();
@@ -86,8 +86,7 @@ fn a_store_from_which_much_was_read_is_dropped_on_any_thread() {
 
 #[test]
 fn closing_ends_while_others_close_and_write() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("memory.db");
+    let (_folder, path) = place();
     within(Duration::from_secs(600), "closing twice beside writers", move || {
         for _ in 0..20 {
             let store = std::sync::Arc::new(open(&path, fast()));

@@ -6,7 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::support::{Store, TestClock, block_on, collect, fast, files, json, key};
+use crate::support::files::place;
+use crate::support::{Store, TestClock, block_on, collect, fast, json, key};
 use memory_conformance::{EmbedFault, Reference, TestEmbedder};
 use memory_core::entry::value_sha256;
 use memory_core::{
@@ -437,8 +438,7 @@ impl Setting {
 fn run(history: &[(bool, Step)], setting: Setting) -> std::result::Result<(), TestCaseError> {
     let clock = TestClock::new();
     let plain = Reference::new(Arc::clone(&clock) as Arc<_>);
-    let folder = files::folder();
-    let path = folder.path().join("memory.db");
+    let (_folder, path) = place();
     let (mut model, mut fault) = (0, None);
     let embedder = |model: usize, fault| {
         let (name, dimensions) = MODELS[model];

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::support::child::{self, Child};
-use crate::support::files::{folder, integrity};
+use crate::support::files::{folder, integrity, place};
 use crate::support::{Store, block_on, key, quiet};
 use memory_conformance::random::Random;
 use memory_core::{Json, Reducer, UpdateOptions};
@@ -213,17 +213,16 @@ impl Known {
 
 #[test]
 fn a_killed_process_loses_nothing_it_acknowledged() {
-    const TEST: &str = concat!(module_path!(), "::a_killed_process_loses_nothing_it_acknowledged");
+    let test = child::this_test!();
     if child::role().is_some() {
         return work_until_killed();
     }
-    let folder = folder();
-    let path = folder.path().join("memory.db");
-    let mut random = Random::named(TEST);
+    let (_folder, path) = place();
+    let mut random = Random::named(test);
     let mut known = Known::default();
     let (rounds, began) = (rounds(), Instant::now());
     for round in 0..rounds {
-        let mut command = child::command(TEST, "work");
+        let mut command = child::command(test, "work");
         command.env("DATABASE", &path).env("ROUND", round.to_string());
         for task in PLAIN.into_iter().chain(BULK).chain([LIST]).chain(COUNT) {
             command.env(task, known.steps(task).to_string());
@@ -258,7 +257,7 @@ fn a_killed_process_loses_nothing_it_acknowledged() {
 
 #[test]
 fn a_kill_during_creation_leaves_a_file_that_opens() {
-    const TEST: &str = concat!(module_path!(), "::a_kill_during_creation_leaves_a_file_that_opens");
+    let test = child::this_test!();
     if child::role().is_some() {
         child::end_with_parent();
         for number in 0.. {
@@ -271,11 +270,11 @@ fn a_kill_during_creation_leaves_a_file_that_opens() {
             }
         }
     }
-    let mut random = Random::named(TEST);
+    let mut random = Random::named(test);
     let mut unfinished = 0;
     for _ in 0..rounds().div_ceil(8) {
         let folder = folder();
-        let mut command = child::command(TEST, "create");
+        let mut command = child::command(test, "create");
         let mut child = Child::start(command.env("FOLDER", folder.path()));
         child.expect_line();
         thread::sleep(Duration::from_micros(random.below(30_000)));
@@ -297,7 +296,7 @@ fn a_kill_during_creation_leaves_a_file_that_opens() {
 
 #[test]
 fn a_killed_process_does_not_hold_up_another() {
-    const TEST: &str = concat!(module_path!(), "::a_killed_process_does_not_hold_up_another");
+    let test = child::this_test!();
     if child::role().is_some() {
         child::end_with_parent();
         let store = Store::open(Path::new(&child::given("DATABASE")), config(0)).unwrap();
@@ -306,12 +305,11 @@ fn a_killed_process_does_not_hold_up_another() {
             child::say("written");
         }
     }
-    let folder = folder();
-    let path = folder.path().join("memory.db");
+    let (_folder, path) = place();
     let store = Store::open(&path, config(1)).unwrap();
-    let mut random = Random::named(TEST);
+    let mut random = Random::named(test);
     for round in 0..rounds().div_ceil(10) {
-        let mut command = child::command(TEST, "write");
+        let mut command = child::command(test, "write");
         let mut child = Child::start(command.env("DATABASE", &path));
         child.expect_line();
         thread::sleep(Duration::from_micros(random.below(20_000)));

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::support::child::{self, Child};
-use crate::support::files::{folder, integrity};
+use crate::support::files::{folder, integrity, place};
 use crate::support::{Store, fast, quiet};
 use memory_core::{ErrorKind, Expect, SetOptions};
 use memory_sqlite::SqliteConfig;
@@ -47,8 +47,7 @@ fn increment_and_tell(role: &str) {
 }
 
 fn two_processes_increment(test: &str, role: &str, times: u64) {
-    let folder = folder();
-    let path = folder.path().join("memory.db");
+    let (_folder, path) = place();
     Store::open(&path, config_of(role)).unwrap().close();
     let began = Instant::now();
     let times_text = times.to_string();
@@ -73,8 +72,7 @@ fn two_processes_that_increment_a_counter_50_000_times_each_end_at_100_000() {
     if let Some(role) = child::role() {
         return increment_and_tell(&role);
     }
-    let test =
-        concat!(module_path!(), "::two_processes_that_increment_a_counter_50_000_times_each_end_at_100_000");
+    let test = child::this_test!();
     two_processes_increment(test, "normal", 50_000);
 }
 
@@ -83,11 +81,7 @@ fn durable_increments_of_two_processes_add_up() {
     if let Some(role) = child::role() {
         return increment_and_tell(&role);
     }
-    two_processes_increment(
-        concat!(module_path!(), "::durable_increments_of_two_processes_add_up"),
-        "full",
-        2_000,
-    );
+    two_processes_increment(child::this_test!(), "full", 2_000);
 }
 
 /// The child: executes commands, line by line.
@@ -110,22 +104,14 @@ fn obey(role: &str) {
     store.close();
 }
 
-fn obedient(test: &str, path: &Path) -> Child {
-    let mut child = Child::with(test, "obey", &[("DATABASE", path.as_os_str())]);
-    assert_eq!(child.expect_line(), "ready");
-    child
-}
-
 #[test]
 fn each_process_reads_lists_and_finds_what_the_other_wrote() {
     if let Some(role) = child::role() {
         return obey(&role);
     }
-    let folder = folder();
-    let path = folder.path().join("memory.db");
+    let (_folder, path) = place();
     let store = Store::open(&path, fast()).unwrap();
-    let mut other =
-        obedient(concat!(module_path!(), "::each_process_reads_lists_and_finds_what_the_other_wrote"), &path);
+    let mut other = Child::obedient(child::this_test!(), &path);
 
     store.set("tea", "\"oolong leaves\"");
     assert_eq!(other.ask("get tea"), "\"oolong leaves\"");
@@ -156,13 +142,9 @@ fn writes_of_two_processes_in_turn_leave_both_text_indexes_right() {
     if let Some(role) = child::role() {
         return obey(&role);
     }
-    let folder = folder();
-    let path = folder.path().join("memory.db");
+    let (_folder, path) = place();
     let store = Store::open(&path, fast()).unwrap();
-    let mut other = obedient(
-        concat!(module_path!(), "::writes_of_two_processes_in_turn_leave_both_text_indexes_right"),
-        &path,
-    );
+    let mut other = Child::obedient(child::this_test!(), &path);
     let mut expected: BTreeMap<String, String> = BTreeMap::new();
     for round in 0..120_u32 {
         let (name, word) = (format!("key{}", round % 7), format!("word{}", round % 5));
@@ -240,9 +222,8 @@ fn of_processes_that_expect_the_same_version_exactly_one_wins() {
     if let Some(role) = child::role() {
         return race(&role);
     }
-    let test = concat!(module_path!(), "::of_processes_that_expect_the_same_version_exactly_one_wins");
-    let folder = folder();
-    let path = folder.path().join("memory.db");
+    let test = child::this_test!();
+    let (_folder, path) = place();
     Store::open(&path, fast()).unwrap().close();
     let children = ["red", "blue", "green"].map(|name| {
         let mut child =
@@ -287,9 +268,8 @@ fn versions_of_a_key_are_unique_across_processes_and_deletes() {
     if let Some(role) = child::role() {
         return collect_versions(&role);
     }
-    let test = concat!(module_path!(), "::versions_of_a_key_are_unique_across_processes_and_deletes");
-    let folder = folder();
-    let path = folder.path().join("memory.db");
+    let test = child::this_test!();
+    let (_folder, path) = place();
     Store::open(&path, fast()).unwrap().close();
     let children = [0, 1].map(|_| {
         let mut child = Child::with(test, "versions", &[("DATABASE", path.as_os_str())]);
@@ -340,11 +320,7 @@ fn processes_that_create_one_file_at_the_same_time_share_it() {
     let folder = folder();
     let children = NAMES.map(|name| {
         let given = [("FOLDER", folder.path().as_os_str()), ("NAME", OsStr::new(name))];
-        Child::with(
-            concat!(module_path!(), "::processes_that_create_one_file_at_the_same_time_share_it"),
-            "create",
-            &given,
-        )
+        Child::with(child::this_test!(), "create", &given)
     });
     for child in children {
         child.finish();
@@ -355,47 +331,24 @@ fn processes_that_create_one_file_at_the_same_time_share_it() {
     }
 }
 
-#[test]
-fn two_handles_of_one_process_see_each_others_writes() {
-    let folder = folder();
-    let path = folder.path().join("memory.db");
-    let one = Store::open(&path, config_of("normal")).unwrap();
-    let two = Store::open(&path, config_of("normal")).unwrap();
-    for round in 0..100 {
-        let (writer, reader) = if round % 2 == 0 { (&one, &two) } else { (&two, &one) };
-        let version = writer.set("shared", &format!("\"round{round}\""));
-        let seen = reader.entry("shared").unwrap().unwrap();
-        assert_eq!((seen.version, seen.value.as_str()), (version, format!("\"round{round}\"").as_str()));
-        assert_eq!(reader.find(&format!("round{round}")).unwrap(), ["shared"]);
-        assert_eq!(reader.keys("").unwrap(), ["shared"]);
-    }
-    // After one closes, the other still has its locks.
-    one.close();
-    two.set("shared", "2");
-    drop(two);
-    assert_eq!(integrity(&path), "ok");
-    assert_eq!(Store::open(&path, fast()).unwrap().text("shared").as_deref(), Some("2"));
-}
-
 /// The system releases every lock of a process on a file as soon as the process closes any of its descriptors.
 #[test]
 fn a_second_handle_leaves_the_locks_of_the_first_in_place() {
     if let Some(role) = child::role() {
         return obey(&role);
     }
-    let test = concat!(module_path!(), "::a_second_handle_leaves_the_locks_of_the_first_in_place");
-    let folder = folder();
-    let path = folder.path().join("memory.db");
+    let test = child::this_test!();
+    let (_folder, path) = place();
     let one = Store::open(&path, fast()).unwrap();
     one.set("before", "1");
     let two = Store::open(&path, fast()).unwrap();
     // Whoever closes the file last removes the log: not this one.
-    let mut other = obedient(test, &path);
+    let mut other = Child::obedient(test, &path);
     assert_eq!(other.ask("get before"), "1");
     other.end();
     one.set("after", "1");
     two.set("after", "2");
-    let mut other = obedient(test, &path);
+    let mut other = Child::obedient(test, &path);
     assert_eq!(other.ask("get after"), "2");
     other.end();
     drop((one, two));

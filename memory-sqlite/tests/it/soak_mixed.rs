@@ -19,7 +19,7 @@ use memory_core::{
 use memory_sqlite::{SqliteConfig, SqliteProvider, wait_until_closed};
 use tokio::runtime::Builder;
 
-use crate::support::files::integrity;
+use crate::support::files::{integrity, place};
 use crate::support::{TestClock, agent, block_on, json, key, normal, poll_once, watchdog};
 
 /// Without progress for so long, the store hangs. A build that is not optimised may take longer for one search.
@@ -281,8 +281,7 @@ fn mixed_work_goes_on_and_loses_nothing() {
     let all = [Threads::Several, Threads::One, Threads::NoRuntime];
     let enough = minutes.map_or(Duration::ZERO, |minutes| Duration::from_secs(60) * minutes / 6);
     for entries in sizes {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("memory.db");
+        let (_folder, path) = place();
         for threads in all {
             soak(&path, *entries, threads, enough);
         }

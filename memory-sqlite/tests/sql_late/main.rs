@@ -35,8 +35,7 @@ fn the_process_limit_holds_if_statements_cannot_be_metered() {
 #[test]
 fn without_a_bound_for_the_process_agents_get_no_sql() {
     let _host = rusqlite::Connection::open_in_memory().unwrap();
-    let folder = support::files::folder();
-    let path = folder.path().join("memory.db");
+    let (_folder, path) = support::files::place();
     let open = || SqliteProvider::open(&path, fast(), support::TestClock::new());
     let provider = open().unwrap();
     assert!(!provider.capabilities().sql);

@@ -56,17 +56,11 @@ pub(crate) enum Leave {
 
 impl Admin {
     /// Rows of a read-only statement.
-    ///
-    /// # Errors
-    /// The server's errors.
     pub(crate) fn look<'a>(&'a self, sql: &'a str, parameters: Parameters<'a>) -> Asking<'a> {
         Box::pin(async move { self.connections.read().await?.query(sql, parameters, Effect::None).await })
     }
 
     /// Rows of an idempotent change. It is tried again after a conflict, or if its outcome is unknown.
-    ///
-    /// # Errors
-    /// The server's errors.
     pub(crate) fn change<'a>(&'a self, sql: &'a str, parameters: Parameters<'a>) -> Asking<'a> {
         Box::pin(self.change_now(sql, parameters))
     }
@@ -94,18 +88,12 @@ impl Admin {
     }
 
     /// The generation of a scope's database; `None`: it must be created or repaired.
-    ///
-    /// # Errors
-    /// The server's errors.
     pub(crate) async fn find(&self, hex: &Hex) -> Result<Option<i64>> {
         let rows = self.look("SELECT mem_sql.find($1)", &[(&hex.as_str(), Type::TEXT)]).await?;
         Ok(rows.first().and_then(|row| row.get(0)))
     }
 
     /// Creates a scope's schema and role, or the missing parts; returns the generation of its database.
-    ///
-    /// # Errors
-    /// The server's errors.
     pub(crate) async fn provision(&self, new: &NewScope<'_>, key: &Key) -> Result<i64> {
         // Hashing takes some milliseconds.
         let (key, role) = (key.clone(), new.hex.role());
@@ -133,9 +121,6 @@ impl Admin {
 
     /// Drops a scope's role and schema; returns whether anything had been committed there. With a token, only the
     /// database that waits under it. Waits for writers, then terminates them.
-    ///
-    /// # Errors
-    /// The server's errors.
     pub(crate) async fn remove(&self, hex: &Hex, token: Option<i64>) -> Result<bool> {
         let values = [(&hex.as_str() as _, Type::TEXT), (&token as _, Type::INT8)];
         let rows = self.patiently(hex, "SELECT mem_sql.remove($1, $2)", &values).await?;
@@ -144,9 +129,6 @@ impl Admin {
 
     /// Marks a scope's database as waiting for the decision whether to remove it. With `waits`, waits for writers, then
     /// terminates them.
-    ///
-    /// # Errors
-    /// The server's errors.
     pub(crate) async fn leave(&self, hex: &Hex, waits: bool) -> Result<Leave> {
         const LEAVE: &str = "SELECT * FROM mem_sql.leave($1, $2)";
         let values = [(&hex.as_str() as _, Type::TEXT), (&waits as _, Type::BOOL)];

@@ -37,8 +37,6 @@ pub struct Exposure {
 }
 
 /// Sets up the database. Safe to call concurrently.
-///
-/// # Errors
 /// The server's errors; `forbidden` if the administrator may not create schemas or roles.
 pub(crate) async fn prepare(admin: &Admin, shared: &[String]) -> Result<Found> {
     let mut connection = admin.connections.take().await?;
@@ -84,8 +82,6 @@ pub(crate) struct Look {
 }
 
 /// Inspects the database without changing it.
-///
-/// # Errors
 /// The server's errors; `corrupt` if a newer version set it up.
 pub(crate) async fn look(connections: &Connections) -> Result<Look> {
     let connection = connections.take().await?;

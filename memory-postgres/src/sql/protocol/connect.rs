@@ -28,9 +28,6 @@ pub(crate) struct Opened {
 }
 
 /// Asks the server to cancel a session's statement.
-///
-/// # Errors
-/// If the host cannot be reached.
 pub(crate) async fn cancel(token: CancelToken, address: Address, tls: Tls, host: usize) -> Result<()> {
     let (stream, name) = reach(&address, host).await.map_err(unreachable)?;
     let handshake = MakeTlsConnect::<Bare>::make_tls_connect(&mut tls.clone(), &name).map_err(unreachable)?;
@@ -38,9 +35,7 @@ pub(crate) async fn cancel(token: CancelToken, address: Address, tls: Tls, host:
 }
 
 /// Connects to one host of an address.
-///
-/// # Errors
-/// `unavailable`, `unauthenticated`, depending on the server.
+/// Fails with `unavailable`, `unauthenticated`, depending on the server.
 pub(crate) fn connect<'a>(
     address: &'a Address,
     tls: &'a Tls,

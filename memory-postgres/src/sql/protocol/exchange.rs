@@ -131,8 +131,6 @@ impl<'s> Exchange<'s> {
     }
 
     /// Sends what was written, and receives pending answers.
-    ///
-    /// # Errors
     /// The session is lost. An error among the pending answers also counts as lost, since the session's state is
     /// unknown.
     pub(crate) async fn send(&mut self) -> Result<(), Broken> {
@@ -162,9 +160,6 @@ impl<'s> Exchange<'s> {
     }
 
     /// Receives an answer up to the next `Ready`.
-    ///
-    /// # Errors
-    /// The session is lost.
     pub(crate) async fn receive(&mut self, sink: &mut Sink) -> Result<Answer, Broken> {
         let mut leading = std::mem::take(&mut self.leading);
         let mut heard = Answer { opened: leading == 0, ..Answer::default() };
@@ -256,9 +251,6 @@ impl<'s> Exchange<'s> {
 }
 
 /// Runs the runtime's own statements; the sink receives the rows of the first that returns any.
-///
-/// # Errors
-/// The session is lost.
 pub(crate) async fn run_own(
     session: &mut Session,
     sql: &str,

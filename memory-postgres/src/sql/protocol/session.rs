@@ -242,8 +242,6 @@ impl Session {
     }
 
     /// Sends the buffered requests.
-    ///
-    /// # Errors
     /// The connection broke, or a message is too large.
     pub(crate) async fn flush(&mut self) -> Result<(), Lost> {
         if let Some(error) = self.unsendable.take() {
@@ -286,8 +284,6 @@ impl Session {
 
     /// The next message. Rows longer than `longest` bytes are discarded while they arrive. May be dropped and called
     /// again.
-    ///
-    /// # Errors
     /// The connection broke, or the server violated the protocol.
     pub(crate) async fn next(&mut self, longest: usize) -> Result<Reply, Lost> {
         loop {
@@ -305,8 +301,6 @@ impl Session {
     }
 
     /// A complete message, if one has arrived. Rows longer than `longest` bytes are discarded.
-    ///
-    /// # Errors
     /// The server violated the protocol.
     pub(crate) fn take(&mut self, longest: usize) -> Result<Option<Reply>, Lost> {
         if self.skip > 0 {

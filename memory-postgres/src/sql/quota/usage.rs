@@ -70,9 +70,6 @@ impl Engine {
     }
 
     /// The result of the runtime's own query, run with the scope's rights.
-    ///
-    /// # Errors
-    /// The server's errors; `timeout`.
     pub(crate) async fn ask(
         self: &Arc<Self>,
         state: &Arc<ScopeState>,

@@ -35,9 +35,7 @@ const NUMERIC_ARRAY: Oid = 1231;
 const JSONB_ARRAY: Oid = 3807;
 
 /// The arguments with each text replaced by its embedding, in pgvector's notation. One call to the embedder.
-///
-/// # Errors
-/// `vector_unsupported` without an embedder or pgvector; the embedder's errors.
+/// Fails with `vector_unsupported` without an embedder or pgvector; the embedder's errors.
 pub(crate) async fn embed(
     embedder: Option<&Arc<dyn Embedder>>,
     has_vectors: bool,
@@ -69,9 +67,7 @@ fn as_text(vector: &[f32]) -> String {
 }
 
 /// The encoded arguments.
-///
-/// # Errors
-/// `too_large`; `invalid_argument` for a text with U+0000.
+/// Fails with `too_large`; `invalid_argument` for a text with U+0000.
 pub(crate) fn encode(args: &[SqlValue], longest: usize) -> Result<Vec<Option<Vec<u8>>>> {
     args.iter().map(|arg| encode_one(arg, longest)).collect()
 }

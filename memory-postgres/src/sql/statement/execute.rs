@@ -104,8 +104,6 @@ struct Types {
 }
 
 /// Runs the statement.
-///
-/// # Errors
 /// The engine's refusal; the session's transaction has then failed.
 pub(crate) async fn run(
     exchange: &mut Exchange<'_>,

@@ -204,9 +204,6 @@ impl Engine {
     }
 
     /// The scope's write lock among this process's writers.
-    ///
-    /// # Errors
-    /// `timeout`.
     pub(crate) async fn lock(&self, state: &Arc<ScopeState>, deadline: Instant) -> Result<WriteLock> {
         timeout_at(deadline, Arc::clone(&state.writer).lock_owned()).await.map_err(|_| errors::locked())
     }

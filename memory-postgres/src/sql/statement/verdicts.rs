@@ -33,9 +33,6 @@ impl Verdicts {
 
     /// Checks a text for this scope, whose own schema it may name. Such a verdict holds only for this scope and is not
     /// cached.
-    ///
-    /// # Errors
-    /// As [`Verdicts::judge`].
     pub(crate) async fn judge_in(&self, own: &str, sql: &str, mode: Mode, stages: Stages) -> Result<Judged> {
         match self.judge(sql, mode, stages).await {
             Err(_) if sql.contains(own) => {
@@ -47,9 +44,7 @@ impl Verdicts {
     }
 
     /// Checks a text.
-    ///
-    /// # Errors
-    /// `statement_refused`, `read_only`, `too_large`.
+    /// Fails with `statement_refused`, `read_only`, `too_large`.
     async fn judge(&self, sql: &str, mode: Mode, stages: Stages) -> Result<Judged> {
         if stages == Stages::ALL
             && let Some(judged) = self.known.get(sql, mode)

@@ -1,55 +1,39 @@
 //! Array arguments.
 
+use memory_conformance::random::Random;
 use memory_core::sql::{SqlFacet as _, SqlValue, StatementOptions};
-use memory_core::{Checked, ErrorKind, Json, RunContext, Scope, ScopeId};
+use memory_core::{Checked, ErrorKind, Json, RunContext, Scope};
 use memory_postgres::PostgresProvider;
 use serde_json::{Value, json};
 
 use crate::support;
 use crate::support::sql;
 
-/// `SplitMix64`.
-struct Random(u64);
+/// A text, mostly of characters with a meaning in an array literal.
+fn text(random: &mut Random) -> String {
+    const PARTS: [&str; 20] = [
+        "NULL", "null", "{", "}", ",", "\"", "\\", "'", " ", "\t", "\n", ";", "[1:2]=", "a", "B", "0", "é",
+        "🦀", "$1", "--",
+    ];
+    (0..random.below(5)).map(|_| PARTS[random.index(20)]).collect()
+}
 
-impl Random {
-    fn bits(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+fn element(random: &mut Random, kind: u64) -> Value {
+    if random.one_in(6) {
+        return Value::Null;
     }
-
-    fn below(&mut self, end: u64) -> u64 {
-        self.bits() % end
-    }
-
-    /// A text, mostly of characters with a meaning in an array literal.
-    fn text(&mut self) -> String {
-        const PARTS: [&str; 20] = [
-            "NULL", "null", "{", "}", ",", "\"", "\\", "'", " ", "\t", "\n", ";", "[1:2]=", "a", "B", "0",
-            "é", "🦀", "$1", "--",
-        ];
-        (0..self.below(5)).map(|_| PARTS[usize::try_from(self.below(20)).unwrap()]).collect()
-    }
-
-    fn element(&mut self, kind: u64) -> Value {
-        if self.below(6) == 0 {
-            return Value::Null;
-        }
-        match kind {
-            0 => json!(self.text()),
-            1 => json!(self.bits().cast_signed() >> self.below(64)),
-            2 => json!(f64::from(i32::try_from(self.below(2_000_000)).unwrap() - 1_000_000) / 1024.0),
-            _ => json!(self.below(2) == 0),
-        }
+    match kind {
+        0 => json!(text(random)),
+        1 => json!(random.bits().cast_signed() >> random.below(64)),
+        2 => json!(f64::from(i32::try_from(random.below(2_000_000)).unwrap() - 1_000_000) / 1024.0),
+        _ => json!(random.below(2) == 0),
     }
 }
 
 async fn opened(place: &sql::Place) -> (Checked<PostgresProvider>, Scope, RunContext) {
     let provider = Checked::new(PostgresProvider::open(place.config()).await.unwrap()).unwrap();
     let scope = Scope::agent("arrays", "a").unwrap();
-    let run = RunContext::new(scope.tenant.clone(), ScopeId::new("a").unwrap(), ScopeId::new("r").unwrap());
+    let run = sql::run_of(&scope);
     (provider, scope, run)
 }
 
@@ -61,10 +45,10 @@ fn argument(json: &Value) -> SqlValue {
 async fn every_json_array_comes_back_through_unnest() {
     let Some(place) = sql::Place::made(support::SERVER).await else { return };
     let (provider, scope, run) = opened(&place).await;
-    let mut random = Random(7);
+    let mut random = Random::named("arrays");
     for round in 0..300 {
         let kind = random.below(4);
-        let elements: Vec<Value> = (0..random.below(12)).map(|_| random.element(kind)).collect();
+        let elements: Vec<Value> = (0..random.below(12)).map(|_| element(&mut random, kind)).collect();
         let typed = ["text", "bigint", "double precision", "boolean"][usize::try_from(kind).unwrap()];
         let sql = format!("SELECT v FROM unnest($1::{typed}[]) WITH ORDINALITY AS u (v, at) ORDER BY at");
         let given = argument(&json!(elements));

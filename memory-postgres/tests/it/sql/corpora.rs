@@ -256,20 +256,13 @@ async fn a_statement_of_each_class_of_syntax_runs() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn attacks_end_as_they_should() {
-    attacks(support::SERVER).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn attacks_end_as_they_should_on_the_older_server() {
-    attacks(support::PLAIN_SERVER).await;
+    for server in [support::SERVER, support::PLAIN_SERVER] {
+        attacks(server).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn legitimate_statements_run() {
     legitimate(support::SERVER, true).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn legitimate_statements_run_on_the_older_server() {
     legitimate(support::PLAIN_SERVER, false).await;
 }

@@ -2,8 +2,8 @@
 
 use std::future::poll_fn;
 
-use memory_core::sql::{DumpStream, RestoreOptions, RestoreOutcome, SqlFacet as _, StatementOptions};
-use memory_core::{RunContext, Scope, ScopeId};
+use memory_core::Scope;
+use memory_core::sql::{DumpStream, RestoreOptions, RestoreOutcome, SqlFacet as _};
 use memory_postgres::PostgresProvider;
 
 use crate::support;
@@ -22,12 +22,12 @@ async fn objects_a_dump_cannot_contain_are_reported_and_the_rest_is_restored() {
     let Some(place) = sql::Place::made(support::SERVER).await else { return };
     let provider = PostgresProvider::open(place.config()).await.unwrap();
     let (from, to) = (Scope::agent("dumps", "from").unwrap(), Scope::agent("dumps", "to").unwrap());
-    let run = RunContext::new(from.tenant.clone(), ScopeId::new("a").unwrap(), ScopeId::new("r").unwrap());
-    for statement in
-        ["CREATE TABLE kept (n int PRIMARY KEY, m text)", "INSERT INTO kept VALUES (1, 'one'), (2, 'two')"]
-    {
-        provider.exec(&run, &from, statement, &[], StatementOptions::default()).await.unwrap();
-    }
+    run_all(
+        &provider,
+        &from,
+        &["CREATE TABLE kept (n int PRIMARY KEY, m text)", "INSERT INTO kept VALUES (1, 'one'), (2, 'two')"],
+    )
+    .await;
     let admin = place.client().await;
     let row =
         admin.query_one("SELECT 'mem_s_' || hex, 'mem_r_' || hex FROM mem_sql.scopes", &[]).await.unwrap();
@@ -85,19 +85,16 @@ async fn objects_a_dump_cannot_contain_are_reported_and_the_rest_is_restored() {
     for name in names {
         assert!(outcome.skipped.iter().any(|line| line.contains(name)), "{name}: {:#?}", outcome.skipped);
     }
-    let rows =
-        provider.query(&run, &to, "SELECT m FROM kept ORDER BY n", &[], StatementOptions::default()).await;
-    assert_eq!(serde_json::to_value(rows.unwrap().rows).unwrap(), serde_json::json!([["one"], ["two"]]));
+    let rows = sql::rows(&provider, &to, "SELECT m FROM kept ORDER BY n").await;
+    assert_eq!(rows.unwrap(), r#"[["one"],["two"]]"#);
     for scope in [from, to] {
         provider.drop_sql_scope(&scope).await.unwrap();
     }
 }
 
 async fn run_all(provider: &PostgresProvider, scope: &Scope, statements: &[&str]) {
-    let run = RunContext::new(scope.tenant.clone(), ScopeId::new("a").unwrap(), ScopeId::new("r").unwrap());
     for statement in statements {
-        let done = provider.exec(&run, scope, statement, &[], StatementOptions::default()).await;
-        assert!(done.is_ok(), "{statement}: {:?}", done.unwrap_err());
+        sql::exec(provider, scope, statement).await.unwrap();
     }
 }
 

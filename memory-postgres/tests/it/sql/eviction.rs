@@ -4,17 +4,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use memory_core::sql::{SqlFacet as _, SqlScopesQuery, StatementOptions};
+use memory_core::sql::{SqlFacet as _, SqlScopesQuery};
 use memory_core::{
     Backend as _, BackendExt as _, Clock as _, EraseTarget, ErrorKind, EvictOutcome, GetOptions, Json, Kept,
-    Key, Provider as _, Result, RunContext, Scope, ScopeId, ScopeUse, ScopeUsesQuery, Timestamp,
+    Key, Provider as _, Scope, ScopeUse, ScopeUsesQuery, Timestamp,
 };
 use memory_postgres::{PostgresConfig, PostgresProvider};
 use tokio_postgres::Client;
 
 use crate::support;
-use crate::support::TestClock;
-use crate::support::sql;
+use crate::support::sql::{self, exec, rows, run_of};
+use crate::support::{TestClock, clock};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
@@ -26,7 +26,7 @@ struct World {
 
 impl World {
     async fn new() -> Option<Self> {
-        let world = Self { place: sql::Place::made(support::SERVER).await?, clock: TestClock::new() };
+        let world = Self { place: sql::Place::made(support::SERVER).await?, clock: clock() };
         // The tables are as old as the clock says.
         drop(world.replica().await);
         let (entries, _) = world.clients().await;
@@ -85,19 +85,6 @@ fn key() -> Key {
     Key::new("k").unwrap()
 }
 
-fn by(scope: &Scope) -> RunContext {
-    RunContext::new(scope.tenant.clone(), ScopeId::new("a").unwrap(), ScopeId::new("r").unwrap())
-}
-
-async fn exec(provider: &PostgresProvider, scope: &Scope, sql: &str) -> Result<()> {
-    provider.exec(&by(scope), scope, sql, &[], StatementOptions::default()).await.map(drop)
-}
-
-async fn ask(provider: &PostgresProvider, scope: &Scope, sql: &str) -> Result<String> {
-    let rows = provider.query(&by(scope), scope, sql, &[], StatementOptions::default()).await?;
-    Ok(serde_json::to_string(&rows.rows).unwrap())
-}
-
 async fn fill(provider: &PostgresProvider, scope: &Scope) {
     provider.put(scope, &key(), Json::from(1)).await.unwrap();
     exec(provider, scope, "CREATE TABLE t (n int)").await.unwrap();
@@ -126,7 +113,7 @@ async fn a_statement_of_one_replica_keeps_the_scope_from_another() {
     let (one, other, scope) = (world.replica().await, world.replica().await, ada());
     fill(&one, &scope).await;
     world.clock.advance(HOUR);
-    assert_eq!(ask(&other, &scope, "SELECT n FROM t").await.unwrap(), "[[7]]");
+    assert_eq!(rows(&other, &scope, "SELECT n FROM t").await.unwrap(), "[[7]]");
     // Nothing was flushed, and the replica that read has exited.
     drop(other);
     let before = Timestamp::from_millis_clamped(world.clock.now().as_millis() - 1);
@@ -148,10 +135,10 @@ async fn a_transaction_of_another_replica_keeps_the_scope_whatever_its_age() {
     let (one, other, scope) = (world.replica().await, world.replica().await, ada());
     one.put(&scope, &key(), Json::from(1)).await.unwrap();
     // The database's first transaction, with nothing committed.
-    let open = other.begin(&by(&scope), &scope, None).await.unwrap();
+    let open = other.begin(&run_of(&scope), &scope, None).await.unwrap();
     world.clock.advance(HOUR);
     assert_eq!(one.evict(&scope, world.clock.now()).await.unwrap(), EvictOutcome::Kept(Kept::InUse));
-    other.rollback(&by(&scope), &scope, &open.tx).await.unwrap();
+    other.rollback(&run_of(&scope), &scope, &open.tx).await.unwrap();
     assert!(one.evict(&scope, world.clock.now()).await.unwrap().is_evicted());
 }
 
@@ -232,23 +219,23 @@ async fn an_eviction_that_died_before_the_decision_has_no_effect() {
         world.clock.advance(HOUR);
         world.ask().await;
         match round {
-            0 => assert_eq!(ask(&other, &scope, "SELECT count(*) FROM t").await.unwrap(), "[[2]]"),
-            1 => exec(&one, &scope, "INSERT INTO t VALUES (9)").await.unwrap(),
+            0 => assert_eq!(rows(&other, &scope, "SELECT count(*) FROM t").await.unwrap(), "[[2]]"),
+            1 => drop(exec(&one, &scope, "INSERT INTO t VALUES (9)").await.unwrap()),
             2 => {
-                let open = other.begin(&by(&scope), &scope, None).await.unwrap();
-                other.commit(&by(&scope), &scope, &open.tx).await.unwrap();
+                let open = other.begin(&run_of(&scope), &scope, None).await.unwrap();
+                other.commit(&run_of(&scope), &scope, &open.tx).await.unwrap();
             }
             _ => {
                 // Reading decides nothing.
                 assert_eq!(databases(&one, &scope).await, 1);
-                assert_eq!(one.describe_tables(&by(&scope), &scope).await.unwrap().len(), 1);
+                assert_eq!(one.describe_tables(&run_of(&scope), &scope).await.unwrap().len(), 1);
                 assert!(one.sql_usage(&scope).await.unwrap().bytes > 0);
                 assert_eq!(one.reclaim().await.unwrap().unfinished, 0);
                 assert_eq!(world.count("memory.leaving WHERE goes").await, 0);
             }
         }
         assert!(has_entry(&one, &scope).await);
-        assert_eq!(ask(&one, &scope, "SELECT min(n) FROM t").await.unwrap(), "[[7]]", "round {round}");
+        assert_eq!(rows(&one, &scope, "SELECT min(n) FROM t").await.unwrap(), "[[7]]", "round {round}");
     }
     // A later one settles what another left.
     world.ask().await;
@@ -275,16 +262,16 @@ async fn an_eviction_that_died_after_the_decision_is_never_seen_half_done() {
             0 => assert_eq!(databases(&other, &scope).await, 0),
             1 => assert_eq!(uses(&other, &scope).await, []),
             2 => assert_eq!(other.sql_usage(&scope).await.unwrap().bytes, 0),
-            3 => assert!(other.describe_tables(&by(&scope), &scope).await.unwrap().is_empty()),
+            3 => assert!(other.describe_tables(&run_of(&scope), &scope).await.unwrap().is_empty()),
             4 => {
-                let refused = ask(&other, &scope, "SELECT n FROM t").await.unwrap_err();
+                let refused = rows(&other, &scope, "SELECT n FROM t").await.unwrap_err();
                 assert_eq!(refused.kind(), ErrorKind::InvalidArgument, "{refused}");
             }
-            5 => exec(&other, &scope, "CREATE TABLE t (n int)").await.unwrap(),
+            5 => drop(exec(&other, &scope, "CREATE TABLE t (n int)").await.unwrap()),
             6 => {
                 // Entries first: they restart, and the old database is not part of them.
                 other.put(&scope, &key(), Json::from(2)).await.unwrap();
-                let refused = ask(&other, &scope, "SELECT n FROM t").await.unwrap_err();
+                let refused = rows(&other, &scope, "SELECT n FROM t").await.unwrap_err();
                 assert_eq!(refused.kind(), ErrorKind::InvalidArgument, "{refused}");
                 other.drop_scope(&scope).await.unwrap();
             }
@@ -313,7 +300,7 @@ async fn a_run_whose_end_died_halfway_has_ended() {
     let now = world.clock.now().as_millis();
     let end = "SELECT memory.run_end('acme', 2::smallint, 'r1', $1, true, $2, $3)";
     entries.query_one(end, &[&now, &hex, &token]).await.unwrap();
-    let refused = ask(&other, &run, "SELECT n FROM t").await.unwrap_err();
+    let refused = rows(&other, &run, "SELECT n FROM t").await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::InvalidArgument, "{refused}");
     for provider in [&one, &other] {
         let late = exec(provider, &run, "CREATE TABLE u (n int)").await.unwrap_err();
@@ -329,7 +316,7 @@ async fn a_run_whose_end_died_halfway_has_ended() {
 async fn forgetting_a_tenant_removes_the_names_of_scopes_only_read() {
     let Some(world) = World::new().await else { return };
     let (one, read, written) = (world.replica().await, ada(), Scope::agent("acme", "planner").unwrap());
-    assert_eq!(ask(&one, &read, "SELECT 1").await.unwrap(), "[[1]]");
+    assert_eq!(rows(&one, &read, "SELECT 1").await.unwrap(), "[[1]]");
     fill(&one, &written).await;
     let other = Scope::user("other", "ada").unwrap();
     fill(&one, &other).await;
@@ -394,7 +381,7 @@ async fn writes_concurrent_with_evictions_are_kept() {
         writer.put(&scope, &Key::new(format!("{at:04}")).unwrap(), Json::from(at)).await.unwrap();
         loop {
             match exec(&writer, &scope, &format!("INSERT INTO t VALUES ({at})")).await {
-                Ok(()) => break,
+                Ok(_) => break,
                 Err(error) if error.kind() == ErrorKind::InvalidArgument => {
                     exec(&writer, &scope, "CREATE TABLE IF NOT EXISTS t (n int)").await.unwrap();
                 }
@@ -418,7 +405,7 @@ async fn writes_concurrent_with_evictions_are_kept() {
         .map(|entry| entry.key.as_str().parse().unwrap())
         .collect();
     assert_eq!(entries, (WRITES - i64::try_from(entries.len()).unwrap()..WRITES).collect::<Vec<_>>());
-    let rows = match ask(&writer, &scope, "SELECT n FROM t ORDER BY n").await {
+    let rows = match rows(&writer, &scope, "SELECT n FROM t ORDER BY n").await {
         Ok(rows) => serde_json::from_str::<Vec<Vec<i64>>>(&rows).unwrap().concat(),
         Err(_) => Vec::new(),
     };

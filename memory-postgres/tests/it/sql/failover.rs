@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use memory_core::sql::{SqlFacet as _, SqlValue, StatementOptions};
-use memory_core::{Error, ErrorKind, RunContext, Scope, ScopeId};
+use memory_core::{Error, ErrorKind, RunContext, Scope};
 use memory_postgres::{PostgresConfig, PostgresProvider, SqlConfig};
 
 use crate::support;
@@ -20,7 +20,7 @@ fn scope(writer: usize) -> Scope {
 }
 
 fn run() -> RunContext {
-    RunContext::new(scope(0).tenant, ScopeId::new("a").unwrap(), ScopeId::new("r").unwrap())
+    sql::run_of(&scope(0))
 }
 
 fn options() -> StatementOptions {

@@ -1,20 +1,11 @@
 //! Changes to the agents' database by others, and many replicas at once.
 
 use memory_core::sql::{SqlFacet as _, SqlScopesQuery, StatementOptions};
-use memory_core::{ErrorKind, Result, RunContext, Scope, ScopeId, TenantId};
+use memory_core::{ErrorKind, Scope, TenantId};
 use memory_postgres::PostgresProvider;
 
 use crate::support;
-use crate::support::sql;
-
-fn run_of(scope: &Scope) -> RunContext {
-    RunContext::new(scope.tenant.clone(), ScopeId::new("a").unwrap(), ScopeId::new("r").unwrap())
-}
-
-async fn exec(provider: &PostgresProvider, scope: &Scope, sql: &str) -> Result<String> {
-    let done = provider.exec(&run_of(scope), scope, sql, &[], StatementOptions::default()).await?;
-    Ok(serde_json::to_string(&done.returning).unwrap())
-}
+use crate::support::sql::{self, exec, rows, run_of};
 
 async fn names(place: &sql::Place) -> (String, String) {
     let row = place.client().await.query_one("SELECT hex FROM mem_sql.scopes LIMIT 1", &[]).await.unwrap();
@@ -45,10 +36,7 @@ async fn a_schema_or_role_dropped_by_hand_is_recreated() {
         .unwrap();
     exec(&provider, &scope, "CREATE TABLE t (n int)").await.unwrap();
     exec(&provider, &scope, "INSERT INTO t VALUES (2)").await.unwrap();
-    assert_eq!(
-        exec(&provider, &scope, "SELECT n FROM t").await.unwrap(),
-        r#"{"columns":["n"],"rows":[[2]],"truncated":false}"#
-    );
+    assert_eq!(rows(&provider, &scope, "SELECT n FROM t").await.unwrap(), "[[2]]");
 }
 
 /// Roles are the whole server's: two databases with a scope of one name have one role.
@@ -97,7 +85,7 @@ async fn sessions_closed_by_others_cost_only_transactions() {
     assert_eq!(error.kind(), ErrorKind::TransactionLost, "{error}");
     let error = provider.commit(&run, &scope, &state.tx).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::TransactionLost, "{error}");
-    assert!(exec(&provider, &scope, "SELECT count(*) FROM t").await.unwrap().contains("[[3]]"));
+    assert_eq!(rows(&provider, &scope, "SELECT count(*) FROM t").await.unwrap(), "[[3]]");
     // A statement running when its session ends has no effect.
     let slow = provider.exec(
         &run,
@@ -116,7 +104,7 @@ async fn sessions_closed_by_others_cost_only_transactions() {
         () = ender => {}
     }
     drop(hurried);
-    assert!(exec(&provider, &scope, "SELECT count(*) FROM t").await.unwrap().contains("[[3]]"));
+    assert_eq!(rows(&provider, &scope, "SELECT count(*) FROM t").await.unwrap(), "[[3]]");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -155,7 +143,7 @@ async fn four_replicas_create_many_scopes_at_once() {
     let page = replicas[0].sql_scopes(&TenantId::new("public").unwrap(), query).await.unwrap();
     assert_eq!(page.scopes.len(), SCOPES);
     let scope = Scope::agent("public", "s7").unwrap();
-    assert!(exec(&replicas[3], &scope, "SELECT count(*) FROM t").await.unwrap().contains("[[2]]"));
+    assert_eq!(rows(&replicas[3], &scope, "SELECT count(*) FROM t").await.unwrap(), "[[2]]");
     // Roles belong to the whole server and are dropped with their scopes.
     let client = place.client().await;
     for page in 0..10 {

@@ -4,8 +4,7 @@
 use std::time::Duration;
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
-use memory_core::sql::{SqlFacet as _, StatementOptions};
-use memory_core::{ErrorKind, Result, RunContext, Scope, ScopeId};
+use memory_core::{Error, ErrorKind, Scope};
 use memory_postgres::{PostgresConfig, PostgresProvider, SqlConfig, operator};
 use sha2::Sha256;
 use tempfile::NamedTempFile;
@@ -14,7 +13,7 @@ use tokio_postgres::Client;
 use crate::support;
 use crate::support::authority::Authority;
 use crate::support::server::{self, Server};
-use crate::support::sql;
+use crate::support::sql::{self, exec};
 
 const FIRST: &[u8; 32] = b"0123456789abcdef0123456789abcdef";
 const SECOND: &[u8; 32] = b"fedcba9876543210fedcba9876543210";
@@ -27,12 +26,6 @@ fn key(bytes: &[u8]) -> NamedTempFile {
 
 fn scope(name: &str) -> Scope {
     Scope::agent("acme", name).unwrap()
-}
-
-async fn exec(provider: &PostgresProvider, scope: &Scope, sql: &str) -> Result<u64> {
-    let run = RunContext::new(scope.tenant.clone(), ScopeId::new("a").unwrap(), ScopeId::new("r").unwrap());
-    let done = provider.exec(&run, scope, sql, &[], StatementOptions::default()).await?;
-    Ok(done.rows_affected)
 }
 
 /// A role's password by a key, as described in docs/sql.md.
@@ -120,12 +113,15 @@ async fn a_new_key_takes_over_while_replicas_use_the_old_one() {
     let new = PostgresProvider::open(config(&server, &new_key)).await.unwrap();
     for _ in 0..3 {
         for provider in [&new, &old] {
-            assert_eq!(exec(provider, &scope("a"), "INSERT INTO t VALUES (1)").await.unwrap(), 1);
+            assert_eq!(
+                exec(provider, &scope("a"), "INSERT INTO t VALUES (1)").await.unwrap().rows_affected,
+                1
+            );
             end_sessions(&admin).await;
         }
     }
     old.close().await.unwrap();
-    assert_eq!(exec(&new, &scope("a"), "DELETE FROM t").await.unwrap(), 6);
+    assert_eq!(exec(&new, &scope("a"), "DELETE FROM t").await.unwrap().rows_affected, 6);
     assert!(lets_in(&server, &role, &password(SECOND, &role)).await);
     assert!(!lets_in(&server, &role, &password(FIRST, &role)).await, "the old key is of no more use here");
 
@@ -137,7 +133,7 @@ async fn a_new_key_takes_over_while_replicas_use_the_old_one() {
         assert!(!lets_in(&server, role, &password(FIRST, role)).await);
         assert!(lets_in(&server, role, &password(SECOND, role)).await);
     }
-    assert_eq!(exec(&new, &scope("b"), "INSERT INTO t VALUES (1)").await.unwrap(), 1);
+    assert_eq!(exec(&new, &scope("b"), "INSERT INTO t VALUES (1)").await.unwrap().rows_affected, 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -152,9 +148,13 @@ async fn changes_to_a_role_are_repaired() {
     {
         admin.batch_execute(&format!("ALTER ROLE {role} {change}")).await.unwrap();
         end_sessions(&admin).await;
-        assert_eq!(exec(&provider, &scope("a"), "INSERT INTO t VALUES (1)").await.unwrap(), 1, "{change}");
+        assert_eq!(
+            exec(&provider, &scope("a"), "INSERT INTO t VALUES (1)").await.unwrap().rows_affected,
+            1,
+            "{change}"
+        );
     }
-    assert_eq!(exec(&provider, &scope("a"), "DELETE FROM t").await.unwrap(), 5);
+    assert_eq!(exec(&provider, &scope("a"), "DELETE FROM t").await.unwrap().rows_affected, 5);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -197,7 +197,7 @@ async fn roles_connect_by_tls_and_find_the_running_host() {
         let config = config.with_wait_timeout(Duration::from_secs(2));
         let provider = PostgresProvider::open(config).await?;
         exec(&provider, &scope("a"), "CREATE TABLE IF NOT EXISTS t (n int)").await?;
-        exec(&provider, &scope("a"), "INSERT INTO t VALUES (1)").await
+        Ok::<_, Error>(exec(&provider, &scope("a"), "INSERT INTO t VALUES (1)").await?.rows_affected)
     };
     let checked = format!("sslmode=verify-full&sslrootcert={}", roots.path().display());
     assert_eq!(open("db.test", &format!("{checked}&channel_binding=require")).await.unwrap(), 1);

@@ -1,12 +1,12 @@
 //! What a scope's role can see and do without the validator: nothing about others.
 
 use memory_core::sql::{SqlFacet as _, StatementOptions};
-use memory_core::{ErrorKind, Result, RunContext, Scope, ScopeId};
+use memory_core::{ErrorKind, Result, Scope};
 use memory_postgres::lab::{self, Stages};
 use memory_postgres::{PostgresConfig, PostgresProvider};
 
 use crate::support;
-use crate::support::sql;
+use crate::support::sql::{self, exec, run_of};
 
 const SECRET: &str = "hush_of_the_neighbour";
 const NONE: Stages = Stages { gate: false, grammar: false, walk: false };
@@ -26,13 +26,8 @@ async fn neighbours(config: PostgresConfig) -> (PostgresProvider, Scope, Scope) 
     (provider, mine, theirs)
 }
 
-fn run_of(scope: &Scope) -> RunContext {
-    RunContext::new(scope.tenant.clone(), ScopeId::new("a").unwrap(), ScopeId::new("r").unwrap())
-}
-
 async fn ask(provider: &PostgresProvider, scope: &Scope, sql: &str) -> Result<String> {
-    let done = provider.exec(&run_of(scope), scope, sql, &[], StatementOptions::default()).await?;
-    Ok(serde_json::to_string(&done).unwrap())
+    Ok(serde_json::to_string(&exec(provider, scope, sql).await?).unwrap())
 }
 
 /// Every catalog and view of the engine, in every way to read it.

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
 use memory_core::sql::{SqlFacet as _, StatementOptions};
-use memory_core::{ErrorKind, RunContext, Scope, ScopeId};
+use memory_core::{ErrorKind, Scope};
 use memory_postgres::PostgresProvider;
 
 use crate::support;
@@ -20,7 +20,7 @@ async fn one_huge_statement_is_cancelled_soon_after_the_quota() {
     let Some(place) = sql::Place::made(support::SERVER).await else { return };
     let provider = PostgresProvider::open(place.config()).await.unwrap();
     let scope = Scope::agent("t", "greedy").unwrap();
-    let run = RunContext::new(scope.tenant.clone(), ScopeId::new("a").unwrap(), ScopeId::new("r").unwrap());
+    let run = sql::run_of(&scope);
     let mut options = StatementOptions::default();
     options.quota_bytes = Some(QUOTA);
     options.timeout = Some(Duration::from_secs(60));

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use memory_core::sql::{SqlFacet as _, SqlValue, StatementOptions};
-use memory_core::{RunContext, Scope, ScopeId};
+use memory_core::{RunContext, Scope};
 use memory_postgres::{PostgresConfig, PostgresProvider, SqlConfig};
 
 use crate::support;
@@ -19,7 +19,7 @@ fn scope() -> Scope {
 }
 
 fn run() -> RunContext {
-    RunContext::new(scope().tenant, ScopeId::new("a").unwrap(), ScopeId::new("r").unwrap())
+    sql::run_of(&scope())
 }
 
 async fn exec(provider: &PostgresProvider, sql: &str, options: StatementOptions) {

@@ -26,9 +26,6 @@ use crate::sandbox::lock::lock;
 const KEPT_AS: &CStr = c"memory-sqlite/watch";
 
 /// Makes the engine ask this watch about every statement from now on.
-///
-/// # Errors
-/// If the engine runs out of memory.
 pub(in crate::sandbox) fn install(conn: &Connection, watch: &Arc<Mutex<Watch>>) -> rusqlite::Result<()> {
     let kept = Arc::into_raw(Arc::clone(watch)).cast_mut().cast::<c_void>();
     // SAFETY: the handle is open. If the engine cannot keep the pointer it drops it itself, and the hook that would
@@ -93,62 +90,53 @@ unsafe fn text<'a>(text: *const c_char) -> Option<Cow<'a, str>> {
 fn action<'a>(code: c_int, first: Option<&'a str>, second: Option<&'a str>) -> AuthAction<'a> {
     use AuthAction as A;
     let operation = TransactionOperation::Unknown;
-    match (code, first, second) {
-        (ffi::SQLITE_SELECT, ..) => A::Select,
-        (ffi::SQLITE_RECURSIVE, ..) => A::Recursive,
-        (ffi::SQLITE_READ, Some(table_name), Some(column_name)) => A::Read { table_name, column_name },
-        (ffi::SQLITE_FUNCTION, _, Some(function_name)) => A::Function { function_name },
-        (ffi::SQLITE_INSERT, Some(table_name), _) => A::Insert { table_name },
-        (ffi::SQLITE_DELETE, Some(table_name), _) => A::Delete { table_name },
-        (ffi::SQLITE_UPDATE, Some(table_name), Some(column_name)) => A::Update { table_name, column_name },
-        (ffi::SQLITE_PRAGMA, Some(pragma_name), pragma_value) => A::Pragma { pragma_name, pragma_value },
-        (ffi::SQLITE_TRANSACTION, ..) => A::Transaction { operation },
-        (ffi::SQLITE_SAVEPOINT, _, Some(savepoint_name)) => A::Savepoint { operation, savepoint_name },
-        (ffi::SQLITE_CREATE_TABLE, Some(table_name), _) => A::CreateTable { table_name },
-        (ffi::SQLITE_CREATE_VIEW, Some(view_name), _) => A::CreateView { view_name },
-        (ffi::SQLITE_CREATE_INDEX, Some(index_name), Some(table_name)) => {
-            A::CreateIndex { index_name, table_name }
-        }
-        (ffi::SQLITE_CREATE_TRIGGER, Some(trigger_name), Some(table_name)) => {
-            A::CreateTrigger { trigger_name, table_name }
-        }
-        (ffi::SQLITE_CREATE_VTABLE, Some(table_name), Some(module_name)) => {
-            A::CreateVtable { table_name, module_name }
-        }
-        (ffi::SQLITE_CREATE_TEMP_TABLE, Some(table_name), _) => A::CreateTempTable { table_name },
-        (ffi::SQLITE_CREATE_TEMP_VIEW, Some(view_name), _) => A::CreateTempView { view_name },
-        (ffi::SQLITE_CREATE_TEMP_INDEX, Some(index_name), Some(table_name)) => {
-            A::CreateTempIndex { index_name, table_name }
-        }
-        (ffi::SQLITE_CREATE_TEMP_TRIGGER, Some(trigger_name), Some(table_name)) => {
-            A::CreateTempTrigger { trigger_name, table_name }
-        }
-        (ffi::SQLITE_DROP_TABLE, Some(table_name), _) => A::DropTable { table_name },
-        (ffi::SQLITE_DROP_VIEW, Some(view_name), _) => A::DropView { view_name },
-        (ffi::SQLITE_DROP_INDEX, Some(index_name), Some(table_name)) => {
-            A::DropIndex { index_name, table_name }
-        }
-        (ffi::SQLITE_DROP_TRIGGER, Some(trigger_name), Some(table_name)) => {
-            A::DropTrigger { trigger_name, table_name }
-        }
-        (ffi::SQLITE_DROP_VTABLE, Some(table_name), Some(module_name)) => {
-            A::DropVtable { table_name, module_name }
-        }
-        (ffi::SQLITE_DROP_TEMP_TABLE, Some(table_name), _) => A::DropTempTable { table_name },
-        (ffi::SQLITE_DROP_TEMP_VIEW, Some(view_name), _) => A::DropTempView { view_name },
-        (ffi::SQLITE_DROP_TEMP_INDEX, Some(index_name), Some(table_name)) => {
-            A::DropTempIndex { index_name, table_name }
-        }
-        (ffi::SQLITE_DROP_TEMP_TRIGGER, Some(trigger_name), Some(table_name)) => {
-            A::DropTempTrigger { trigger_name, table_name }
-        }
-        (ffi::SQLITE_ATTACH, Some(filename), _) => A::Attach { filename },
-        (ffi::SQLITE_DETACH, Some(database_name), _) => A::Detach { database_name },
-        (ffi::SQLITE_ALTER_TABLE, Some(database_name), Some(table_name)) => {
-            A::AlterTable { database_name, table_name }
-        }
-        (ffi::SQLITE_REINDEX, Some(index_name), _) => A::Reindex { index_name },
-        (ffi::SQLITE_ANALYZE, Some(table_name), _) => A::Analyze { table_name },
-        (code, arg1, arg2) => A::Unknown { code, arg1, arg2 },
+    // The actions that are told by their first argument, and by both.
+    macro_rules! action {
+        (
+            { $($one:ident => $first:ident($name:ident);)* }
+            { $($two:ident => $both:ident($left:ident, $right:ident);)* }
+        ) => {
+            match (code, first, second) {
+                (ffi::SQLITE_SELECT, ..) => A::Select,
+                (ffi::SQLITE_RECURSIVE, ..) => A::Recursive,
+                (ffi::SQLITE_FUNCTION, _, Some(function_name)) => A::Function { function_name },
+                (ffi::SQLITE_PRAGMA, Some(pragma_name), pragma_value) => A::Pragma { pragma_name, pragma_value },
+                (ffi::SQLITE_TRANSACTION, ..) => A::Transaction { operation },
+                (ffi::SQLITE_SAVEPOINT, _, Some(savepoint_name)) => A::Savepoint { operation, savepoint_name },
+                $((ffi::$one, Some($name), _) => A::$first { $name },)*
+                $((ffi::$two, Some($left), Some($right)) => A::$both { $left, $right },)*
+                (code, arg1, arg2) => A::Unknown { code, arg1, arg2 },
+            }
+        };
     }
+    action! {{
+        SQLITE_INSERT => Insert(table_name);
+        SQLITE_DELETE => Delete(table_name);
+        SQLITE_CREATE_TABLE => CreateTable(table_name);
+        SQLITE_CREATE_VIEW => CreateView(view_name);
+        SQLITE_CREATE_TEMP_TABLE => CreateTempTable(table_name);
+        SQLITE_CREATE_TEMP_VIEW => CreateTempView(view_name);
+        SQLITE_DROP_TABLE => DropTable(table_name);
+        SQLITE_DROP_VIEW => DropView(view_name);
+        SQLITE_DROP_TEMP_TABLE => DropTempTable(table_name);
+        SQLITE_DROP_TEMP_VIEW => DropTempView(view_name);
+        SQLITE_ATTACH => Attach(filename);
+        SQLITE_DETACH => Detach(database_name);
+        SQLITE_REINDEX => Reindex(index_name);
+        SQLITE_ANALYZE => Analyze(table_name);
+    } {
+        SQLITE_READ => Read(table_name, column_name);
+        SQLITE_UPDATE => Update(table_name, column_name);
+        SQLITE_CREATE_INDEX => CreateIndex(index_name, table_name);
+        SQLITE_CREATE_TRIGGER => CreateTrigger(trigger_name, table_name);
+        SQLITE_CREATE_VTABLE => CreateVtable(table_name, module_name);
+        SQLITE_CREATE_TEMP_INDEX => CreateTempIndex(index_name, table_name);
+        SQLITE_CREATE_TEMP_TRIGGER => CreateTempTrigger(trigger_name, table_name);
+        SQLITE_DROP_INDEX => DropIndex(index_name, table_name);
+        SQLITE_DROP_TRIGGER => DropTrigger(trigger_name, table_name);
+        SQLITE_DROP_VTABLE => DropVtable(table_name, module_name);
+        SQLITE_DROP_TEMP_INDEX => DropTempIndex(index_name, table_name);
+        SQLITE_DROP_TEMP_TRIGGER => DropTempTrigger(trigger_name, table_name);
+        SQLITE_ALTER_TABLE => AlterTable(database_name, table_name);
+    }}
 }

@@ -17,17 +17,11 @@ pub(crate) struct KeyRange {
 /// A source of one scope's entries. The scope is fixed on creation; no statement can name another.
 pub(crate) trait EntrySource: Send + Sync + Debug {
     /// Reads the live entries of one snapshot, in byte order of their keys.
-    ///
-    /// # Errors
-    /// `unavailable`, `corrupt`.
     fn read(&self, range: &KeyRange, deadline: Instant) -> Result<Box<dyn EntryReader>>;
 }
 
 /// A stream of entries.
 pub(crate) trait EntryReader: Send {
     /// The next entry.
-    ///
-    /// # Errors
-    /// `unavailable`, `corrupt`, `timeout`.
     fn next(&mut self) -> Result<Option<Entry>>;
 }

@@ -26,25 +26,6 @@ fn a_name_that_is_not_utf_8_is_nothings_name() {
 }
 
 #[test]
-fn arguments_go_by_position_however_they_are_written() {
-    let database = TestDatabase::new();
-    let args = [SqlValue::Int(1), SqlValue::Int(2)];
-    for sql in ["SELECT ?, ?", "SELECT ?1, ?2", "SELECT $1, $2", "SELECT $1, $2 WHERE $1 < $2"] {
-        assert_eq!(database.query(sql, &args).unwrap().rows, [args.to_vec()], "{sql}");
-    }
-    assert_eq!(database.query("SELECT $2, $1", &args).unwrap().rows, [[SqlValue::Int(2), SqlValue::Int(1)]]);
-    for (sql, args) in [
-        ("SELECT ?", &args[..]),
-        ("SELECT ?, ?, ?", &args),
-        ("SELECT :a", &args[..1]),
-        ("SELECT @a", &args[..1]),
-        ("SELECT $a", &args[..1]),
-    ] {
-        assert_eq!(database.query(sql, args).unwrap_err().kind(), ErrorKind::InvalidArgument, "{sql}");
-    }
-}
-
-#[test]
 fn a_cancelled_statement_ends_and_the_next_one_runs() {
     let database = TestDatabase::new();
     let mut reader = database.open(Role::Reader);

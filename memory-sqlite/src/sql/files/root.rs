@@ -54,9 +54,7 @@ struct Held {
 
 impl Files {
     /// Creates nothing yet.
-    ///
-    /// # Errors
-    /// `invalid_argument` for a path that names no folder; the file system's errors.
+    /// Fails with `invalid_argument` for a path that names no folder; the file system's errors.
     pub(crate) fn kept(root: &Path, durable: bool) -> Result<Self> {
         Ok(Self::new(Root::Kept(resolve(root)?), durable))
     }

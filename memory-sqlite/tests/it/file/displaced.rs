@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use crate::support::files::{beside, folder, length};
+use crate::support::files::{beside, folder, length, place};
 use crate::support::{Store, block_on, collect, eventually, fast, json, key};
 use memory_core::DriftCheck;
 use memory_core::{
@@ -46,8 +46,7 @@ fn writes(store: &Store, check: DriftCheck) -> Vec<Error> {
 #[test]
 fn no_write_is_acknowledged_that_would_be_lost() {
     for is_deleted in [true, false] {
-        let folder = folder();
-        let path = folder.path().join("memory.db");
+        let (_folder, path) = place();
         let store = Store::open(&path, fast()).unwrap();
         store.set("k", "1");
         if is_deleted {
@@ -77,8 +76,7 @@ fn no_write_is_acknowledged_that_would_be_lost() {
 #[test]
 fn nothing_of_the_old_log_gets_into_the_file_that_was_put_in_place() {
     for entries in [5, 300] {
-        let folder = folder();
-        let path = folder.path().join("memory.db");
+        let (_folder, path) = place();
         let store = Store::open(&path, fast()).unwrap();
         for n in 0..entries {
             store.set(&format!("old/{n:03}"), "\"in the log\"");
@@ -117,8 +115,7 @@ fn a_file_that_was_moved_has_all_that_was_acknowledged_once_the_store_is_closed(
 
 #[test]
 fn the_new_file_opens_without_the_old_log_while_the_old_file_is_still_open() {
-    let folder = folder();
-    let path = folder.path().join("memory.db");
+    let (_folder, path) = place();
     let store = Store::open(&path, fast()).unwrap();
     for n in 0..300 {
         store.set(&format!("old/{n:03}"), "\"in the log\"");
@@ -132,8 +129,7 @@ fn the_new_file_opens_without_the_old_log_while_the_old_file_is_still_open() {
 
 #[test]
 fn closing_the_old_file_keeps_the_log_of_the_new_one() {
-    let folder = folder();
-    let path = folder.path().join("memory.db");
+    let (_folder, path) = place();
     let store = Store::open(&path, fast()).unwrap();
     store.set("k", "1");
     replace(&path);

@@ -62,9 +62,7 @@ fn a_durable_write_is_synced_before_it_is_acknowledged() {
     if let Some(role) = child::role() {
         return write_and_acknowledge(&role);
     }
-    let Some((calls, acknowledgements)) =
-        traced(concat!(module_path!(), "::a_durable_write_is_synced_before_it_is_acknowledged"), "full")
-    else {
+    let Some((calls, acknowledgements)) = traced(child::this_test!(), "full") else {
         return;
     };
     assert_eq!(acknowledgements.len(), 5);
@@ -79,9 +77,7 @@ fn without_durability_a_write_is_acknowledged_unsynced() {
     if let Some(role) = child::role() {
         return write_and_acknowledge(&role);
     }
-    let Some((calls, acknowledgements)) =
-        traced(concat!(module_path!(), "::without_durability_a_write_is_acknowledged_unsynced"), "normal")
-    else {
+    let Some((calls, acknowledgements)) = traced(child::this_test!(), "normal") else {
         return;
     };
     // The first may come after the syncs of creation.
@@ -96,10 +92,7 @@ fn names_of_new_files_and_folders_are_synced_before_the_first_acknowledgement() 
     if let Some(role) = child::role() {
         return write_and_acknowledge(&role);
     }
-    let test = concat!(
-        module_path!(),
-        "::names_of_new_files_and_folders_are_synced_before_the_first_acknowledgement"
-    );
+    let test = child::this_test!();
     let Some((calls, acknowledgements)) = traced(test, "full") else { return };
     let first = acknowledgements[0];
     let made = |call: &&Call| call.name.starts_with("mkdir") && call.arguments.ends_with("= 0");

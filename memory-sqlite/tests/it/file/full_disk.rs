@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::support::child::{self, Child};
-use crate::support::files::{beside, folder, integrity, length};
+use crate::support::files::{beside, integrity, length, place};
 use crate::support::{Store, eventually, quiet};
 use memory_core::{Error, ErrorKind};
 use memory_sqlite::{Durability, SqliteConfig};
@@ -124,8 +124,7 @@ fn under_a_file_size_limit(role: &str) {
 }
 
 fn file_size_limit(test: &str, role: &str) {
-    let folder = folder();
-    let path = folder.path().join("memory.db");
+    let (_folder, path) = place();
     // The limit's signal is ignored, so that a write beyond it fails as on a full disk.
     let mut shell = Command::new("sh");
     shell.args(["-c", "trap '' XFSZ; ulimit -f 2000; exec \"$0\" \"$@\""]);
@@ -152,25 +151,13 @@ fn file_size_limit(test: &str, role: &str) {
 }
 
 #[test]
-fn durable_writes_beyond_a_file_size_limit_are_refused_and_nothing_is_lost() {
-    if let Some(role) = child::role() {
-        return under_a_file_size_limit(&role);
-    }
-    file_size_limit(
-        concat!(module_path!(), "::durable_writes_beyond_a_file_size_limit_are_refused_and_nothing_is_lost"),
-        "full",
-    );
-}
-
-#[test]
 fn writes_beyond_a_file_size_limit_are_refused_and_nothing_is_lost() {
     if let Some(role) = child::role() {
         return under_a_file_size_limit(&role);
     }
-    file_size_limit(
-        concat!(module_path!(), "::writes_beyond_a_file_size_limit_are_refused_and_nothing_is_lost"),
-        "normal",
-    );
+    for durability in ["full", "normal"] {
+        file_size_limit(child::this_test!(), durability);
+    }
 }
 
 /// In the child, on its own small file system.
@@ -208,27 +195,11 @@ fn on_a_full_disk(role: &str) {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn durable_writes_to_a_full_disk_are_refused_and_work_again_once_there_is_room() {
-    if let Some(role) = child::role() {
-        return on_a_full_disk(&role);
-    }
-    child::on_a_small_file_system(
-        concat!(
-            module_path!(),
-            "::durable_writes_to_a_full_disk_are_refused_and_work_again_once_there_is_room"
-        ),
-        "full",
-    );
-}
-
-#[cfg(target_os = "linux")]
-#[test]
 fn writes_to_a_full_disk_are_refused_and_work_again_once_there_is_room() {
     if let Some(role) = child::role() {
         return on_a_full_disk(&role);
     }
-    child::on_a_small_file_system(
-        concat!(module_path!(), "::writes_to_a_full_disk_are_refused_and_work_again_once_there_is_room"),
-        "normal",
-    );
+    for durability in ["full", "normal"] {
+        child::on_a_small_file_system(child::this_test!(), durability);
+    }
 }

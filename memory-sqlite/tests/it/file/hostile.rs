@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::support::embedders::Directions;
-use crate::support::files::{beside, contents, folder, integrity, raw};
+use crate::support::files::{beside, contents, folder, integrity, place, raw};
 use crate::support::{Store, TestClock, fast, skip};
 use memory_conformance::random::Random;
 use memory_core::{Error, ErrorKind, Result};
@@ -85,8 +85,7 @@ fn random_bytes_are_refused() {
 
 #[test]
 fn a_valid_header_before_garbage_is_refused() {
-    let folder = folder();
-    let path = folder.path().join("memory.db");
+    let (folder, path) = place();
     database(&path);
     let mut random = Random::named("garbage");
     for kept in [100, 108, 512, 1_000] {
@@ -102,8 +101,7 @@ fn a_valid_header_before_garbage_is_refused() {
 
 #[test]
 fn a_file_cut_off_anywhere_is_refused_or_read_as_far_as_it_goes() {
-    let folder = folder();
-    let path = folder.path().join("memory.db");
+    let (folder, path) = place();
     database(&path);
     let bytes = fs::read(&path).unwrap();
     let page = 4_096;
@@ -125,8 +123,7 @@ fn a_file_cut_off_anywhere_is_refused_or_read_as_far_as_it_goes() {
 
 #[test]
 fn a_damaged_byte_anywhere_ends_in_an_answer_or_a_typed_error() {
-    let folder = folder();
-    let path = folder.path().join("memory.db");
+    let (folder, path) = place();
     database(&path);
     let bytes = fs::read(&path).unwrap();
     let mut random = Random::named("damage");
@@ -147,8 +144,7 @@ fn a_damaged_byte_anywhere_ends_in_an_answer_or_a_typed_error() {
 
 #[test]
 fn an_empty_file_becomes_a_database() {
-    let folder = folder();
-    let path = folder.path().join("memory.db");
+    let (_folder, path) = place();
     fs::write(&path, b"").unwrap();
     let store = Store::open(&path, fast()).unwrap();
     store.set("a", "1");
@@ -158,8 +154,7 @@ fn an_empty_file_becomes_a_database() {
 
 #[test]
 fn a_folder_is_refused() {
-    let folder = folder();
-    let path = folder.path().join("memory.db");
+    let (_folder, path) = place();
     fs::create_dir(&path).unwrap();
     assert_eq!(refused(&path).kind(), ErrorKind::InvalidArgument);
 }
@@ -231,8 +226,7 @@ fn another_programs_database_is_refused() {
 
 #[test]
 fn a_newer_database_is_refused_and_the_versions_are_named() {
-    let folder = folder();
-    let path = folder.path().join("memory.db");
+    let (_folder, path) = place();
     database(&path);
     let known = raw(&path).query_row("PRAGMA user_version", [], |row| row.get::<_, i64>(0)).unwrap();
     for newer in [known + 1, known + 1_000, i64::from(i32::MAX)] {
@@ -267,8 +261,7 @@ fn a_database_with_a_schema_that_is_not_ours_is_refused() {
 
 #[test]
 fn a_log_of_garbage_beside_the_database_changes_no_result() {
-    let folder = folder();
-    let path = folder.path().join("memory.db");
+    let (_folder, path) = place();
     database(&path);
     let mut random = Random::named("log");
     fs::write(beside(&path, "-wal"), (0..50_000).map(|_| random.bits().to_le_bytes()[0]).collect::<Vec<_>>())
@@ -303,8 +296,7 @@ fn a_journal_beside_another_programs_database_is_not_played_back() {
 
 #[test]
 fn a_database_locked_by_another_connection_is_refused_in_time_and_opens_after() {
-    let folder = folder();
-    let path = folder.path().join("memory.db");
+    let (_folder, path) = place();
     database(&path);
     let other = raw(&path);
     other
@@ -325,8 +317,7 @@ fn a_database_locked_by_another_connection_is_refused_in_time_and_opens_after() 
 fn health_reports_a_database_deleted_or_replaced_while_open() {
     use memory_core::{HealthStatus, Provider as _};
 
-    let folder = folder();
-    let path = folder.path().join("memory.db");
+    let (folder, path) = place();
     let store = Store::open(&path, fast()).unwrap();
     let status = || crate::support::block_on(store.kv.health()).unwrap().status;
     assert_eq!(status(), HealthStatus::Ok);
@@ -433,38 +424,20 @@ mod unix {
     }
 
     #[test]
-    fn a_read_only_file_is_refused() {
+    fn a_file_that_may_not_be_written_or_not_even_read_is_refused() {
         if child::role().is_some() {
             return open_and_tell();
         }
-        let folder = folder();
-        let path = folder.path().join("memory.db");
-        database(&path);
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o400)).unwrap();
-        let before = contents(folder.path());
-        if let Some(answer) =
-            open_as_a_user(concat!(module_path!(), "::a_read_only_file_is_refused"), folder.path(), &path)
-        {
-            assert_eq!(answer, "read_only");
-            assert_eq!(contents(folder.path()), before);
-        }
-    }
-
-    #[test]
-    fn a_file_that_may_not_be_read_is_refused() {
-        if child::role().is_some() {
-            return open_and_tell();
-        }
-        let folder = folder();
-        let path = folder.path().join("memory.db");
-        database(&path);
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o000)).unwrap();
-        if let Some(answer) = open_as_a_user(
-            concat!(module_path!(), "::a_file_that_may_not_be_read_is_refused"),
-            folder.path(),
-            &path,
-        ) {
-            assert_eq!(answer, "unavailable");
+        for (mode, refusal) in [(0o400, "read_only"), (0o000, "unavailable")] {
+            let (folder, path) = place();
+            database(&path);
+            let before = fs::read(&path).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+            let Some(answer) = open_as_a_user(child::this_test!(), folder.path(), &path) else { return };
+            assert_eq!(answer, refusal);
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+            let after = contents(folder.path());
+            assert!(after.len() == 1 && after[&path] == before, "refusing changed a file");
         }
     }
 
@@ -481,7 +454,7 @@ mod unix {
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
         fs::set_permissions(&inner, fs::Permissions::from_mode(0o500)).unwrap();
         let before = contents(folder.path());
-        let test = concat!(module_path!(), "::a_database_in_a_read_only_folder_is_refused");
+        let test = child::this_test!();
         chown_tree(&inner);
         if let Some(answer) = open_as_a_user(test, folder.path(), &path) {
             assert!(["read_only", "unavailable"].contains(&answer.as_str()), "{answer}");

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::support::child::{self, Child};
-use crate::support::files::{beside, folder};
+use crate::support::files::{beside, folder, place};
 use crate::support::{Store, fast, skip, trace};
 
 fn mode(path: &Path) -> u32 {
@@ -38,10 +38,7 @@ fn files_are_0600_and_new_folders_0700_whatever_the_umask() {
     }
     let folder = folder();
     let path = folder.path().join("new/newer/memory.db");
-    let mut command = without_umask(
-        concat!(module_path!(), "::files_are_0600_and_new_folders_0700_whatever_the_umask"),
-        "",
-    );
+    let mut command = without_umask(child::this_test!(), "");
     let mut child = Child::start(command.env("DATABASE", &path));
     for moment in ["opened", "written"] {
         assert_eq!(child.expect_line(), moment);
@@ -76,8 +73,7 @@ fn folders_that_exist_keep_their_permissions() {
 
 #[test]
 fn a_file_that_exists_keeps_its_permissions_and_its_log_has_the_same() {
-    let folder = folder();
-    let path = folder.path().join("memory.db");
+    let (_folder, path) = place();
     Store::open(&path, fast()).unwrap().close();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
     let store = Store::open(&path, fast()).unwrap();
@@ -91,13 +87,12 @@ fn a_file_that_exists_keeps_its_permissions_and_its_log_has_the_same() {
 #[cfg(target_os = "linux")]
 #[test]
 fn files_and_folders_are_private_in_the_call_that_creates_them() {
-    const TEST: &str =
-        concat!(module_path!(), "::files_and_folders_are_private_in_the_call_that_creates_them");
+    let test = child::this_test!();
     if child::role().is_some() {
         return write_until_told();
     }
     if let Some(reason) = trace::unavailable() {
-        return skip(TEST, &reason);
+        return skip(test, &reason);
     }
     let folder = folder();
     let (path, output) = (folder.path().join("new/memory.db"), folder.path().join("trace"));
@@ -105,7 +100,7 @@ fn files_and_folders_are_private_in_the_call_that_creates_them() {
         "strace -f -e trace=open,openat,creat,mkdir,mkdirat,chmod,fchmod,fchmodat -o '{}'",
         output.display()
     );
-    let mut command = without_umask(TEST, &strace);
+    let mut command = without_umask(test, &strace);
     let mut child = Child::start(command.env("DATABASE", &path));
     child.expect_line();
     child.expect_line();

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::child::{self, Child};
 use crate::support::embedders::Directions;
-use crate::support::files::{contents, folder, integrity, raw};
+use crate::support::files::{contents, folder, integrity, place, raw};
 use crate::support::{Store, TestClock, block_on, fast};
 use memory_conformance::random::Random;
 use memory_core::Seen;
@@ -109,8 +109,7 @@ fn counts_hold(store: &Store, path: &Path) {
 /// DRF-58.
 #[test]
 fn a_file_without_triggers_is_refused_and_opens_again_once_it_is_repaired() {
-    let folder = folder();
-    let path = folder.path().join("memory.db");
+    let (_folder, path) = place();
     database(&path);
     let store = open(&path);
     let (before, token) = (store.entries("").unwrap(), state(&store).token);
@@ -154,8 +153,7 @@ fn a_file_without_triggers_is_refused_and_opens_again_once_it_is_repaired() {
 /// DRF-58: a writer must read again what it read before the repair.
 #[test]
 fn a_writer_that_read_before_the_repair_overwrites_nothing() {
-    let folder = folder();
-    let path = folder.path().join("memory.db");
+    let (_folder, path) = place();
     database(&path);
     let store = open(&path);
     let check = |store: &Store, name: &str, strict: bool| {
@@ -192,8 +190,7 @@ fn a_writer_that_read_before_the_repair_overwrites_nothing() {
 /// DRF-59.
 #[test]
 fn repairing_an_intact_file_changes_nothing() {
-    let folder = folder();
-    let path = folder.path().join("memory.db");
+    let (folder, path) = place();
     database(&path);
     let before = contents(folder.path());
     let report = repaired(&path);
@@ -210,8 +207,7 @@ fn repairing_an_intact_file_changes_nothing() {
 /// DRF-59: a program whose triggers were off changed the rows of one scope.
 #[test]
 fn only_a_scope_changed_without_a_trace_counts_as_changed() {
-    let folder = folder();
-    let path = folder.path().join("memory.db");
+    let (_folder, path) = place();
     let store = open(&path);
     let other = Store { scope: crate::support::agent("bob"), ..store.clone() };
     for store in [&store, &other] {
@@ -247,8 +243,7 @@ fn only_a_scope_changed_without_a_trace_counts_as_changed() {
 /// DRF-58.
 #[test]
 fn foreign_objects_are_removed_and_changed_ones_recreated() {
-    let folder = folder();
-    let path = folder.path().join("memory.db");
+    let (_folder, path) = place();
     database(&path);
     let spy = "CREATE TRIGGER \"a \"\"spy\" AFTER INSERT ON entry BEGIN DELETE FROM body; END";
     raw(&path)
@@ -291,8 +286,7 @@ fn foreign_objects_are_removed_and_changed_ones_recreated() {
 /// If only an index is missing, the triggers were never off.
 #[test]
 fn a_missing_index_is_recreated_and_no_scope_counts_as_changed() {
-    let folder = folder();
-    let path = folder.path().join("memory.db");
+    let (_folder, path) = place();
     database(&path);
     raw(&path)
         .execute_batch("DROP INDEX scope_space; CREATE INDEX scope_space ON scope (space, name)")
@@ -307,8 +301,7 @@ fn a_missing_index_is_recreated_and_no_scope_counts_as_changed() {
 /// DRF-58.
 #[test]
 fn vectors_are_kept_on_request() {
-    let folder = folder();
-    let path = folder.path().join("memory.db");
+    let (_folder, path) = place();
     database(&path);
     let conn = raw(&path);
     drop_triggers(&conn);
@@ -333,8 +326,7 @@ fn vectors_are_kept_on_request() {
 
 #[test]
 fn a_dry_run_reports_and_changes_nothing() {
-    let folder = folder();
-    let path = folder.path().join("memory.db");
+    let (folder, path) = place();
     database(&path);
     meddle(&path);
     let before = contents(folder.path());
@@ -379,8 +371,7 @@ fn an_unrepairable_file_is_refused_and_unchanged() {
 
 #[test]
 fn a_damaged_file_is_not_repaired() {
-    let folder = folder();
-    let path = folder.path().join("memory.db");
+    let (_folder, path) = place();
     database(&path);
     let conn = raw(&path);
     drop_triggers(&conn);
@@ -421,8 +412,7 @@ fn a_file_of_an_earlier_format_is_repaired_and_migrated() {
 
 #[test]
 fn a_file_that_another_program_writes_is_refused_in_time_and_repaired_after() {
-    let folder = folder();
-    let path = folder.path().join("memory.db");
+    let (_folder, path) = place();
     database(&path);
     meddle(&path);
     let other = raw(&path);
@@ -446,7 +436,7 @@ fn repair_until_killed() {
 /// DRF-58: a repair is one transaction.
 #[test]
 fn a_repair_that_is_killed_has_done_all_or_nothing() {
-    const TEST: &str = concat!(module_path!(), "::a_repair_that_is_killed_has_done_all_or_nothing");
+    let test = child::this_test!();
     const MANY: usize = 3_000;
     if child::role().is_some() {
         return repair_until_killed();
@@ -459,7 +449,7 @@ fn a_repair_that_is_killed_has_done_all_or_nothing() {
     meddle(&broken);
     let begin = |at: &Path| -> Child {
         fs::copy(&broken, at).unwrap();
-        let mut child = Child::with(TEST, "repair", &[("DATABASE", at.as_os_str())]);
+        let mut child = Child::with(test, "repair", &[("DATABASE", at.as_os_str())]);
         assert_eq!(child.expect_line(), "begins");
         child
     };

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use crate::support::files::{contents, folder, integrity};
+use crate::support::files::{contents, folder, integrity, place};
 use crate::support::sql::Sql;
 use crate::support::{Store, TestClock, agent, block_on, embedders, eventually, fast, json, key, poll_once};
 use memory_core::{
@@ -62,8 +62,7 @@ fn neighbours(store: &Store) -> Vec<Store> {
 
 #[test]
 fn an_erased_scope_is_in_no_file_though_other_handles_are_open() {
-    let folder = folder();
-    let path = folder.path().join("memory.db");
+    let (folder, path) = place();
     let embedder = || std::sync::Arc::new(embedders::Directions::new(8));
     let clock = TestClock::new();
     let store = Store::embedding(Some(&path), fast(), clock.clone(), embedder()).unwrap();
@@ -100,8 +99,7 @@ fn an_erased_scope_is_in_no_file_though_other_handles_are_open() {
 
 #[test]
 fn an_erased_tenant_and_key_are_in_no_file() {
-    let folder = folder();
-    let path = folder.path().join("memory.db");
+    let (folder, path) = place();
     let store = Store::open(&path, fast()).unwrap();
     let tenant = format!("{SECRET}-t");
     for scope in [
@@ -134,8 +132,7 @@ fn an_erased_tenant_and_key_are_in_no_file() {
 
 #[test]
 fn a_reader_that_keeps_the_log_is_reported_and_erasing_again_finishes() {
-    let folder = folder();
-    let path = folder.path().join("memory.db");
+    let (folder, path) = place();
     let store = Store::open(&path, fast()).unwrap();
     for at in 0..5_000 {
         store.bulk([(format!("{at}"), format!("\"{SECRET}\""))]).unwrap();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::support::child::{self, Child};
-use crate::support::files::folder;
+use crate::support::files::place;
 use crate::support::sql::Sql;
 use crate::support::{TestClock, agent, block_on, json, key, quiet};
 use memory_core::sql::{StatementOptions, TxId};
@@ -118,26 +118,16 @@ fn obey(place: &Place) {
     }
 }
 
-fn obedient(test: &str, path: &Path) -> Child {
-    let mut child = Child::with(test, "obey", &[("DATABASE", path.as_os_str())]);
-    assert_eq!(child.expect_line(), "ready");
-    child
-}
-
 #[test]
 fn a_scope_with_an_idle_transaction_of_another_process_stays_until_that_dies() {
     if child::role().is_some() {
         return obey(&Place::given());
     }
-    let folder = folder();
-    let path = folder.path().join("memory.db");
+    let (_folder, path) = place();
     let place = Place::open(&path);
     place.fill();
-    let test = concat!(
-        module_path!(),
-        "::a_scope_with_an_idle_transaction_of_another_process_stays_until_that_dies"
-    );
-    let mut other = obedient(test, &path);
+    let test = child::this_test!();
+    let mut other = Child::obedient(test, &path);
     assert_eq!(other.ask("begin"), "begun");
     assert_eq!(other.ask("in INSERT INTO t VALUES (2)"), "1");
     place.clock.advance(HOUR);
@@ -155,16 +145,12 @@ fn a_use_of_another_process_counts_before_it_is_answered_also_where_that_dies_at
     if child::role().is_some() {
         return obey(&Place::given());
     }
-    let folder = folder();
-    let path = folder.path().join("memory.db");
+    let (_folder, path) = place();
     let place = Place::open(&path);
     place.fill();
-    let test = concat!(
-        module_path!(),
-        "::a_use_of_another_process_counts_before_it_is_answered_also_where_that_dies_at_once"
-    );
+    let test = child::this_test!();
     for (order, answer) in [("get k", "true"), ("rows", "1"), ("exec INSERT INTO t VALUES (2)", "done")] {
-        let mut other = obedient(test, &path);
+        let mut other = Child::obedient(test, &path);
         // Its clock begins where ours did.
         let hours = place.clock.now().as_millis() - TestClock::new().now().as_millis();
         assert_eq!(other.ask(&format!("hours {}", hours / 3_600_000 + 2)), "later");
@@ -184,8 +170,7 @@ fn a_use_of_another_process_counts_before_it_is_answered_also_where_that_dies_at
 
 #[test]
 fn what_is_held_of_uses_in_memory_is_never_the_slack() {
-    let folder = folder();
-    let path = folder.path().join("memory.db");
+    let (_folder, path) = place();
     let place = Place::open(&path);
     place.set("k").unwrap();
     for minutes in [2, 3, 4, 9, 11, 30] {
@@ -217,8 +202,7 @@ fn half_evicted(path: &Path) {
 #[test]
 fn who_has_the_store_open_sees_nothing_of_a_scope_whose_evictor_died() {
     for order in ["rows", "list", "make", "dump"] {
-        let folder = folder();
-        let path = folder.path().join("memory.db");
+        let (_folder, path) = place();
         let first = Place::open(&path);
         first.fill();
         first.sql.clone().close();
@@ -252,8 +236,7 @@ fn who_has_the_store_open_sees_nothing_of_a_scope_whose_evictor_died() {
 
 #[test]
 fn opening_finishes_what_an_evictor_left() {
-    let folder = folder();
-    let path = folder.path().join("memory.db");
+    let (_folder, path) = place();
     let place = Place::open(&path);
     place.fill();
     place.sql.clone().close();
@@ -273,11 +256,10 @@ fn an_ended_run_is_fenced_in_every_process() {
     if child::role().is_some() {
         return obey(&Place::given().in_its_run());
     }
-    let folder = folder();
-    let path = folder.path().join("memory.db");
+    let (_folder, path) = place();
     let place = Place::open(&path).in_its_run();
     place.fill();
-    let mut other = obedient(concat!(module_path!(), "::an_ended_run_is_fenced_in_every_process"), &path);
+    let mut other = Child::obedient(child::this_test!(), &path);
     assert_eq!(other.ask("set mine"), "set");
     assert_eq!(other.ask("exec INSERT INTO t VALUES (2)"), "done");
     place.sql.end_run();
@@ -296,8 +278,7 @@ fn an_ended_run_is_fenced_in_every_process() {
 
 #[test]
 fn reclaiming_removes_vectors_without_entries_and_gives_pages_back() {
-    let folder = folder();
-    let path = folder.path().join("memory.db");
+    let (_folder, path) = place();
     let store = crate::support::Store::embedding(
         Some(&path),
         quiet(),

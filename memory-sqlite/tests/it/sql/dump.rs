@@ -306,58 +306,6 @@ fn a_setting_of_a_hostile_dump_changes_nothing_that_it_could_not_name() {
 }
 
 #[test]
-fn a_dump_is_of_the_moment_it_was_asked_for() {
-    let (_folder, sql) = open();
-    sql.exec("CREATE TABLE t (a)");
-    sql.exec("INSERT INTO t WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 20000) SELECT hex(zeroblob(500)) FROM n");
-    let lines = block_on(sql.facet().dump(&sql.scope)).unwrap();
-    sql.exec("DELETE FROM t");
-    sql.exec("DROP TABLE t");
-    let lines = block_on(collect(lines));
-    assert_eq!(lines.len(), 20_003);
-    assert!(lines.iter().all(Result::is_ok));
-}
-
-#[test]
-fn what_is_no_dump_or_cut_off_leaves_nothing_behind() {
-    let (_folder, sql) = open();
-    for statement in DATABASE {
-        sql.exec(statement);
-    }
-    let whole = dump(&sql);
-    let copy = sql.at(agent("copy"));
-    for cut in [0, 1, 2, 5, whole.len() / 2, whole.len() - 1] {
-        let error = restore(&copy, whole[..cut].to_vec()).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{cut}: {error:?}");
-    }
-    let mut lacking = whole.clone();
-    let row = lacking.iter().position(|line| line.starts_with(b"{\"row\"")).unwrap();
-    lacking.remove(row);
-    for bad in [
-        lacking,
-        lines("hello"),
-        lines(
-            "{\"memory_sql_dump\":{\"version\":2,\"dialect\":\"sqlite\"}}\n{\"end\":{\"tables\":0,\"rows\":0}}",
-        ),
-        lines(
-            "{\"memory_sql_dump\":{\"version\":1,\"dialect\":\"postgres\"}}\n{\"end\":{\"tables\":0,\"rows\":0}}",
-        ),
-        lines("{\"end\":{\"tables\":0,\"rows\":0}}"),
-        [whole.clone(), whole.clone()].concat(),
-        [whole.clone(), lines("{\"row\":[1]}")].concat(),
-    ] {
-        assert_eq!(restore(&copy, bad).unwrap_err().kind(), ErrorKind::InvalidArgument);
-    }
-    let failing =
-        stream(vec![Ok(whole[0].clone()), Err(memory_core::Error::new(ErrorKind::Unavailable, "gone"))]);
-    let error = block_on(copy.facet().restore(&copy.scope, failing, RestoreOptions::default())).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Unavailable);
-    assert!(copy.tables().is_empty());
-    assert!(!copy.scopes().contains(&copy.scope));
-    restore(&copy, whole).unwrap();
-}
-
-#[test]
 fn a_hostile_dump_makes_nothing_that_an_agent_could_not() {
     let (_folder, sql) = open();
     let target = folder();

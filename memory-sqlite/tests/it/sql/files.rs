@@ -154,37 +154,6 @@ fn a_dropped_database_is_gone_and_the_next_statement_makes_a_new_one() {
 }
 
 #[test]
-fn a_drop_among_writers_leaves_each_write_in_the_old_database_or_in_the_new() {
-    let (_folder, sql) = open();
-    std::thread::scope(|threads| {
-        let writers: Vec<_> = (0..4)
-            .map(|_| {
-                let sql = sql.clone();
-                threads.spawn(move || {
-                    for _ in 0..40 {
-                        sql.exec("CREATE TABLE IF NOT EXISTS t (a)");
-                        match sql.try_exec("INSERT INTO t VALUES (1)") {
-                            Ok(_) => {}
-                            // Dropped in between.
-                            Err(error) => assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error:?}"),
-                        }
-                        let _ = sql.try_query("SELECT count(*) FROM t");
-                    }
-                })
-            })
-            .collect();
-        for _ in 0..15 {
-            sql.drop_scope();
-            std::thread::sleep(std::time::Duration::from_millis(3));
-        }
-        writers.into_iter().for_each(|writer| writer.join().unwrap());
-    });
-    sql.drop_scope();
-    sql.exec("CREATE TABLE t (a)");
-    assert_eq!(sql.int("SELECT count(*) FROM t"), 0);
-}
-
-#[test]
 fn a_damaged_database_is_told_and_can_be_dropped() {
     let (folder, sql) = open();
     sql.exec("CREATE TABLE t (a)");

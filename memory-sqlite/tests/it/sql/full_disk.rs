@@ -68,23 +68,11 @@ fn drops(role: &str) {
 }
 
 #[test]
-fn a_database_that_is_open_is_dropped_on_a_full_disk() {
+fn a_database_is_dropped_on_a_full_disk_whether_open_or_not() {
     if let Some(role) = child::role() {
         return drops(&role);
     }
-    child::on_a_small_file_system(
-        concat!(module_path!(), "::a_database_that_is_open_is_dropped_on_a_full_disk"),
-        "open",
-    );
-}
-
-#[test]
-fn a_database_that_cannot_be_opened_on_a_full_disk_is_dropped() {
-    if let Some(role) = child::role() {
-        return drops(&role);
+    for role in ["open", "closed"] {
+        child::on_a_small_file_system(child::this_test!(), role);
     }
-    child::on_a_small_file_system(
-        concat!(module_path!(), "::a_database_that_cannot_be_opened_on_a_full_disk_is_dropped"),
-        "closed",
-    );
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::support::child::{self, Child};
-use crate::support::files::folder;
+use crate::support::files::place;
 use crate::support::sql::{Sql, within};
 use crate::support::{block_on, quiet};
 use memory_core::ErrorKind;
@@ -40,23 +40,15 @@ fn obey() {
     sql.close();
 }
 
-fn obedient(test: &str, path: &Path) -> Child {
-    let mut child = Child::with(test, "obey", &[("DATABASE", path.as_os_str())]);
-    assert_eq!(child.expect_line(), "ready");
-    child
-}
-
 #[test]
 fn another_processs_writer_is_awaited_within_the_deadline() {
     if child::role().is_some() {
         return obey();
     }
-    let folder = folder();
-    let path = folder.path().join("memory.db");
+    let (_folder, path) = place();
     let sql = open(&path);
     sql.exec("CREATE TABLE t (a)");
-    let mut other =
-        obedient(concat!(module_path!(), "::another_processs_writer_is_awaited_within_the_deadline"), &path);
+    let mut other = Child::obedient(child::this_test!(), &path);
     assert_eq!(other.ask("begin"), "begun");
     assert_eq!(other.ask("in INSERT INTO t VALUES (1)"), "1");
     let error = block_on(sql.exec_async("INSERT INTO t VALUES (2)", &[], within(Duration::from_millis(80))));
@@ -77,11 +69,9 @@ fn connections_to_a_dropped_database_move_to_the_new_one() {
     if child::role().is_some() {
         return obey();
     }
-    let folder = folder();
-    let path = folder.path().join("memory.db");
+    let (_folder, path) = place();
     let sql = open(&path);
-    let mut other =
-        obedient(concat!(module_path!(), "::connections_to_a_dropped_database_move_to_the_new_one"), &path);
+    let mut other = Child::obedient(child::this_test!(), &path);
     for round in 0..10 {
         assert_eq!(other.ask(&format!("exec CREATE TABLE old{round} (a)")), "0");
         assert_eq!(other.ask(&format!("count SELECT count(*) FROM old{round}")), "0");
@@ -129,8 +119,7 @@ fn a_process_killed_in_a_transaction_leaves_all_of_it_or_nothing() {
     if child::role().is_some() {
         return write_until_killed();
     }
-    let folder = folder();
-    let path = folder.path().join("memory.db");
+    let (_folder, path) = place();
     let mut config = quiet();
     config.durability = Durability::Full;
     {
@@ -141,7 +130,7 @@ fn a_process_killed_in_a_transaction_leaves_all_of_it_or_nothing() {
     let mut from = 1;
     for round in 0..12 {
         let number = from.to_string();
-        let test = concat!(module_path!(), "::a_process_killed_in_a_transaction_leaves_all_of_it_or_nothing");
+        let test = child::this_test!();
         let mut writer =
             Child::with(test, "write", &[("DATABASE", path.as_os_str()), ("FROM", number.as_ref())]);
         assert_eq!(writer.expect_line(), "ready");

@@ -1,4 +1,4 @@
-//! Room: quotas, full disks, and what is shared. Arguments that are embedded, and the entries as a table.
+//! A disk that is full in the midst of a statement, and arguments that are embedded.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,10 +8,10 @@ use crate::support::child::{self, Child};
 use crate::support::embedders::Directions;
 use crate::support::files::folder;
 use crate::support::sql::{Sql, transaction_of};
-use crate::support::{TestClock, agent, block_on, fast, quiet};
+use crate::support::{TestClock, block_on, fast, quiet};
 use memory_core::sql::{SqlValue, StatementOptions};
 use memory_core::{ErrorKind, Provider as _};
-use memory_sqlite::{SharedDatabase, SqliteProvider};
+use memory_sqlite::SqliteProvider;
 
 /// In the child: files may not grow beyond a size, as on a full disk.
 fn under_a_file_size_limit() {
@@ -46,43 +46,13 @@ fn a_disk_that_is_full_in_the_midst_of_a_statement_leaves_nothing_of_it() {
     if child::role().is_some() {
         return under_a_file_size_limit();
     }
-    let test =
-        concat!(module_path!(), "::a_disk_that_is_full_in_the_midst_of_a_statement_leaves_nothing_of_it");
+    let test = child::this_test!();
     let folder = folder();
     let mut shell = Command::new("sh");
     shell.args(["-c", "trap '' XFSZ; ulimit -f 2000; exec \"$0\" \"$@\""]);
     let mut command = child::wrapped(shell, test, "full");
     command.env("DATABASE", folder.path().join("memory.db"));
     println!("{}", Child::start(&mut command).finish().join("; "));
-}
-
-#[test]
-fn shared_data_is_read_from_every_scope_and_written_from_none() {
-    let folder = folder();
-    let shared = folder.path().join("facts.db");
-    crate::support::files::raw_or_new(&shared)
-        .execute_batch("CREATE TABLE rivers (name); INSERT INTO rivers VALUES ('Rhine'), ('Elbe')")
-        .unwrap();
-    let mut config = fast();
-    config.sql.shared = vec![SharedDatabase::new("geo", &shared)];
-    let before = std::fs::read(&shared).unwrap();
-    let sql = Sql::open(&folder.path().join("memory.db"), config);
-    assert!(sql.checked.capabilities().shared_schemas);
-    assert_eq!(sql.texts("SELECT name FROM geo.rivers ORDER BY name"), ["Elbe", "Rhine"]);
-    assert_eq!(sql.int("SELECT count(*) FROM rivers"), 2);
-    for write in [
-        "INSERT INTO geo.rivers VALUES ('x')",
-        "DELETE FROM rivers",
-        "DROP TABLE geo.rivers",
-        "CREATE TABLE geo.x (a)",
-    ] {
-        assert!(sql.try_exec(write).is_err(), "{write}");
-    }
-    sql.exec("CREATE TABLE rivers (name)");
-    assert_eq!(sql.int("SELECT count(*) FROM rivers"), 0);
-    assert_eq!(sql.tables(), ["rivers"]);
-    assert_eq!(sql.at(agent("bob")).int("SELECT count(*) FROM rivers"), 2);
-    assert_eq!(std::fs::read(&shared).unwrap(), before);
 }
 
 #[test]

@@ -5,8 +5,6 @@ use std::time::{Duration, Instant};
 use crate::support::files::folder;
 use crate::support::sql::Sql;
 use crate::support::{agent, eventually, fast, poll_once};
-use memory_core::ErrorKind;
-use memory_core::sql::TxId;
 use memory_sqlite::SqliteConfig;
 use tempfile::TempDir;
 
@@ -15,29 +13,6 @@ fn open(config: SqliteConfig) -> (TempDir, Sql) {
     let sql = Sql::open(&folder.path().join("memory.db"), config);
     sql.exec("CREATE TABLE t (a INTEGER UNIQUE)");
     (folder, sql)
-}
-
-fn idle(millis: u64) -> SqliteConfig {
-    let mut config = fast();
-    config.sql.tx_idle_ms = millis;
-    config
-}
-
-#[test]
-fn sixty_four_transactions_may_be_open_and_ending_one_makes_room() {
-    let (_folder, sql) = open(fast());
-    let at = |number: usize| sql.at(agent(&format!("agent-{number}")));
-    let open: Vec<(Sql, TxId)> = (0..64).map(|number| (at(number), at(number).begin())).collect();
-    assert_eq!(at(64).try_begin(None).unwrap_err().kind(), ErrorKind::TransactionLimit);
-    open[10].0.rollback(&open[10].1).unwrap();
-    let tx = at(64).begin();
-    at(64).exec_in(&tx, "CREATE TABLE t (a)");
-    for (sql, tx) in open.iter().filter(|(_, tx)| *tx != open[10].1) {
-        sql.exec_in(tx, "CREATE TABLE mine (a)");
-        sql.commit(tx).unwrap();
-    }
-    at(64).commit(&tx).unwrap();
-    assert_eq!(sql.scopes().len(), 65);
 }
 
 #[test]
@@ -62,24 +37,6 @@ fn writers_that_wait_take_no_thread_and_go_on_in_their_order() {
         waiting.into_iter().for_each(|writer| drop(writer.join().unwrap()));
     });
     assert_eq!(sql.int("SELECT count(*) FROM t"), 28);
-}
-
-#[test]
-fn an_idle_transaction_is_rolled_back_and_each_use_begins_the_time_anew() {
-    let (_folder, sql) = open(idle(400));
-    let used = sql.begin();
-    let began = Instant::now();
-    while began.elapsed() < Duration::from_millis(900) {
-        sql.int_in(&used, "SELECT count(*) FROM t");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    sql.exec_in(&used, "INSERT INTO t VALUES (1)");
-    // Nobody uses it any more: the next writer need not wait for long.
-    sql.exec("INSERT INTO t VALUES (2)");
-    let error = sql.try_exec_in(&used, "INSERT INTO t VALUES (3)").unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::TransactionLost);
-    assert!(error.message().contains("too long"), "{error}");
-    assert_eq!(sql.int("SELECT sum(a) FROM t"), 2);
 }
 
 #[test]

@@ -5,6 +5,7 @@
 
 use std::ffi::OsStr;
 use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::Path;
 use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 
 const ROLE: &str = "MEMORY_SQLITE_TEST_ROLE";
@@ -14,6 +15,22 @@ const MARK: &str = "child: ";
 /// The role of this process; `None` in the process that runs the tests.
 pub(crate) fn role() -> Option<String> {
     std::env::var(ROLE).ok()
+}
+
+/// The path of the test in which this stands, which stays right when the test is renamed.
+#[allow(unused_macros, reason = "not every test binary has children")]
+macro_rules! this_test {
+    () => {{
+        fn here() {}
+        $crate::support::child::path_around(std::any::type_name_of_val(&here))
+    }};
+}
+#[allow(unused_imports, reason = "as above")]
+pub(crate) use this_test;
+
+/// The path of the function that declares `here`, or a closure around it.
+pub(crate) fn path_around(here: &'static str) -> &'static str {
+    here.trim_end_matches("::here").split("::{{closure}}").next().unwrap_or(here)
 }
 
 /// A variable set by the parent.
@@ -40,7 +57,7 @@ pub(crate) fn end_with_parent() {
     });
 }
 
-/// The arguments that make this binary run one test, named by its path: `concat!(module_path!(), "::name")`.
+/// The arguments that make this binary run one test, named by its path: `child::this_test!()`.
 pub(crate) fn arguments(test: &str) -> [String; 4] {
     // The harness omits the crate's name.
     let name = test.split_once("::").map_or(test, |(_, name)| name);
@@ -107,6 +124,13 @@ impl Child {
         let mut command = command(test, role);
         command.envs(given.iter().copied());
         Self::start(&mut command)
+    }
+
+    /// A child that opens a database, says that it is ready, and then carries out one command a line.
+    pub(crate) fn obedient(test: &str, database: &Path) -> Self {
+        let mut child = Self::with(test, "obey", &[("DATABASE", database.as_os_str())]);
+        assert_eq!(child.expect_line(), "ready");
+        child
     }
 
     pub(crate) fn id(&self) -> u32 {

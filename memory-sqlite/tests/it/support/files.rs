@@ -14,6 +14,13 @@ pub(crate) fn folder() -> TempDir {
     tempfile::tempdir().unwrap()
 }
 
+/// A folder, and the path of a database in it.
+pub(crate) fn place() -> (TempDir, PathBuf) {
+    let folder = folder();
+    let path = folder.path().join("memory.db");
+    (folder, path)
+}
+
 /// A file beside the database: `-wal`, `-shm`, `-journal`.
 pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
