@@ -1,32 +1,24 @@
-//! Disabled triggers, and restored earlier states.
+//! Disabled triggers, and databases restored as a whole.
 
 use memory::{Backend as _, BackendExt as _, DriftPolicy};
 use memory_postgres::operator;
 
-use super::support::{Agent, BOTH, Fixture, json, key, reason};
-
-const OFF: &str = "ALTER TABLE entry DISABLE TRIGGER ALL; ALTER TABLE scope DISABLE TRIGGER ALL;";
-const ON: &str = "ALTER TABLE entry ENABLE ALWAYS TRIGGER guard_inserted; \
-    ALTER TABLE entry ENABLE ALWAYS TRIGGER guard_updated; ALTER TABLE entry ENABLE ALWAYS TRIGGER guard_deleted; \
-    ALTER TABLE entry ENABLE ALWAYS TRIGGER guard_truncated; ALTER TABLE scope ENABLE ALWAYS TRIGGER guard_scope; \
-    ALTER TABLE scope ENABLE ALWAYS TRIGGER guard_scopes_truncated;";
+use super::support::{Agent, BOTH, Fixture, OFF, ON, json, key, reason};
 
 #[tokio::test]
 async fn scenarios_15_and_16_disabled_triggers_stop_guarded_writes_and_hide_no_change() {
     for policy in BOTH {
-        let Some(fixture) = Fixture::new().await else { return };
-        let session = fixture.session(policy);
-        let agent = Agent::of(&session, &fixture);
+        let Some(agent) = Agent::new(policy).await else { return };
         agent.set("k", "1").await.unwrap();
-        fixture.foreign_runs(OFF);
+        agent.foreign_runs(OFF);
         assert_eq!(reason(agent.set("k", "2").await), "triggers");
-        fixture.foreign_runs("UPDATE entry SET value = '9'");
+        agent.foreign_runs("UPDATE entry SET value = '9'");
         assert_eq!(reason(agent.set("k", "2").await), "triggers");
         assert_eq!(reason(agent.delete("k").await), "triggers");
         // A write without a guard is not stopped.
-        fixture.other_sets("other", "1").await;
-        fixture.foreign_runs("DELETE FROM entry WHERE key = 'other'");
-        fixture.foreign_runs(ON);
+        agent.other_sets("other", "1").await;
+        agent.foreign_runs("DELETE FROM entry WHERE key = 'other'");
+        agent.foreign_runs(ON);
         let refused = reason(agent.set("k", "2").await);
         assert_eq!(refused, if policy == DriftPolicy::Row { "changed" } else { "scope_changed" });
         assert_eq!(agent.read("k").await.unwrap().value.as_str(), "9");
@@ -43,12 +35,10 @@ async fn rows_changed_without_triggers_are_found_by_content_or_counters() {
         (DriftPolicy::Strict, "DELETE FROM entry WHERE key = 'other'", "silent"),
         (DriftPolicy::Strict, "UPDATE entry SET size = 77 WHERE key = 'other'", "silent"),
     ] {
-        let Some(fixture) = Fixture::new().await else { return };
-        fixture.other_sets("other", "1").await;
-        let session = fixture.session(policy);
-        let agent = Agent::of(&session, &fixture);
+        let Some(agent) = Agent::new(policy).await else { return };
+        agent.other_sets("other", "1").await;
         agent.set("k", "1").await.unwrap();
-        fixture.foreign_runs(&format!("BEGIN; {OFF} {sql}; {ON} COMMIT"));
+        agent.foreign_runs(&format!("BEGIN; {OFF} {sql}; {ON} COMMIT"));
         assert_eq!(reason(agent.set("k", "2").await), expected, "{policy}: {sql}");
         assert_eq!(reason(agent.set("k", "2").await), expected, "{policy}: {sql}");
     }
@@ -57,18 +47,16 @@ async fn rows_changed_without_triggers_are_found_by_content_or_counters() {
 #[tokio::test]
 async fn recreated_triggers_do_not_refuse_unchanged_entries() {
     for policy in BOTH {
-        let Some(fixture) = Fixture::new().await else { return };
-        let session = fixture.session(policy);
-        let agent = Agent::of(&session, &fixture);
+        let Some(agent) = Agent::new(policy).await else { return };
         agent.set("k", "1").await.unwrap();
-        fixture.foreign_runs(&format!("BEGIN; {OFF} {ON} COMMIT"));
+        agent.foreign_runs(&format!("BEGIN; {OFF} {ON} COMMIT"));
         agent.set("k", "2").await.unwrap();
         agent.set("k", "3").await.unwrap();
         agent.set("new", "3").await.unwrap();
         assert!(agent.delete("k").await.unwrap());
         let items = ["a", "new"].map(|name| memory::NewEntry::new(key(name), json("7"))).to_vec();
-        agent.0.bulk_insert(agent.1, items, Default::default()).await.unwrap();
-        fixture.foreign_runs("UPDATE entry SET value = '9' WHERE key = 'a'");
+        agent.bulk(items).await.unwrap();
+        agent.foreign_runs("UPDATE entry SET value = '9' WHERE key = 'a'");
         assert!(reason(agent.set("a", "8").await).contains("changed"));
     }
 }
@@ -86,7 +74,7 @@ async fn a_changed_function_of_a_trigger_is_a_changed_trigger() {
     // A new handle gets the same error.
     let again = fixture.again().await;
     let session = fixture.session(DriftPolicy::Row);
-    let later = Agent(session.guard(again.backend().unwrap()), &fixture.scope);
+    let later = Agent::on(&again, &session, &fixture);
     later.read("k").await;
     assert_eq!(reason(later.set("k", "2").await), "triggers");
 
@@ -101,94 +89,40 @@ async fn a_changed_function_of_a_trigger_is_a_changed_trigger() {
 
 #[tokio::test]
 async fn recreating_the_triggers_makes_every_session_check_again_and_recounts_scopes() {
-    let Some(fixture) = Fixture::new().await else { return };
-    fixture.other_sets("other", "1").await;
-    let session = fixture.session(DriftPolicy::Strict);
-    let agent = Agent::of(&session, &fixture);
+    let Some(agent) = Agent::new(DriftPolicy::Strict).await else { return };
+    agent.other_sets("other", "1").await;
     agent.set("k", "1").await.unwrap();
-    fixture.foreign_runs("DROP TRIGGER guard_deleted ON entry; DELETE FROM entry WHERE key = 'other'");
+    agent.foreign_runs("DROP TRIGGER guard_deleted ON entry; DELETE FROM entry WHERE key = 'other'");
     assert_eq!(reason(agent.set("k", "2").await), "triggers");
-    let config = memory_postgres::PostgresConfig::new(fixture.database.url());
+    let config = memory_postgres::PostgresConfig::new(agent.database.url());
     assert!(operator::provision(&config, None).await.unwrap().repaired);
-    assert_eq!(fixture.backend().stats(&fixture.scope).await.unwrap().entries, 1);
+    assert_eq!(agent.backend().stats(&agent.scope).await.unwrap().entries, 1);
     assert_eq!(reason(agent.set("k", "2").await), "scope_changed");
-    let token = agent.0.drift_state(agent.1).await.unwrap().token;
-    agent.0.ack(agent.1, token).await.unwrap();
+    agent.acks().await;
     agent.set("k", "2").await.unwrap();
-}
-
-/// Restores the rows of a copy in place, as a program may do.
-fn restore_in_place(fixture: &Fixture, how: &str) {
-    let rows = "TRUNCATE entry, scope; INSERT INTO scope SELECT * FROM copy_scope; INSERT INTO entry SELECT * FROM copy_entry;";
-    fixture.foreign_runs(&match how {
-        "sql" => format!("BEGIN; {rows} COMMIT"),
-        "replica" => format!("SET session_replication_role = replica; BEGIN; {rows} COMMIT"),
-        _ => format!("BEGIN; {OFF} {rows} {ON} COMMIT"),
-    });
-}
-
-const COPY: &str =
-    "CREATE TABLE copy_entry AS SELECT * FROM entry; CREATE TABLE copy_scope AS SELECT * FROM scope";
-
-#[tokio::test]
-async fn scenario_18_a_copy_restored_in_place_is_detected_despite_its_lower_generation() {
-    for how in ["sql", "replica", "triggers off"] {
-        for policy in BOTH {
-            let Some(fixture) = Fixture::new().await else { return };
-            fixture.other_sets("k", "1").await;
-            fixture.foreign_runs(COPY);
-            let session = fixture.session(policy);
-            let agent = Agent::of(&session, &fixture);
-            agent.set("k", "2").await.unwrap();
-            restore_in_place(&fixture, how);
-            assert!(reason(agent.set("k", "3").await).contains("changed"), "{policy}, {how}");
-            assert_eq!(fixture.value("k").await.unwrap(), "1");
-        }
-    }
-}
-
-#[tokio::test]
-async fn scenario_19_a_restored_copy_with_as_many_writes_is_another_state() {
-    for how in ["sql", "replica", "triggers off"] {
-        for policy in BOTH {
-            let Some(fixture) = Fixture::new().await else { return };
-            fixture.other_sets("k", "1").await;
-            fixture.foreign_runs(COPY);
-            let session = fixture.session(policy);
-            let agent = Agent::of(&session, &fixture);
-            agent.set("k", "\"mine\"").await.unwrap();
-            restore_in_place(&fixture, how);
-            let other = fixture.again().await;
-            other.backend().unwrap().put(&fixture.scope, &key("k"), json("\"them\"")).await.unwrap();
-            assert!(reason(agent.set("k", "3").await).contains("changed"), "{policy}, {how}");
-            assert_eq!(fixture.value("k").await.unwrap(), "\"them\"");
-        }
-    }
 }
 
 #[tokio::test]
 async fn scenarios_18_and_19_a_restored_database_is_another_state() {
     for write_again in [false, true] {
         for policy in BOTH {
-            let Some(fixture) = Fixture::new().await else { return };
-            fixture.other_sets("k", "1").await;
-            fixture.provider.flush().await.unwrap();
-            let session = fixture.session(policy);
-            let agent = Agent::of(&session, &fixture);
+            let Some(agent) = Agent::new(policy).await else { return };
+            agent.other_sets("k", "1").await;
+            agent.provider.flush().await.unwrap();
             agent.read("k").await;
-            replace(&fixture, "CREATE DATABASE DATABASE_NAME_copy TEMPLATE DATABASE_NAME");
-            connected(&fixture).await;
+            replace(&agent, "CREATE DATABASE DATABASE_NAME_copy TEMPLATE DATABASE_NAME");
+            connected(&agent).await;
             agent.set("k", "\"mine\"").await.unwrap();
-            replace(&fixture, "DROP DATABASE DATABASE_NAME");
-            fixture.admin_runs(&["CREATE DATABASE DATABASE_NAME TEMPLATE DATABASE_NAME_copy"]);
+            replace(&agent, "DROP DATABASE DATABASE_NAME");
+            agent.admin_runs(&["CREATE DATABASE DATABASE_NAME TEMPLATE DATABASE_NAME_copy"]);
             if write_again {
                 // The same version and, except for the nonce, the same token as the session's own write.
-                let other = fixture.again().await;
-                other.backend().unwrap().put(&fixture.scope, &key("k"), json("\"them\"")).await.unwrap();
+                let other = agent.again().await;
+                other.backend().unwrap().put(&agent.scope, &key("k"), json("\"them\"")).await.unwrap();
             }
-            connected(&fixture).await;
+            connected(&agent).await;
             assert!(reason(agent.set("k", "3").await).contains("changed"), "{policy}, {write_again}");
-            fixture.admin_runs(&["DROP DATABASE DATABASE_NAME_copy"]);
+            agent.admin_runs(&["DROP DATABASE DATABASE_NAME_copy"]);
         }
     }
 }
@@ -223,7 +157,7 @@ async fn a_replaced_database_stops_guarded_writes_until_reopened() {
     assert_eq!(reason(agent.set("k", "2").await), "file_replaced");
     let again = fixture.again().await;
     let session = fixture.session(DriftPolicy::Row);
-    let later = Agent(session.guard(again.backend().unwrap()), &fixture.scope);
+    let later = Agent::on(&again, &session, &fixture);
     later.read("k").await;
     later.set("k", "2").await.unwrap();
 }
