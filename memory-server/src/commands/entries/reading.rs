@@ -2,7 +2,7 @@
 
 use clap::Args;
 use memory::Access;
-use memory_core::{Cursor, GetOptions, Key, ListQuery, Page};
+use memory_core::{Cursor, Entry, GetOptions, Key, ListQuery, Page};
 
 use super::shown;
 use crate::terminal::values::filter;
@@ -74,6 +74,9 @@ pub(crate) async fn list(context: &Context, args: ListArgs, out: &mut Out) -> Re
         query.filter.clone_from(&filter);
         backend.list(opened.scope(), query).await
     };
-    let parts = |page: &Page| (&*page.entries, page.next.as_ref().map(Cursor::as_str));
     args.page.print(out, read, parts, shown::table).await
+}
+
+fn parts(page: &Page) -> (&[Entry], Option<&str>) {
+    (&page.entries, page.next.as_ref().map(Cursor::as_str))
 }

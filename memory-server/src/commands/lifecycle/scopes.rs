@@ -35,7 +35,9 @@ pub(crate) async fn scopes(context: &Context, args: ScopesArgs, out: &mut Out) -
         query.kind = args.kind;
         backend.scopes(&opened.settings.tenant, query).await
     };
-    let parts = |page: &ScopePage| (&*page.scopes, page.next.as_ref().map(Cursor::as_str));
+    fn parts(page: &ScopePage) -> (&[ScopeInfo], Option<&str>) {
+        (&page.scopes, page.next.as_ref().map(Cursor::as_str))
+    }
     let row = |ScopeInfo { scope, entries, bytes: size, .. }: &ScopeInfo| {
         [scope.kind.to_string(), entries.to_string(), bytes(*size), scope.id.to_string()]
     };
@@ -56,6 +58,9 @@ async fn sql_scopes(opened: &Opened, args: ScopesArgs, out: &mut Out) -> Result<
         scopes: Vec<Info>,
         next: Option<Cursor>,
     }
+    fn parts(page: &Page) -> (&[Info], Option<&str>) {
+        (&page.scopes, page.next.as_ref().map(Cursor::as_str))
+    }
     let memory = &opened.memory;
     let sql = memory.sql().ok_or_else(|| Error::unsupported("sql_scopes", memory.name()))?;
     let read = async |cursor: Option<String>, limit| {
@@ -67,7 +72,6 @@ async fn sql_scopes(opened: &Opened, args: ScopesArgs, out: &mut Out) -> Result<
         let scopes = wanted.map(|(scope, usage)| Info { scope, bytes: usage.bytes }).collect();
         Ok(Page { scopes, next: page.next })
     };
-    let parts = |page: &Page| (&*page.scopes, page.next.as_ref().map(Cursor::as_str));
     let row = |info: &Info| [info.scope.kind.to_string(), bytes(info.bytes), info.scope.id.to_string()];
     let table = |out: &mut Out, scopes: &[Info]| {
         out.table(["KIND", "SIZE", "ID"], &scopes.iter().map(row).collect::<Vec<_>>())

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use super::places::{says, seeded_home, url};
+use super::places::{says, seeded_home};
 use crate::support::program::{ok, run};
 use crate::support::seed::*;
 

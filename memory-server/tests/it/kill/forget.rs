@@ -154,11 +154,15 @@ async fn forgets(kind: &Kind, folder: &Path, what: What, rounds: u64) {
     );
 }
 
+async fn forgets_a_scope(kind: &Kind, folder: &Path) {
+    forgets(kind, folder, What::Scope, kind.rounds(5, 2)).await;
+}
+
+async fn forgets_a_tenant(kind: &Kind, folder: &Path) {
+    forgets(kind, folder, What::Tenant, kind.rounds(3, 2)).await;
+}
+
 on_each_store! {
-    a_killed_forget_of_a_scope_is_completed_by_running_it_again => async |kind: &Kind, folder: &Path| {
-        forgets(kind, folder, What::Scope, kind.rounds(5, 2)).await;
-    };
-    a_killed_forget_of_a_tenant_is_completed_by_running_it_again => async |kind: &Kind, folder: &Path| {
-        forgets(kind, folder, What::Tenant, kind.rounds(3, 2)).await;
-    };
+    a_killed_forget_of_a_scope_is_completed_by_running_it_again => forgets_a_scope;
+    a_killed_forget_of_a_tenant_is_completed_by_running_it_again => forgets_a_tenant;
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use memory::drift::{Backups, DriftSession, Guarded};
 use memory::{
     Backend, BackendExt as _, BulkOptions, Clock, DeleteOptions, DriftPolicy, Entry, Error, ErrorKind,
-    GetOptions, Json, Key, Memory, NewEntry, Result, Scope, SetOptions, SetOutcome, Timestamp,
+    GetOptions, Json, Key, Memory, NewEntry, Result, SetOptions, SetOutcome, Timestamp,
 };
 
 use super::support::Fixture;

@@ -2,8 +2,8 @@
 
 use memory::drift::DriftSession;
 use memory::{
-    Backend as _, BackendExt as _, BulkOptions, DriftPolicy, ErrorKind, Expect, ListQuery, NewEntry, Reducer,
-    Scope, SearchMode, SearchQuery, SetOptions, Ttl, UpdateOptions,
+    Backend as _, BackendExt as _, DriftPolicy, ErrorKind, Expect, ListQuery, NewEntry, Reducer, Scope,
+    SearchMode, SearchQuery, SetOptions, Ttl, UpdateOptions,
 };
 
 use super::support::{Agent, BOTH, Fixture, json, key, reason, text};
@@ -269,7 +269,8 @@ async fn a_bulk_write_is_refused_as_a_whole_and_names_the_entry() {
     agent.other_sets("b", "1").await;
     agent.read("b").await;
     agent.other_sets("b", "2").await;
-    let items = |names: &[&str]| names.iter().map(|name| NewEntry::new(key(name), json("9"))).collect();
+    let items =
+        |names: &[&str]| names.iter().map(|name| NewEntry::new(key(name), json("9"))).collect::<Vec<_>>();
     let bulk = agent.bulk(items(&["a", "b", "c"])).await;
     let refused = bulk.unwrap_err();
     assert_eq!((refused.kind(), refused.details()["index"].as_u64()), (ErrorKind::DriftDetected, Some(1)));
@@ -314,7 +315,7 @@ async fn off_refuses_nothing_and_checks_nothing() {
 async fn scenario_06_own_writes_are_clean_however_many() {
     for policy in BOTH {
         let Some(agent) = Agent::new(policy).await else { return };
-        let items = (0..50).map(|n| NewEntry::new(key(&format!("k{n}")), json("1"))).collect();
+        let items = (0..50).map(|n| NewEntry::new(key(&format!("k{n}")), json("1")));
         agent.bulk(items).await.unwrap();
         for n in 0..50 {
             agent.set(&format!("k{n}"), "2").await.unwrap();

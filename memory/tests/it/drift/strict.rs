@@ -2,7 +2,7 @@
 
 use memory::{Backend as _, BackendExt as _, DriftPolicy};
 
-use super::support::{Agent, Fixture, key, reason, text};
+use super::support::{Agent, key, reason, text};
 
 #[tokio::test]
 async fn scenario_01_an_entry_added_by_another_causes_a_refusal_and_a_backup() {

@@ -1,6 +1,6 @@
 //! Disabled triggers, and databases restored as a whole.
 
-use memory::{Backend as _, BackendExt as _, DriftPolicy};
+use memory::{BackendExt as _, DriftPolicy};
 use memory_postgres::operator;
 
 use super::support::{Agent, BOTH, Fixture, OFF, ON, json, key, reason};

@@ -1,6 +1,6 @@
 //! Other programs on the same file: SQL clients, restored copies, removed triggers.
 
-use memory::{Backend as _, BackendExt as _, DriftPolicy, ErrorKind, Expect, SetOptions};
+use memory::{Backend as _, DriftPolicy, ErrorKind, Expect, SetOptions};
 
 use super::agent::is_refused_after;
 use super::support::{Agent, BOTH, Fixture, json, key, reason, text};
