@@ -293,6 +293,14 @@ impl Error {
         self
     }
 
+    /// The same error with another message; this one becomes its cause.
+    #[must_use]
+    pub fn retold(self, message: impl Into<Cow<'static, str>>) -> Self {
+        let Inner { kind, retry, ref details, .. } = *self.0;
+        let details = details.clone();
+        Self(Box::new(Inner { kind, message: message.into(), details, retry, source: Some(self.into()) }))
+    }
+
     /// What went wrong.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {

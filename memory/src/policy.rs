@@ -7,6 +7,8 @@ use memory_core::sql::DEFAULT_MAX_ROWS;
 use memory_core::{DriftPolicy, Quota, ScopeKind};
 use serde::Serialize;
 
+use crate::setters::setters;
+
 /// Default limit of a call's input, in bytes.
 pub const DEFAULT_MAX_INPUT_BYTES: usize = 16 << 20;
 /// Default limit of an answer's rows.
@@ -67,61 +69,19 @@ impl Policy {
         Self::default()
     }
 
-    /// Sets the kinds of scope whose entries and facts may be used.
-    #[must_use]
-    pub fn with_memory_scopes(mut self, kinds: impl IntoIterator<Item = ScopeKind>) -> Self {
-        self.memory_scopes = kinds.into_iter().collect();
-        self
-    }
-
-    /// Sets the kinds of scope on whose database SQL may be run.
-    #[must_use]
-    pub fn with_sql_scopes(mut self, kinds: impl IntoIterator<Item = ScopeKind>) -> Self {
-        self.sql_scopes = kinds.into_iter().collect();
-        self
-    }
-
-    /// Sets the quota of each scope.
-    #[must_use]
-    pub fn with_quota(mut self, quota: Quota) -> Self {
-        self.quota = quota;
-        self
-    }
-
-    /// Sets the quota of each scope's database.
-    #[must_use]
-    pub fn with_sql_max_bytes(mut self, bytes: u64) -> Self {
-        self.sql_max_bytes = Some(bytes);
-        self
-    }
-
-    /// Sets the drift policy of writes. [`MemoryTool::new`](crate::MemoryTool::new) refuses a backend that does not
-    /// serve it.
-    #[must_use]
-    pub fn with_drift(mut self, drift: DriftPolicy) -> Self {
-        self.drift = Some(drift);
-        self
-    }
-
-    /// Caps the rows of an answer; clamped into 1 to 10,000.
-    #[must_use]
-    pub fn with_max_rows(mut self, rows: usize) -> Self {
-        self.max_rows = rows.clamp(1, DEFAULT_MAX_ROWS);
-        self
-    }
-
-    /// Caps the bytes of an answer; clamped into 16 KiB to 64 MiB.
-    #[must_use]
-    pub fn with_max_answer_bytes(mut self, bytes: usize) -> Self {
-        self.max_answer_bytes = bytes.clamp(MIN_ANSWER_BYTES, MAX_ANSWER_BYTES);
-        self
-    }
-
-    /// Caps the bytes of a call's input; clamped into 16 KiB to 128 MiB.
-    #[must_use]
-    pub fn with_max_input_bytes(mut self, bytes: usize) -> Self {
-        self.max_input_bytes = bytes.clamp(MIN_ANSWER_BYTES, MAX_INPUT_BYTES);
-        self
+    setters! {
+        with_memory_scopes(memory_scopes: impl IntoIterator<Item = ScopeKind> => memory_scopes.into_iter().collect());
+        with_sql_scopes(sql_scopes: impl IntoIterator<Item = ScopeKind> => sql_scopes.into_iter().collect());
+        with_quota(quota: Quota);
+        with_sql_max_bytes(sql_max_bytes: u64 => Some(sql_max_bytes));
+        /// [`MemoryTool::new`](crate::MemoryTool::new) refuses a backend that does not serve it.
+        with_drift(drift: DriftPolicy => Some(drift));
+        /// Clamped into 1 to 10,000.
+        with_max_rows(max_rows: usize => max_rows.clamp(1, DEFAULT_MAX_ROWS));
+        /// Clamped into 16 KiB to 64 MiB.
+        with_max_answer_bytes(max_answer_bytes: usize => max_answer_bytes.clamp(MIN_ANSWER_BYTES, MAX_ANSWER_BYTES));
+        /// Clamped into 16 KiB to 128 MiB.
+        with_max_input_bytes(max_input_bytes: usize => max_input_bytes.clamp(MIN_ANSWER_BYTES, MAX_INPUT_BYTES));
     }
 
     /// The same with every size in its range, since fields can be assigned directly.

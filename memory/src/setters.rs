@@ -1,15 +1,19 @@
 //! Methods that set one field each.
 
-/// In an `impl` block, `with_field(field: Type);` becomes a method that sets the field of that name.
+/// In an `impl` block, `with_field(field: Type);` becomes a method that sets the field of that name; with `=> value`, to that
+/// value.
 macro_rules! setters {
-    ($($(#[$about:meta])* $name:ident($field:ident: $type:ty);)*) => {$(
+    ($($(#[$about:meta])* $name:ident($field:ident: $type:ty $(=> $value:expr)?);)*) => {$(
+        #[doc = concat!("Sets `", stringify!($field), "`.")]
         $(#[$about])*
         #[must_use]
         pub fn $name(mut self, $field: $type) -> Self {
-            self.$field = $field;
+            self.$field = setters!(@ $field $($value)?);
             self
         }
     )*};
+    (@ $field:ident) => { $field };
+    (@ $field:ident $value:expr) => { $value };
 }
 
 pub(crate) use setters;

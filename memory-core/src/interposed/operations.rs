@@ -145,6 +145,14 @@ macro_rules! define {
             }
         }
 
+        impl Op {
+            /// The trait that the operation belongs to: `Provider`, `Backend`, `MemoryLayer` or `SqlFacet`.
+            #[must_use]
+            pub const fn facet(self) -> &'static str {
+                match self { $($(Self::$variant => stringify!($facet),)*)* }
+            }
+        }
+
         /// One call of a facet, with its arguments.
         #[non_exhaustive]
         pub enum Request {

@@ -25,50 +25,19 @@ const ANSWER: &str = "jsonl/trip/spring/00000005";
 const TASKS: i64 = 8;
 const INCREMENTS: i64 = 50;
 
-/// One step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
-    Import,
-    Store,
-    Expire,
-    Count,
-    CompareAndSet,
-    Update,
-    Search,
-    Isolate,
-    Primes,
-    Reopen,
-}
-
-impl Step {
-    pub(crate) const ALL: [Self; 10] = [
-        Self::Import,
-        Self::Store,
-        Self::Expire,
-        Self::Count,
-        Self::CompareAndSet,
-        Self::Update,
-        Self::Search,
-        Self::Isolate,
-        Self::Primes,
-        Self::Reopen,
-    ];
-
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Import => "import a conversation, twice",
-            Self::Store => "store a value and read it back",
-            Self::Expire => "let an entry expire",
-            Self::Count => "count from many tasks at once",
-            Self::CompareAndSet => "compare and set",
-            Self::Update => "change part of a value",
-            Self::Search => "search by words",
-            Self::Isolate => "keep two tenants apart",
-            Self::Primes => "share a database between two agents",
-            Self::Reopen => "close and open again",
-        }
-    }
-}
+/// The steps, as [`Tour::take`] knows them.
+pub(crate) const STEPS: [&str; 10] = [
+    "import a conversation, twice",
+    "store a value and read it back",
+    "let an entry expire",
+    "count from many tasks at once",
+    "compare and set",
+    "change part of a value",
+    "search by words",
+    "keep two tenants apart",
+    "share a database between two agents",
+    "close and open again",
+];
 
 /// The tour's store.
 pub(crate) struct Tour {
@@ -103,18 +72,18 @@ impl Tour {
     }
 
     /// Runs one step; returns what happened, as text.
-    pub(crate) async fn take(&mut self, step: Step) -> Result<Vec<String>> {
+    pub(crate) async fn take(&mut self, step: usize) -> Result<Vec<String>> {
         match step {
-            Step::Import => self.import().await,
-            Step::Store => self.store().await,
-            Step::Expire => self.expire().await,
-            Step::Count => self.count().await,
-            Step::CompareAndSet => self.compare_and_set().await,
-            Step::Update => self.update().await,
-            Step::Search => self.search().await,
-            Step::Isolate => self.isolate().await,
-            Step::Primes => super::primes::show(self.memory()?).await,
-            Step::Reopen => self.reopen().await,
+            0 => self.import().await,
+            1 => self.store().await,
+            2 => self.expire().await,
+            3 => self.count().await,
+            4 => self.compare_and_set().await,
+            5 => self.update().await,
+            6 => self.search().await,
+            7 => self.isolate().await,
+            8 => super::primes::show(self.memory()?).await,
+            _ => self.reopen().await,
         }
     }
 

@@ -31,9 +31,6 @@ pub(crate) struct Inputs {
 }
 
 /// Every input that `paths` name, in order of name; a folder stands for its `.jsonl` files and those of the folders in it.
-///
-/// # Errors
-/// The path that cannot be read, and why.
 pub(crate) fn inputs(paths: &[PathBuf]) -> Result<Inputs, (PathBuf, io::Error)> {
     let mut found = Inputs::default();
     for path in paths {

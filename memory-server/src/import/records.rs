@@ -39,9 +39,6 @@ pub(crate) struct Records<R> {
 
 impl<R: BufRead> Records<R> {
     /// Reads the header.
-    ///
-    /// # Errors
-    /// `corrupt` for a file that is not an export, or one of a newer version.
     pub(crate) fn open(input: R) -> io::Result<Result<Self>> {
         let mut lines = Lines::of_records(input);
         let header: Option<Header> = match lines.next_line()? {
@@ -79,9 +76,6 @@ impl<R: BufRead> Records<R> {
 }
 
 /// For each record, whether the scope already holds the same entry, ignoring its version and how often it was read.
-///
-/// # Errors
-/// As [`Backend::get_many`].
 pub(crate) async fn stored(backend: &dyn Backend, scope: &Scope, records: &[Record]) -> Result<Vec<bool>> {
     let keys: Vec<_> = records.iter().map(|record| record.entry.key.clone()).collect();
     let stored = match backend.get_many(scope, &keys, GetOptions::uncounted()).await {
@@ -109,9 +103,6 @@ fn is_same(stored: &Entry, record: &Entry) -> bool {
 }
 
 /// Stores records in one call; on an error `details.index` tells which one failed.
-///
-/// # Errors
-/// As [`Backend::import_scope`].
 pub(crate) async fn store(
     backend: &dyn Backend,
     scope: &Scope,

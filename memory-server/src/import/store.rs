@@ -118,9 +118,6 @@ impl<'a> Store<'a> {
     }
 
     /// Queues one entry; writes a batch once enough are queued.
-    ///
-    /// # Errors
-    /// As for writing.
     pub(crate) async fn push(
         &mut self,
         scope: Scope,
@@ -163,9 +160,6 @@ impl<'a> Store<'a> {
     }
 
     /// Writes every queued entry.
-    ///
-    /// # Errors
-    /// `conflict` with `on_different` at `Fail`; else as [`Backend::bulk_insert`].
     pub(crate) async fn finish(&mut self) -> Result<()> {
         while let Some(scope) = self.pending.keys().next().cloned() {
             self.write(&scope).await?;

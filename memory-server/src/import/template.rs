@@ -21,9 +21,6 @@ pub(crate) struct ScopeTemplate(Vec<Part>);
 
 impl ScopeTemplate {
     /// Parses `KIND:…` with `{conversation}`, `{session}` and `{format}` in it.
-    ///
-    /// # Errors
-    /// `invalid_argument` for another placeholder, naming those there are.
     pub(crate) fn parse(text: &str) -> Result<Self> {
         let mut parts = Vec::new();
         let mut rest = text;
@@ -53,9 +50,6 @@ impl ScopeTemplate {
     }
 
     /// The scope of a turn.
-    ///
-    /// # Errors
-    /// `invalid_argument` for a turn without a session if the template needs one, or for an invalid id.
     pub(crate) fn scope(&self, tenant: &TenantId, format: Format, turn: &Turn) -> Result<Scope> {
         let mut text = String::new();
         for part in &self.0 {
@@ -75,9 +69,6 @@ impl ScopeTemplate {
     }
 
     /// The scope of a template without placeholders.
-    ///
-    /// # Errors
-    /// `invalid_argument` if there are placeholders.
     pub(crate) fn fixed(&self, tenant: &TenantId) -> Result<Scope> {
         match self.0.as_slice() {
             [Part::Text(text)] => scope_of(text, tenant),

@@ -12,9 +12,6 @@ use crate::terminal::{Global, sqlite_url};
 
 /// The JSON text that makes `client` start this program with these options. Clients start servers from other folders,
 /// so every path in it is absolute.
-///
-/// # Errors
-/// If the working directory or this program's own path is unknown or not UTF-8.
 pub(super) fn for_client(client: Client, global: &Global, args: &ServeArgs) -> Result<String> {
     let program = std::env::current_exe().map_err(|error| {
         Error::invalid("the path of this program is unknown; write the configuration by hand")

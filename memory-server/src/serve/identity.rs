@@ -30,9 +30,6 @@ pub(super) struct Served {
 }
 
 /// Reads the configuration and opens the store.
-///
-/// # Errors
-/// As for `memory.toml`; `invalid_argument` for a malformed id or without an agent; as opening the store.
 pub(super) async fn resolve(context: &Context, args: &ServeArgs) -> Result<Served> {
     let global = context.global();
     if global.run.is_some() || global.scope.is_some() {

@@ -18,7 +18,6 @@ pub(super) enum Client {
     Vscode,
 }
 
-/// Options of `memory serve`.
 #[derive(Args, Debug)]
 pub(crate) struct ServeArgs {
     /// The agent whose memory is served [default: memory.toml's]

@@ -49,9 +49,6 @@ pub(super) struct Sessions {
 
 impl Sessions {
     /// Starts the connection's run.
-    ///
-    /// # Errors
-    /// As for [`MemoryTool::new`].
     pub(super) fn begin(
         memory: Memory,
         identity: Identity,
@@ -70,9 +67,6 @@ impl Sessions {
     }
 
     /// The tool of the run that a call belongs to.
-    ///
-    /// # Errors
-    /// `invalid_argument` for a malformed id, `unavailable` over 256 runs.
     pub(super) fn tool_for(&self, meta: &RequestMetaObject) -> Result<Arc<MemoryTool>> {
         if !self.identity.trust_meta {
             return Ok(Arc::clone(&self.default_tool));
@@ -101,9 +95,6 @@ impl Sessions {
     }
 
     /// Ends every run of the connection and purges what was kept for the run only.
-    ///
-    /// # Errors
-    /// The first error; the other runs are still tried.
     pub(super) async fn end(&self, patience: Duration) -> Result<()> {
         let mut runs = vec![self.run.clone()];
         {

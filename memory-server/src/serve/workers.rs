@@ -9,7 +9,6 @@ use memory_core::{Error, ErrorKind, Result};
 
 use crate::terminal::{Context, Exit, Failure};
 
-/// `memory sql-worker`.
 #[derive(Args, Debug)]
 pub(crate) struct SqlWorkerArgs {
     /// Limit on this process's address space, in bytes
@@ -18,9 +17,6 @@ pub(crate) struct SqlWorkerArgs {
 }
 
 /// Serves the parent process over standard input and output until the input ends.
-///
-/// # Errors
-/// As the store fails to open, or the pipes break.
 pub(crate) async fn run(context: &Context, args: &SqlWorkerArgs) -> Result<Exit, Failure> {
     if let Some(bytes) = args.memory_bytes {
         limit_memory(bytes)?;
@@ -30,10 +26,6 @@ pub(crate) async fn run(context: &Context, args: &SqlWorkerArgs) -> Result<Exit,
 }
 
 /// The memory to serve: with its SQL in worker processes if `[sql] workers` says so.
-///
-/// # Errors
-/// `invalid_argument` for a store in memory, which no other process can open; `unavailable` if this program's own file
-/// is not found.
 pub(super) fn with_workers(
     memory: Memory,
     config: &Config,

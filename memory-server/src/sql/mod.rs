@@ -15,7 +15,6 @@ use memory_core::sql::{RestoreMode, RestoreOptions, SqlValue};
 use self::session::Session;
 use crate::terminal::{Context, Exit, Failure, Out, values};
 
-/// Options of `sql`.
 #[derive(Args, Debug)]
 pub(crate) struct SqlArgs {
     /// A statement [default: read statements from standard input, each ended by `;`]
@@ -49,7 +48,6 @@ pub(crate) struct SqlArgs {
     drop: bool,
 }
 
-/// `memory sql`.
 pub(crate) async fn run(context: &Context, args: SqlArgs, out: &mut Out) -> Result<Exit, Failure> {
     let timeout = args.timeout.as_deref().map(values::duration).transpose()?;
     if let Some(file) = &args.dump {

@@ -32,8 +32,6 @@ pub(super) struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    /// # Errors
-    /// `capability_unsupported` where the store has no SQL.
     pub(super) fn new(opened: &'a Opened, limits: Limits) -> Result<Self> {
         let scope = opened.scope();
         let fresh = ScopeId::new(format!("sql-{:032x}", OpenContext::default().ids.fresh()))?;
@@ -62,9 +60,6 @@ impl<'a> Session<'a> {
     }
 
     /// Runs a statement. The facet decides whether it only reads.
-    ///
-    /// # Errors
-    /// As [`SqlFacet::query`] and [`SqlFacet::exec`].
     pub(super) async fn statement(&mut self, sql: &str, args: &[SqlValue]) -> Result<Answer> {
         let facet = self.facet("sql")?;
         if may_read_only(sql) {
@@ -95,9 +90,6 @@ impl<'a> Session<'a> {
     }
 
     /// Opens a transaction, or a savepoint in the open one.
-    ///
-    /// # Errors
-    /// As [`SqlFacet::begin`].
     pub(super) async fn begin(&mut self) -> Result<&TxState> {
         let parent = self.transaction.as_ref().map(|state| state.tx.clone());
         let begun = self.facet("begin")?.begin(&self.run, self.scope(), parent.as_ref()).await;
@@ -106,9 +98,6 @@ impl<'a> Session<'a> {
     }
 
     /// Commits or rolls back the innermost level; returns the resulting state.
-    ///
-    /// # Errors
-    /// `transaction_lost` if none is open; as [`SqlFacet::commit`] and [`SqlFacet::rollback`].
     pub(super) async fn end(&mut self, commit: bool) -> Result<TxState> {
         let Some(tx) = self.transaction.as_ref().map(|state| state.tx.clone()) else {
             return Err(Error::new(ErrorKind::TransactionLost, "no transaction is open; .begin opens one")
@@ -125,8 +114,6 @@ impl<'a> Session<'a> {
         Ok(state)
     }
 
-    /// # Errors
-    /// As [`SqlFacet::describe_tables`].
     pub(super) async fn tables(&self) -> Result<Vec<TableInfo>> {
         self.facet("describe_tables")?.describe_tables(&self.run, self.scope()).await
     }

@@ -68,9 +68,6 @@ impl Splitter {
     }
 
     /// Adds a line and returns the statements it completes.
-    ///
-    /// # Errors
-    /// `too_large` if a statement does not end.
     pub(super) fn push(&mut self, line: &str) -> Result<Vec<String>> {
         if self.text.len() + line.len() > MAX_WAITING {
             let bytes = self.text.len() + line.len();

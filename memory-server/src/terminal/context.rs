@@ -30,9 +30,6 @@ impl Context {
     }
 
     /// Decides on store, tenant and scope; opens nothing.
-    ///
-    /// # Errors
-    /// As [`Settings::resolve`].
     pub(crate) fn settings(&self) -> Result<Settings> {
         Settings::resolve(&self.global)
     }
@@ -73,9 +70,6 @@ impl Context {
     }
 
     /// Opens the store.
-    ///
-    /// # Errors
-    /// As [`Settings::resolve`] and [`Settings::open`].
     pub(crate) async fn open(&self, access: Access) -> Result<Opened> {
         let settings = self.settings()?;
         let memory = settings.open(access).await?;
@@ -83,9 +77,6 @@ impl Context {
     }
 
     /// Opens a store of facts. No file is one, so a missing file is not created to find that out.
-    ///
-    /// # Errors
-    /// As [`Settings::resolve`] and [`Settings::open_unmade`].
     pub(crate) async fn open_facts(&self) -> Result<Opened> {
         let settings = self.settings()?;
         let memory = settings.open_unmade(Access::Existing).await?;
@@ -99,9 +90,6 @@ impl Opened {
     }
 
     /// The key/value facet.
-    ///
-    /// # Errors
-    /// `capability_unsupported` if the store has none.
     pub(crate) fn backend(&self, operation: &str) -> Result<&dyn Backend> {
         self.memory.backend().ok_or_else(|| match self.memory.layer() {
             Some(_) => self.unsupported(
@@ -113,9 +101,6 @@ impl Opened {
     }
 
     /// The conversational facet.
-    ///
-    /// # Errors
-    /// `capability_unsupported` if the store has none.
     pub(crate) fn layer(&self, operation: &str) -> Result<&dyn MemoryLayer> {
         self.memory.layer().ok_or_else(|| {
             self.unsupported(
@@ -138,9 +123,6 @@ impl Opened {
     }
 
     /// The run context of the terminal user, for the chosen scope.
-    ///
-    /// # Errors
-    /// As [`CredentialArgs::give`].
     pub(crate) fn run(&self, credentials: &CredentialArgs) -> Result<RunContext> {
         let scope = self.scope();
         let here = || ScopeId::new(format!("cli-{:032x}", RandomIds.fresh()));

@@ -23,9 +23,6 @@ impl CredentialArgs {
     }
 
     /// Reads the keys and hands them to the run. They never come from a model and are never printed.
-    ///
-    /// # Errors
-    /// `invalid_argument` if it is not a reference; as [`SecretSource::load`].
     pub(crate) fn give(&self, run: &mut RunContext) -> Result<()> {
         if self.credential.len() > MAX {
             return Err(Error::too_large("--credential", self.credential.len(), MAX, "credentials"));

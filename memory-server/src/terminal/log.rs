@@ -10,9 +10,6 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 const VARIABLE: &str = "MEMORY_LOG";
 
 /// Starts logging to standard error: by default warnings and audit records.
-///
-/// # Errors
-/// What is wrong with the variable.
 pub(crate) fn start() -> Result<(), String> {
     let filter = match std::env::var(VARIABLE) {
         Ok(text) => text.parse::<Targets>().map_err(|error| {

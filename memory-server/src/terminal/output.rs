@@ -6,6 +6,10 @@ use std::io::{self, IsTerminal as _, Write};
 use serde::Serialize;
 
 use super::failure::Failure;
+use super::progress::note;
+
+/// Things of a kind that a report for a person names.
+pub(crate) const NAMED: usize = 20;
 
 /// Standard output.
 pub struct Out {
@@ -56,6 +60,33 @@ impl Out {
             )?,
         }
         self.bytes(b"\n")
+    }
+
+    /// Prints the document as JSON, or what `text` prints for a person.
+    pub(crate) fn tell<T: Serialize + ?Sized>(
+        &mut self,
+        document: &T,
+        text: impl FnOnce(&mut Self) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        if self.json { self.document(document) } else { text(self) }
+    }
+
+    /// Prints how many things of a kind there are, and the first of them one to a line; nothing if there are none.
+    pub(crate) fn named<T>(
+        &mut self,
+        what: &str,
+        count: u64,
+        first: &[T],
+        line: impl Fn(&T) -> String,
+    ) -> Result<(), Failure> {
+        if count > 0 {
+            self.line(format!("{count} {what}:"))?;
+            for one in first.iter().take(NAMED) {
+                self.line(format!("  {}", line(one)))?;
+            }
+            more(count);
+        }
+        Ok(())
     }
 
     /// Writes a line of text, safe for a terminal.
@@ -141,6 +172,23 @@ impl Out {
     pub fn styled(&mut self, text: &str) -> Result<(), Failure> {
         self.bytes(text.as_bytes())?;
         self.bytes(b"\n")
+    }
+}
+
+/// Notes how many of `count` things were not named.
+pub(crate) fn more(count: u64) {
+    let shown = NAMED as u64;
+    if count > shown {
+        note(&format!("and {} more; --json names up to a thousand", count - shown));
+    }
+}
+
+/// A value that serialises to one word, as that word.
+pub(crate) fn word(value: &impl Serialize) -> String {
+    match serde_json::to_value(value) {
+        Ok(serde_json::Value::String(word)) => word,
+        Ok(other) => other.to_string(),
+        Err(_) => String::new(),
     }
 }
 

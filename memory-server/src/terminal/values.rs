@@ -32,9 +32,6 @@ pub fn duration(text: &str) -> Result<Duration> {
 }
 
 /// A duration, `never` or `keep`.
-///
-/// # Errors
-/// `invalid_argument` for anything else, or a duration out of range.
 pub(crate) fn ttl(text: &str) -> Result<Ttl> {
     let ttl = match text {
         "never" => Ttl::Never,
@@ -46,9 +43,6 @@ pub(crate) fn ttl(text: &str) -> Result<Ttl> {
 }
 
 /// `NAME=VALUE`: `true`, `false` and numbers keep their type, `"…"` is a JSON string, anything else is text as given.
-///
-/// # Errors
-/// `invalid_argument` without `=` or a name.
 pub(crate) fn member(text: &str) -> Result<(String, Scalar)> {
     let (name, value) = text
         .split_once('=')
@@ -62,9 +56,6 @@ pub(crate) fn member(text: &str) -> Result<(String, Scalar)> {
 }
 
 /// Builds metadata from its members.
-///
-/// # Errors
-/// As [`Metadata::check`], or for a name given twice.
 pub(crate) fn metadata(members: &[(String, Scalar)]) -> Result<Metadata> {
     let mut metadata = Metadata::new();
     for (name, value) in members {
@@ -78,9 +69,6 @@ pub(crate) fn metadata(members: &[(String, Scalar)]) -> Result<Metadata> {
 }
 
 /// A JSON value; the error says how to store text.
-///
-/// # Errors
-/// `invalid_argument`.
 pub(crate) fn json(text: String) -> Result<Json> {
     Json::parse(text).map_err(|error| {
         Error::invalid("the value must be JSON; for plain text add --text, which quotes it")
@@ -89,9 +77,6 @@ pub(crate) fn json(text: String) -> Result<Json> {
 }
 
 /// `LABEL=WEIGHT`.
-///
-/// # Errors
-/// `invalid_argument` for anything else.
 pub(crate) fn weight(text: &str) -> Result<(String, f64)> {
     text.rsplit_once('=')
         .and_then(|(label, weight)| Some((label.to_owned(), weight.parse().ok()?)))
@@ -99,9 +84,6 @@ pub(crate) fn weight(text: &str) -> Result<(String, f64)> {
 }
 
 /// A filter, as JSON.
-///
-/// # Errors
-/// `invalid_argument` for anything else.
 pub(crate) fn filter(text: Option<&str>) -> Result<Option<Filter>> {
     text.map(|text| {
         serde_json::from_str(text).map_err(|error| {

@@ -14,6 +14,7 @@ use super::record::{AuditCounts, AuditEviction, AuditForget, AuditMode, AuditRec
 use super::redact::Redactor;
 use super::sink::AuditSink;
 use super::writer::Writer;
+use crate::setters::setters;
 
 /// Most records waiting in the queue.
 const QUEUE_RECORDS: usize = 8_192;
@@ -53,31 +54,19 @@ pub struct AuditorBuilder {
 }
 
 impl AuditorBuilder {
-    /// Sets how much a record contains. Default: [`AuditMode::Metadata`].
-    #[must_use]
-    pub fn mode(mut self, mode: AuditMode) -> Self {
-        self.mode = mode;
-        self
-    }
-
-    /// Sets what is redacted. Default: [`Redactor::default`].
-    #[must_use]
-    pub fn redactor(mut self, redactor: Redactor) -> Self {
-        self.redactor = redactor;
-        self
+    setters! {
+        /// Default: [`AuditMode::Metadata`].
+        mode(mode: AuditMode);
+        /// Default: [`Redactor::default`].
+        redactor(redactor: Redactor);
+        /// How many records may be queued: 1 to 1,000,000, clamped. Default 8,192.
+        queue(queue: usize => queue.clamp(1, 1_000_000));
     }
 
     /// Adds a sink.
     #[must_use]
     pub fn sink(mut self, sink: impl AuditSink + 'static) -> Self {
         self.sinks.push(Box::new(sink));
-        self
-    }
-
-    /// Sets how many records may be queued: 1 to 1,000,000, clamped. Default 8,192.
-    #[must_use]
-    pub fn queue(mut self, records: usize) -> Self {
-        self.queue = records.clamp(1, 1_000_000);
         self
     }
 

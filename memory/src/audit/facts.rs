@@ -2,13 +2,13 @@
 
 use std::time::Instant;
 
-use memory_core::{Error, Result, RunContext, ScopeKind, SqlDialect, Timestamp};
+use memory_core::{Error, Result, RunContext, SqlDialect};
 use serde::Deserialize;
 use serde::de::{IgnoredAny, SeqAccess, Visitor};
 
 use super::auditor::Auditor;
 use super::observation::{Content, Observation};
-use super::record::AuditMode;
+use super::record::{AuditCall, AuditMode};
 use super::statement::Statement;
 use crate::tool::ops::{DEFAULT_SCOPE, ToolOp};
 
@@ -20,49 +20,34 @@ const CANCELLED: &str = "cancelled";
 /// Facts about one call, which become a record when dropped: a cancelled call is recorded as such.
 pub(crate) struct Facts<'a> {
     auditor: &'a Auditor,
-    run: &'a RunContext,
     input: &'a str,
-    time: Timestamp,
     started: Instant,
-    op: Option<ToolOp>,
-    key: Option<String>,
-    prefix: Option<String>,
-    scope: Option<ScopeKind>,
-    dialect: Option<SqlDialect>,
+    statement: Option<Statement>,
     sql: Option<String>,
-    fallback: Option<String>,
-    ended: Option<Ended>,
-}
-
-struct Ended {
-    outcome: &'static str,
-    refused_by: Option<String>,
-    rows: Option<u64>,
-    bytes_out: usize,
+    call: AuditCall,
 }
 
 impl<'a> Facts<'a> {
     pub(crate) fn begin(
         auditor: &'a Auditor,
-        run: &'a RunContext,
+        run: &RunContext,
         dialect: Option<SqlDialect>,
         input: &'a str,
     ) -> Self {
-        Self {
-            auditor,
-            run,
-            input,
+        let call = AuditCall {
             time: auditor.now(),
-            started: Instant::now(),
-            op: None,
-            key: None,
-            prefix: None,
-            scope: None,
-            dialect,
-            sql: None,
-            fallback: None,
-            ended: None,
-        }
+            tenant: run.tenant.as_str().to_owned(),
+            agent: run.agent.as_str().to_owned(),
+            user: run.user.as_ref().map(|user| user.as_str().to_owned()),
+            run: run.run.as_str().to_owned(),
+            root_run: (run.root_run != run.run).then(|| run.root_run.as_str().to_owned()),
+            trace: run.trace.clone(),
+            bytes_in: input.len() as u64,
+            outcome: CANCELLED,
+            ..AuditCall::default()
+        };
+        let statement = dialect.map(|dialect| Statement { dialect });
+        Self { auditor, input, started: Instant::now(), statement, sql: None, call }
     }
 
     /// Records what is called. `field` returns a field's JSON text; an operation with a scope uses the default if none
@@ -74,11 +59,11 @@ impl<'a> Facts<'a> {
         field: impl Fn(&str) -> Option<&'f str>,
     ) {
         let string = |name| field(name).and_then(|raw| serde_json::from_str::<String>(raw).ok());
-        self.op = Some(op);
-        self.key = string("key");
-        self.prefix = string("prefix");
+        self.call.op = Some(op.as_str());
+        self.call.key = string("key");
+        self.call.prefix = string("prefix");
         self.sql = string("sql").filter(|sql| sql.len() <= MAX_CONTENT);
-        self.scope = match field("scope") {
+        self.call.scope = match field("scope") {
             None => has_scope.then_some(DEFAULT_SCOPE),
             Some(raw) => serde_json::from_str(raw).ok(),
         };
@@ -87,58 +72,32 @@ impl<'a> Facts<'a> {
     /// Records which backend answered instead of another.
     #[cfg(feature = "sqlite")]
     pub(crate) fn fell_back(&mut self, who: String) {
-        self.fallback = Some(who);
+        self.call.fallback = Some(who);
     }
 
     /// Records the outcome, and the size of the answer.
     pub(crate) fn ended(&mut self, result: &Result<String>, bytes_out: usize) {
-        self.ended = Some(match result {
-            Ok(answer) => Ended { outcome: "ok", refused_by: None, rows: rows_of(answer), bytes_out },
+        self.call.bytes_out = bytes_out as u64;
+        match result {
+            Ok(answer) => (self.call.outcome, self.call.rows) = ("ok", rows_of(answer)),
             Err(error) => {
-                let refused_by = self.sql.as_ref().and_then(|_| refused_by(error));
-                Ended { outcome: error.kind().code(), refused_by, rows: None, bytes_out }
+                self.call.outcome = error.kind().code();
+                self.call.refused_by = self.sql.as_ref().and_then(|_| refused_by(error));
             }
-        });
+        }
     }
 }
 
 impl Drop for Facts<'_> {
     fn drop(&mut self) {
-        let elapsed = self.started.elapsed();
-        let ended = self.ended.take().unwrap_or(Ended {
-            outcome: CANCELLED,
-            refused_by: None,
-            rows: None,
-            bytes_out: 0,
-        });
+        let mut call = std::mem::take(&mut self.call);
+        call.micros = u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX);
         let content = match self.auditor.mode() {
             AuditMode::Metadata => Content::Unwanted,
             AuditMode::Full if self.input.len() > MAX_CONTENT => Content::Omitted,
             AuditMode::Full => Content::Input(self.input.to_owned()),
         };
-        self.auditor.take(Observation {
-            time: self.time,
-            elapsed,
-            tenant: self.run.tenant.as_str().to_owned(),
-            agent: self.run.agent.as_str().to_owned(),
-            user: self.run.user.as_ref().map(|user| user.as_str().to_owned()),
-            run: self.run.run.as_str().to_owned(),
-            root_run: (self.run.root_run != self.run.run).then(|| self.run.root_run.as_str().to_owned()),
-            trace: self.run.trace.clone(),
-            op: self.op.map(|op| op.as_str()),
-            scope: self.scope,
-            key: self.key.take(),
-            prefix: self.prefix.take(),
-            statement: self.dialect.map(|dialect| Statement { dialect }),
-            sql: self.sql.take(),
-            rows: ended.rows,
-            bytes_in: self.input.len(),
-            bytes_out: ended.bytes_out,
-            outcome: ended.outcome,
-            refused_by: ended.refused_by,
-            fallback: self.fallback.take(),
-            content,
-        });
+        self.auditor.take(Observation { call, statement: self.statement, sql: self.sql.take(), content });
     }
 }
 

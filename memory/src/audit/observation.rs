@@ -1,8 +1,6 @@
 //! A finished call, sent to the auditor's thread, where it becomes a record.
 
-use std::time::Duration;
-
-use memory_core::{ScopeKind, SqlDialect, Timestamp};
+use memory_core::SqlDialect;
 
 use super::record::{AuditCall, AuditMode};
 use super::redact::Redactor;
@@ -12,27 +10,11 @@ use crate::tool::ops::ToolOp;
 /// A finished call.
 #[derive(Debug)]
 pub(super) struct Observation {
-    pub(super) time: Timestamp,
-    pub(super) elapsed: Duration,
-    pub(super) tenant: String,
-    pub(super) agent: String,
-    pub(super) user: Option<String>,
-    pub(super) run: String,
-    pub(super) root_run: Option<String>,
-    pub(super) trace: Option<String>,
-    pub(super) op: Option<&'static str>,
-    pub(super) scope: Option<ScopeKind>,
-    pub(super) key: Option<String>,
-    pub(super) prefix: Option<String>,
+    /// Not redacted yet, and without what a statement and the input add.
+    pub(super) call: AuditCall,
     /// How to parse this backend's statements, if it has SQL.
     pub(super) statement: Option<Statement>,
     pub(super) sql: Option<String>,
-    pub(super) rows: Option<u64>,
-    pub(super) bytes_in: usize,
-    pub(super) bytes_out: usize,
-    pub(super) outcome: &'static str,
-    pub(super) refused_by: Option<String>,
-    pub(super) fallback: Option<String>,
     pub(super) content: Content,
 }
 
@@ -68,45 +50,26 @@ impl Observation {
     }
 
     pub(super) fn record(self, number: u64, mode: AuditMode, redactor: &Redactor) -> AuditCall {
-        let redacted = |text: Option<String>| text.map(|text| redactor.text(&text).into_owned());
-        let (input, input_omitted) = match (mode, self.content) {
+        let Self { mut call, statement, sql, content } = self;
+        call.number = number;
+        match (mode, content) {
             (AuditMode::Full, Content::Input(input)) => {
-                (Some(shown(&input, self.op, self.statement, redactor)), None)
+                call.input = Some(shown(&input, call.op, statement, redactor));
             }
             (AuditMode::Full, Content::Omitted) => {
-                (None, Some("the input is over 256 KiB, or too many inputs were waiting"))
+                call.input_omitted = Some("the input is over 256 KiB, or too many inputs were waiting");
             }
-            _ => (None, None),
-        };
-        let about = match (self.statement, &self.sql) {
+            _ => {}
+        }
+        let about = match (statement, &sql) {
             (Some(statement), Some(sql)) => statement.about(sql, redactor),
             _ => About::default(),
         };
-        AuditCall {
-            number,
-            time: self.time,
-            tenant: self.tenant,
-            agent: self.agent,
-            user: self.user,
-            run: self.run,
-            root_run: self.root_run,
-            trace: redacted(self.trace),
-            op: self.op,
-            scope: self.scope,
-            key: redacted(self.key),
-            prefix: redacted(self.prefix),
-            statement: about.kind,
-            tables: about.tables,
-            rows: self.rows,
-            bytes_in: self.bytes_in as u64,
-            bytes_out: self.bytes_out as u64,
-            micros: u64::try_from(self.elapsed.as_micros()).unwrap_or(u64::MAX),
-            outcome: self.outcome,
-            refused_by: self.refused_by,
-            fallback: self.fallback,
-            input,
-            input_omitted,
+        (call.statement, call.tables) = (about.kind, about.tables);
+        for text in [&mut call.trace, &mut call.key, &mut call.prefix].into_iter().flatten() {
+            *text = redactor.text(text).into_owned();
         }
+        call
     }
 }
 

@@ -130,7 +130,7 @@ impl AuditEviction {
 }
 
 /// An operation, whatever its outcome.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct AuditCall {
     /// Counts from 1 in each process: a missing number is a missing line.

@@ -57,10 +57,6 @@ pub(crate) struct Remote {
 impl Remote {
     /// Parses the URL of a service that has these parameters besides the common ones. No value is ever quoted: it may
     /// be a misplaced key.
-    ///
-    /// # Errors
-    /// `invalid_argument` for a URL with a user or password, a fragment, an unknown parameter, or a key given directly
-    /// instead of by reference.
     pub(crate) fn read(
         service: &'static str,
         own: &[(&str, Kind)],
@@ -98,9 +94,6 @@ impl Remote {
     }
 
     /// The options made of the fields.
-    ///
-    /// # Errors
-    /// `internal`: every field has been checked already.
     pub(crate) fn options<T: DeserializeOwned>(self) -> Result<T> {
         serde_json::from_value(Value::Object(self.fields)).map_err(|error| {
             Error::internal(format!("the parameters of the {} URL were parsed incorrectly", self.service))
@@ -110,9 +103,6 @@ impl Remote {
 }
 
 /// What may be reached: public addresses by https, and hosts listed by the operator.
-///
-/// # Errors
-/// `invalid_argument` for an entry that is not `host:port`.
 pub(crate) fn policy(context: &OpenContext) -> Result<EgressPolicy> {
     context.allowed_hosts.iter().try_fold(EgressPolicy::new(), |policy, host| policy.allow_host(host))
 }
@@ -134,12 +124,7 @@ pub(crate) fn with_advice(error: Error) -> Error {
         "{}: in `allow` under [egress] of memory.toml, or with --allow-host of the command line",
         error.message()
     );
-    let advised = Error::new(ErrorKind::EgressDenied, message).with_retry(error.retry());
-    error
-        .details()
-        .iter()
-        .fold(advised, |advised, (name, value)| advised.with_detail(name, value.clone()))
-        .with_source(error)
+    error.retold(message)
 }
 
 /// Sets a field that is not set yet: `api_key=env:NAME` and `api_key_env=NAME` are the same.

@@ -208,9 +208,6 @@ impl Config {
     }
 
     /// The same configuration with one more backend.
-    ///
-    /// # Errors
-    /// As [`Config::parse`].
     #[cfg(feature = "sqlite")]
     fn insert_backend(&mut self, name: &str, section: BackendSection) -> Result<()> {
         self.file.backends.insert(name.to_owned(), section);

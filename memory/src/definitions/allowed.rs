@@ -56,9 +56,6 @@ pub(crate) struct Allowed<'a> {
 
 impl Allowed<'_> {
     /// Refuses anything not listed. Says what it is, but never quotes a value that may be a misplaced secret.
-    ///
-    /// # Errors
-    /// `forbidden`; `invalid_argument` for a malformed URL, or one with a password.
     pub(crate) fn check(&self, definition: &Definition) -> Result<BackendUrl> {
         for (name, list, what) in [
             (&definition.embedder, &self.section.embedders, "embedders"),

@@ -174,6 +174,51 @@ impl<'a> Guarded<'a> {
     }
 }
 
+/// A write of one key, which keeps the session's other writes of it waiting.
+struct Writing<'a> {
+    guarded: Guarded<'a>,
+    scope: &'a Scope,
+    digest: ScopeDigest,
+    key: &'a Key,
+    _lock: KeyGuard<'a>,
+}
+
+impl Guarded<'_> {
+    async fn writing<'w>(&'w self, scope: &'w Scope, key: &'w Key) -> Result<Writing<'w>> {
+        let digest = scope.digest();
+        let lock = self.lock(digest, std::slice::from_ref(key)).await;
+        self.begin(scope, digest).await?;
+        Ok(Writing { guarded: *self, scope, digest, key, _lock: lock })
+    }
+}
+
+impl Writing<'_> {
+    /// What the backend must compare.
+    async fn check(&self, expect: Expect) -> Result<DriftCheck> {
+        self.guarded.look_for_ack(self.scope, self.digest).await?;
+        Ok(self.guarded.check(&self.digest, self.key, expect))
+    }
+
+    /// Learns the new state from the outcome, or explains the refusal.
+    async fn ended<T>(
+        self,
+        done: Result<T>,
+        learned: impl FnOnce(&T) -> (Seen, Option<DriftChange>),
+    ) -> Result<T> {
+        match done {
+            Ok(outcome) => {
+                let (seen, change) = learned(&outcome);
+                self.guarded.wrote(self.digest, self.key, seen, change);
+                Ok(outcome)
+            }
+            Err(error) => {
+                let keys = std::slice::from_ref(self.key);
+                Err(self.guarded.refused(self.scope, self.digest, keys, error).await)
+            }
+        }
+    }
+}
+
 /// A running read of a scope; if dropped, it has shown nothing.
 #[derive(Debug)]
 pub struct Reading<'a> {
@@ -229,37 +274,20 @@ impl Backend for Guarded<'_> {
         if self.is_off() {
             return self.backend.set(scope, key, value, options).await;
         }
-        let digest = scope.digest();
-        let _lock = self.lock(digest, std::slice::from_ref(key)).await;
-        self.begin(scope, digest).await?;
-        self.look_for_ack(scope, digest).await?;
-        options.drift = self.check(&digest, key, options.expect);
-        match self.backend.set(scope, key, value, options).await {
-            Ok(outcome) => {
-                let seen = stored(outcome.version, outcome.expires_at, outcome.drift);
-                self.wrote(digest, key, seen, outcome.drift);
-                Ok(outcome)
-            }
-            Err(error) => Err(self.refused(scope, digest, std::slice::from_ref(key), error).await),
-        }
+        let writing = self.writing(scope, key).await?;
+        options.drift = writing.check(options.expect).await?;
+        let done = self.backend.set(scope, key, value, options).await;
+        writing.ended(done, |done| (stored(done.version, done.expires_at, done.drift), done.drift)).await
     }
 
     async fn delete(&self, scope: &Scope, key: &Key, mut options: DeleteOptions) -> Result<DeleteOutcome> {
         if self.is_off() {
             return self.backend.delete(scope, key, options).await;
         }
-        let digest = scope.digest();
-        let _lock = self.lock(digest, std::slice::from_ref(key)).await;
-        self.begin(scope, digest).await?;
-        self.look_for_ack(scope, digest).await?;
-        options.drift = self.check(&digest, key, options.expect);
-        match self.backend.delete(scope, key, options).await {
-            Ok(outcome) => {
-                self.wrote(digest, key, Seen::Absent, outcome.drift);
-                Ok(outcome)
-            }
-            Err(error) => Err(self.refused(scope, digest, std::slice::from_ref(key), error).await),
-        }
+        let writing = self.writing(scope, key).await?;
+        options.drift = writing.check(options.expect).await?;
+        let done = self.backend.delete(scope, key, options).await;
+        writing.ended(done, |done| (Seen::Absent, done.drift)).await
     }
 
     async fn list(&self, scope: &Scope, query: ListQuery) -> Result<Page> {
@@ -279,18 +307,10 @@ impl Backend for Guarded<'_> {
         if self.is_off() {
             return self.backend.increment(scope, key, delta, options).await;
         }
-        let digest = scope.digest();
-        let _lock = self.lock(digest, std::slice::from_ref(key)).await;
-        self.begin(scope, digest).await?;
+        let writing = self.writing(scope, key).await?;
         let options = options.with_drift(DriftCheck::Observe);
-        match self.backend.increment(scope, key, delta, options).await {
-            Ok(outcome) => {
-                let seen = stored(outcome.version, outcome.expires_at, outcome.drift);
-                self.wrote(digest, key, seen, outcome.drift);
-                Ok(outcome)
-            }
-            Err(error) => Err(self.refused(scope, digest, std::slice::from_ref(key), error).await),
-        }
+        let done = self.backend.increment(scope, key, delta, options).await;
+        writing.ended(done, |done| (stored(done.version, done.expires_at, done.drift), done.drift)).await
     }
 
     async fn update(
@@ -303,18 +323,10 @@ impl Backend for Guarded<'_> {
         if self.is_off() {
             return self.backend.update(scope, key, reducer, options).await;
         }
-        let digest = scope.digest();
-        let _lock = self.lock(digest, std::slice::from_ref(key)).await;
-        self.begin(scope, digest).await?;
+        let writing = self.writing(scope, key).await?;
         let options = options.with_drift(DriftCheck::Observe);
-        match self.backend.update(scope, key, reducer, options).await {
-            Ok(outcome) => {
-                let seen = stored(outcome.version, outcome.expires_at, outcome.drift);
-                self.wrote(digest, key, seen, outcome.drift);
-                Ok(outcome)
-            }
-            Err(error) => Err(self.refused(scope, digest, std::slice::from_ref(key), error).await),
-        }
+        let done = self.backend.update(scope, key, reducer, options).await;
+        writing.ended(done, |done| (stored(done.version, done.expires_at, done.drift), done.drift)).await
     }
 
     async fn bulk_insert(

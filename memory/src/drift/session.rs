@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::backup::Backups;
 use super::key_locks::KeyLocks;
 use super::view::Views;
+use crate::setters::setters;
 use crate::system::SystemClock;
 
 /// Entries that a session tracks, by default.
@@ -52,24 +53,17 @@ impl DriftSession {
         }
     }
 
-    /// Saves the scope before a write to it is refused.
-    #[must_use]
-    pub fn with_backups(mut self, backups: Arc<Backups>) -> Self {
-        self.backups = Some(backups);
-        self
+    setters! {
+        /// The scope is saved in it before a write to it is refused.
+        with_backups(backups: Arc<Backups> => Some(backups));
+        /// It gives backups their names.
+        with_clock(clock: Arc<dyn Clock>);
     }
 
     /// Sets how many entries it tracks, at least one.
     #[must_use]
     pub fn with_capacity(mut self, entries: usize) -> Self {
         self.views = Mutex::new(Views::new(entries.max(1)));
-        self
-    }
-
-    /// Sets the clock for the names of backups.
-    #[must_use]
-    pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
-        self.clock = clock;
         self
     }
 

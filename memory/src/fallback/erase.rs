@@ -8,42 +8,27 @@ use memory_core::{
 use rusqlite::params;
 
 use super::journal::{Journal, failed};
-use super::pair::{Stores, retold};
+use super::pair::Stores;
 use super::record::Record;
 use crate::memory::Memory;
 
 impl Journal {
     /// Removes a target's queued writes, and every trace of them in the file; returns how many were removed or
     /// shortened. The caller holds the turn.
-    ///
-    /// # Errors
-    /// `corrupt` for a record that does not read; `unavailable`.
     pub(super) fn erase(&self, target: &EraseTarget) -> Result<u64> {
         let changed = match target {
             EraseTarget::Tenant(tenant) => {
-                let connection = self.lock();
-                connection
-                    .execute("DELETE FROM waiting WHERE tenant = ?1", [tenant.as_str()])
-                    .map_err(failed)?
+                self.execute("DELETE FROM waiting WHERE tenant = ?1", [tenant.as_str()])?
             }
             EraseTarget::Scope(scope) => {
-                let connection = self.lock();
-                connection
-                    .execute("DELETE FROM waiting WHERE scope = ?1", [scope.digest().as_bytes()])
-                    .map_err(failed)?
+                self.execute("DELETE FROM waiting WHERE scope = ?1", [scope.digest().as_bytes()])?
             }
             EraseTarget::Key { scope, key } => {
-                let rows = self.rows_of(scope)?;
                 let digest = scope.digest();
-                let connection = self.lock();
-                connection
-                    .execute(
-                        "DELETE FROM written WHERE scope = ?1 AND key = ?2",
-                        params![digest.as_bytes(), key.as_str()],
-                    )
-                    .map_err(failed)?;
+                let of_key = params![digest.as_bytes(), key.as_str()];
+                self.execute("DELETE FROM written WHERE scope = ?1 AND key = ?2", of_key)?;
                 let mut changed = 0;
-                for (id, text) in rows {
+                for (id, text) in self.rows_of(scope)? {
                     let record: Record = serde_json::from_str(&text).map_err(super::journal::unreadable)?;
                     if record.keys().all(|held| held != key) {
                         continue;
@@ -55,28 +40,20 @@ impl Journal {
                                 Error::internal("a write has no JSON form").with_source(error)
                             })?;
                             // An attempt's expectations covered all its keys; they are read again.
-                            connection
-                                .execute(
-                                    "UPDATE waiting SET record = ?2, bytes = length(CAST(?2 AS BLOB)), expects = NULL, \
-                                     state = iif(state = 2, 1, state) WHERE id = ?1",
-                                    params![id, text],
-                                )
-                                .map_err(failed)?
+                            let sql = "UPDATE waiting SET record = ?2, bytes = length(CAST(?2 AS BLOB)), \
+                                       expects = NULL, state = iif(state = 2, 1, state) WHERE id = ?1";
+                            self.execute(sql, params![id, text]).map(drop)?;
                         }
-                        None => {
-                            connection.execute("DELETE FROM waiting WHERE id = ?1", [id]).map_err(failed)?
-                        }
-                    };
+                        None => self.remove(id)?,
+                    }
                 }
                 changed
             }
             _ => return Err(Error::unsupported("erase", "the journal")),
         };
-        let connection = self.lock();
         // Replayed keys matter only to queued writes of their scope.
-        connection
-            .execute("DELETE FROM written WHERE scope NOT IN (SELECT scope FROM waiting)", [])
-            .map_err(failed)?;
+        self.execute("DELETE FROM written WHERE scope NOT IN (SELECT scope FROM waiting)", [])?;
+        let connection = self.lock();
         // Free pages and the log still contain erased data.
         connection.execute_batch("VACUUM").map_err(failed)?;
         let busy: i64 =
@@ -157,7 +134,7 @@ fn half(it: &str, other: &str, error: Error) -> Error {
         "{}; the {other} has forgotten, the {it} has not: forget again when it is back",
         error.message()
     );
-    retold(error, message)
+    error.retold(message)
 }
 
 fn taken(reply: Reply) -> Result<Erased> {

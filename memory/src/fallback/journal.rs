@@ -42,22 +42,15 @@ pub enum JournalState {
 }
 
 impl JournalState {
-    const ALL: [Self; 4] = [Self::Intended, Self::Waiting, Self::Trying, Self::SetAside];
-
-    fn number(self) -> i64 {
-        match self {
-            Self::Intended => 0,
-            Self::Waiting => 1,
-            Self::Trying => 2,
-            Self::SetAside => 3,
-        }
-    }
-
+    /// By its number in the file.
     fn of(number: i64) -> Result<Self> {
-        Self::ALL
-            .into_iter()
-            .find(|state| state.number() == number)
-            .ok_or_else(|| damaged("a state is invalid"))
+        match number {
+            0 => Ok(Self::Intended),
+            1 => Ok(Self::Waiting),
+            2 => Ok(Self::Trying),
+            3 => Ok(Self::SetAside),
+            _ => Err(damaged("a state is invalid")),
+        }
     }
 }
 
@@ -123,10 +116,6 @@ pub(super) struct Journal {
 
 impl Journal {
     /// Opens or creates the file for the pair of stores with this fingerprint.
-    ///
-    /// # Errors
-    /// `corrupt` for a foreign, newer or damaged file; `conflict` if it has queued writes of another pair;
-    /// `unavailable` if it cannot be written.
     pub(super) fn open(path: &Path, fingerprint: &str) -> Result<Self> {
         let journal = Self::connect(path, false)?;
         let mut connection = journal.lock();
@@ -141,17 +130,11 @@ impl Journal {
     }
 
     /// Whether the file is of the pair of stores with this fingerprint, or of none yet.
-    ///
-    /// # Errors
-    /// `conflict` where writes of another pair wait in it.
     pub(super) fn belongs(&self, fingerprint: &str) -> Result<bool> {
         belongs(&self.lock(), &self.path, fingerprint)
     }
 
     /// Opens a file that is there, whatever pair it belongs to.
-    ///
-    /// # Errors
-    /// `not_found` if it is missing; as [`Journal::open`].
     pub(super) fn existing(path: &Path) -> Result<Self> {
         Self::connect(path, true)
     }
@@ -198,9 +181,6 @@ impl Journal {
 
     /// Waits for other processes that write to the journal, and keeps them out until the turn is dropped or the process
     /// ends.
-    ///
-    /// # Errors
-    /// `unavailable` if none of them finishes in time.
     pub(super) fn turn(&self) -> Result<Turn> {
         let started = Instant::now();
         loop {
@@ -218,9 +198,6 @@ impl Journal {
     }
 
     /// The journal's lock, if no other process holds it.
-    ///
-    /// # Errors
-    /// `unavailable` if the lock cannot be used.
     pub(super) fn try_turn(&self) -> Result<Option<Turn>> {
         let mut path = self.path.clone().into_os_string();
         path.push(".lock");
@@ -254,9 +231,6 @@ impl Journal {
     }
 
     /// Records a write before the fallback is asked.
-    ///
-    /// # Errors
-    /// `too_large` for one write, `unavailable` if the journal is full.
     pub(super) fn intend(&self, scope: &Scope, record: &Record) -> Result<i64> {
         let text = serde_json::to_string(record)
             .map_err(|error| Error::internal("a write has no JSON form").with_source(error))?;
@@ -296,7 +270,7 @@ impl Journal {
 
     /// Records that the fallback has the write.
     pub(super) fn confirm(&self, id: i64) -> Result<()> {
-        self.change("UPDATE waiting SET state = 1 WHERE id = ?1", id)
+        self.execute("UPDATE waiting SET state = 1 WHERE id = ?1", [id]).map(drop)
     }
 
     /// Records that the primary has it, with these versions of its keys. They are kept while the scope has queued
@@ -338,11 +312,12 @@ impl Journal {
 
     /// Removes a write that the fallback refused.
     pub(super) fn remove(&self, id: i64) -> Result<()> {
-        self.change("DELETE FROM waiting WHERE id = ?1", id)
+        self.execute("DELETE FROM waiting WHERE id = ?1", [id]).map(drop)
     }
 
-    fn change(&self, sql: &str, id: i64) -> Result<()> {
-        self.lock().execute(sql, [id]).map(drop).map_err(failed)
+    /// Runs one statement; returns how many rows it changed.
+    pub(super) fn execute(&self, sql: &str, arguments: impl rusqlite::Params) -> Result<usize> {
+        self.lock().execute(sql, arguments).map_err(failed)
     }
 
     /// Records what a replay expects of the primary; `None` if it certainly did nothing.
@@ -351,34 +326,23 @@ impl Journal {
             .map(serde_json::to_string)
             .transpose()
             .map_err(|error| Error::internal("expectations have no JSON form").with_source(error))?;
-        self.lock()
-            .execute(
-                "UPDATE waiting SET state = iif(?2 IS NULL, 1, 2), expects = ?2 WHERE id = ?1",
-                params![id, text],
-            )
-            .map(drop)
-            .map_err(failed)
+        let sql = "UPDATE waiting SET state = iif(?2 IS NULL, 1, 2), expects = ?2 WHERE id = ?1";
+        self.execute(sql, params![id, text]).map(drop)
     }
 
     /// Records that the primary refused it, and why.
     pub(super) fn set_aside(&self, id: i64, why: &str) -> Result<()> {
-        self.lock()
-            .execute("UPDATE waiting SET state = 3, why = ?2 WHERE id = ?1", params![id, why])
-            .map(drop)
-            .map_err(failed)
+        self.execute("UPDATE waiting SET state = 3, why = ?2 WHERE id = ?1", params![id, why]).map(drop)
     }
 
     /// Drops every write of a scope.
     pub(super) fn forget(&self, scope: &Scope) -> Result<()> {
-        self.lock()
-            .execute("DELETE FROM waiting WHERE scope = ?1", [scope.digest().as_bytes()])
-            .map(drop)
-            .map_err(failed)
+        self.execute("DELETE FROM waiting WHERE scope = ?1", [scope.digest().as_bytes()]).map(drop)
     }
 
     /// Drops the writes set aside.
     pub(super) fn forget_set_aside(&self) -> Result<usize> {
-        self.lock().execute("DELETE FROM waiting WHERE state = 3", []).map_err(failed)
+        self.execute("DELETE FROM waiting WHERE state = 3", [])
     }
 
     /// The unacknowledged write, if there is one.

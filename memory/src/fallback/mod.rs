@@ -17,7 +17,7 @@ mod request;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use memory_core::{Capabilities, Clock, Error, ErrorKind, Result, Retry};
+use memory_core::{Capabilities, Clock, Error, ErrorKind, Provider as _, Result, Retry};
 use sha2::{Digest as _, Sha256};
 
 pub use erase::erase_journaled;
@@ -90,9 +90,6 @@ pub fn pair(primary: Memory, fallback: Memory, options: FallbackOptions) -> Resu
 }
 
 /// As [`pair`], even if the primary could not be opened.
-///
-/// # Errors
-/// As [`pair`]; the primary's error if a fallback cannot help.
 pub(crate) fn paired(
     primary: Result<Memory>,
     opener: Option<Box<dyn Opens>>,
@@ -145,9 +142,6 @@ fn journal_of(path: &Path, options: &FallbackOptions) -> Result<Journal> {
 }
 
 /// What a primary and the fallback of this name serve together.
-///
-/// # Errors
-/// `invalid_argument` where that is nothing.
 pub(crate) fn together(primary: &Capabilities, fallback: &Capabilities, name: &str) -> Result<Capabilities> {
     let capabilities = both(primary, fallback);
     if capabilities.kv || capabilities.memory_layer || capabilities.sql {
@@ -157,9 +151,6 @@ pub(crate) fn together(primary: &Capabilities, fallback: &Capabilities, name: &s
 }
 
 /// Replaying a write once needs to say over what it is written.
-///
-/// # Errors
-/// `capability_unsupported` where the store cannot.
 pub(crate) fn replayable(capabilities: &Capabilities, provider: &str) -> Result<()> {
     if capabilities.kv && capabilities.compare_and_set {
         return Ok(());
@@ -215,9 +206,6 @@ pub fn forget_set_aside(file: &Path) -> Result<usize> {
 }
 
 /// Refuses a journal in which writes wait for another pair of stores than that of this fingerprint.
-///
-/// # Errors
-/// `conflict` where some do; as the journal cannot be read.
 pub(crate) fn belongs(file: &Path, fingerprint: &str) -> Result<()> {
     if !file.is_file() {
         return Ok(());
@@ -226,9 +214,6 @@ pub(crate) fn belongs(file: &Path, fingerprint: &str) -> Result<()> {
 }
 
 /// Refuses to use a store by itself while writes wait for it in a journal.
-///
-/// # Errors
-/// `conflict` if there are any; as reading the journal.
 pub(crate) fn nothing_waits(file: &Path) -> Result<()> {
     if !file.is_file() {
         return Ok(());

@@ -131,7 +131,7 @@ impl Whose {
     fn of(request: &Request) -> Self {
         match (request, request.scope()) {
             (Request::Scopes { tenant, .. }, _) => Self::Tenants(tenant.clone()),
-            (_, Some(scope)) if is_key_value(request) => Self::Scopes(scope.clone()),
+            (_, Some(scope)) if is_key_value(request.op()) => Self::Scopes(scope.clone()),
             _ => Self::Nobodys,
         }
     }
@@ -322,22 +322,10 @@ impl Stores {
 /// The fallback's error, with the primary's in its text.
 fn because(worse: Error, primary: &Error) -> Error {
     let message = format!("{}; the primary: {}", worse.message(), primary.message());
-    retold(worse, message)
-}
-
-/// The same error with another message.
-pub(super) fn retold(error: Error, message: String) -> Error {
-    let mut told = Error::new(error.kind(), message).with_retry(error.retry());
-    for (name, value) in error.details() {
-        told = told.with_detail(name, value.clone());
-    }
-    told.with_source(error)
+    worse.retold(message)
 }
 
 fn not_taken(error: Error) -> Error {
     let message = format!("{}; nothing was written, and the fallback does not take this", error.message());
-    Error::new(error.kind(), message)
-        .with_retry(error.retry())
-        .with_detail("fallback", "refused")
-        .with_source(error)
+    error.retold(message).with_detail("fallback", "refused")
 }

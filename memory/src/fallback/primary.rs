@@ -14,9 +14,6 @@ use crate::memory::Memory;
 #[async_trait]
 pub(crate) trait Opens: Send + Sync + Debug {
     /// Opens it; bounded in time.
-    ///
-    /// # Errors
-    /// As the backend fails.
     async fn open(&self) -> Result<Memory>;
 }
 
@@ -80,9 +77,6 @@ impl Primary {
     }
 
     /// The opened backend.
-    ///
-    /// # Errors
-    /// As opening it fails; `unavailable` if it came back with fewer capabilities.
     pub(super) async fn get(&self) -> Result<Memory> {
         if let Some(memory) = self.now_opened() {
             return Ok(memory);
@@ -105,9 +99,6 @@ impl Primary {
     }
 
     /// Runs a request; if the primary cannot be reached, it is not tried for a while.
-    ///
-    /// # Errors
-    /// As the primary.
     pub(super) async fn run(&self, request: Request) -> Result<Reply, Failed> {
         let by_itself = fails_by_itself(request.op());
         let reply = async {
@@ -153,20 +144,5 @@ impl From<Failed> for Error {
 /// Whether a call may be `unavailable` or `timeout` at a healthy store, because its embedder fails or its statement is
 /// slow. The same would happen at the fallback.
 fn fails_by_itself(op: Op) -> bool {
-    matches!(
-        op,
-        Op::Search
-            | Op::Reembed
-            | Op::Exec
-            | Op::Query
-            | Op::Begin
-            | Op::Commit
-            | Op::Rollback
-            | Op::DescribeTables
-            | Op::SqlScopes
-            | Op::DropSqlScope
-            | Op::SqlUsage
-            | Op::Dump
-            | Op::Restore
-    )
+    matches!(op, Op::Search | Op::Reembed) || op.facet() == "SqlFacet"
 }

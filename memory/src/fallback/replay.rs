@@ -25,9 +25,6 @@ enum Stays {
 impl Stores {
     /// Replays the queued writes of one scope or of all, unless another process is doing so. If the primary fails, the
     /// rest stays queued.
-    ///
-    /// # Errors
-    /// As the journal, and as the fallback for an unacknowledged write.
     pub(super) async fn replay(&self, journal: &Journal, scope: Option<&Scope>) -> Result<()> {
         if scope.is_none() && journal.counts()?.waiting == 0 {
             return Ok(());

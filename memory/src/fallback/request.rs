@@ -1,6 +1,6 @@
 //! Which requests may be repeated, and at which store.
 
-use memory_core::{BulkOptions, Expect, Reply, Request};
+use memory_core::{Expect, Op, Reply, Request};
 
 /// Added to versions from the fallback, so that none is mistaken for the primary's. The sum is below 2^53: exact for
 /// JSON readers that use doubles.
@@ -56,76 +56,40 @@ pub(super) fn treatment(request: &Request) -> Treatment {
 }
 
 /// A copy of the request; `None` if it cannot be repeated.
+#[allow(clippy::clone_on_copy, reason = "some options are Copy")]
 pub(super) fn again(request: &Request) -> Option<Request> {
-    Some(match request {
-        Request::Get { scope, key, options } => {
-            Request::Get { scope: scope.clone(), key: key.clone(), options: *options }
-        }
-        Request::GetMany { scope, keys, options } => {
-            Request::GetMany { scope: scope.clone(), keys: keys.clone(), options: *options }
-        }
-        Request::List { scope, query } => Request::List { scope: scope.clone(), query: query.clone() },
-        Request::Search { scope, query } => Request::Search { scope: scope.clone(), query: query.clone() },
-        Request::Stats { scope } => Request::Stats { scope: scope.clone() },
-        Request::Scopes { tenant, query } => Request::Scopes { tenant: tenant.clone(), query: query.clone() },
-        Request::Recall { run, scope, query } => {
-            Request::Recall { run: run.clone(), scope: scope.clone(), query: query.clone() }
-        }
-        Request::Facts { run, scope, query } => {
-            Request::Facts { run: run.clone(), scope: scope.clone(), query: query.clone() }
-        }
-        Request::SqlScopes { tenant, query } => {
-            Request::SqlScopes { tenant: tenant.clone(), query: query.clone() }
-        }
-        Request::DescribeTables { run, scope } => {
-            Request::DescribeTables { run: run.clone(), scope: scope.clone() }
-        }
-        Request::SqlUsage { scope } => Request::SqlUsage { scope: scope.clone() },
-        Request::Query { run, scope, sql, args, options } => Request::Query {
-            run: run.clone(),
-            scope: scope.clone(),
-            sql: sql.clone(),
-            args: args.clone(),
-            options: options.clone(),
-        },
-        Request::Set { scope, key, value, options } => Request::Set {
-            scope: scope.clone(),
-            key: key.clone(),
-            value: value.clone(),
-            options: options.clone(),
-        },
-        Request::Delete { scope, key, options } => {
-            Request::Delete { scope: scope.clone(), key: key.clone(), options: *options }
-        }
-        Request::BulkInsert { scope, items, options } => Request::BulkInsert {
-            scope: scope.clone(),
-            items: items.clone(),
-            options: BulkOptions::default().with_quota(options.quota),
-        },
-        _ => return None,
-    })
+    macro_rules! copied {
+        ($($variant:ident { $($field:ident),* })*) => {
+            match request {
+                $(Request::$variant { $($field),* } => {
+                    Some(Request::$variant { $($field: $field.clone()),* })
+                })*
+                _ => None,
+            }
+        };
+    }
+    copied! {
+        Get { scope, key, options }
+        GetMany { scope, keys, options }
+        List { scope, query }
+        Search { scope, query }
+        Stats { scope }
+        Scopes { tenant, query }
+        Recall { run, scope, query }
+        Facts { run, scope, query }
+        SqlScopes { tenant, query }
+        DescribeTables { run, scope }
+        SqlUsage { scope }
+        Query { run, scope, sql, args, options }
+        Set { scope, key, value, options }
+        Delete { scope, key, options }
+        BulkInsert { scope, items, options }
+    }
 }
 
 /// Whether it is about keys and values, which is all that journals hold.
-pub(super) fn is_key_value(request: &Request) -> bool {
-    matches!(
-        request,
-        Request::Get { .. }
-            | Request::GetMany { .. }
-            | Request::Set { .. }
-            | Request::Delete { .. }
-            | Request::List { .. }
-            | Request::Increment { .. }
-            | Request::Update { .. }
-            | Request::BulkInsert { .. }
-            | Request::Search { .. }
-            | Request::Stats { .. }
-            | Request::Reembed { .. }
-            | Request::Scopes { .. }
-            | Request::DropScope { .. }
-            | Request::ExportScope { .. }
-            | Request::ImportScope { .. }
-    )
+pub(super) fn is_key_value(op: Op) -> bool {
+    op.facet() == "Backend" && op != Op::DriftState
 }
 
 /// Whether the request continues a listing of the fallback; if so it is converted for it.

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::setters::setters;
+
 /// What to do with snapshots that contain the target.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -37,17 +39,8 @@ pub struct ForgetPolicy {
 }
 
 impl ForgetPolicy {
-    /// Sets what to do with snapshots.
-    #[must_use]
-    pub const fn with_snapshots(mut self, snapshots: SnapshotPolicy) -> Self {
-        self.snapshots = snapshots;
-        self
-    }
-
-    /// Sets what to do with audit records.
-    #[must_use]
-    pub const fn with_audit(mut self, audit: AuditPolicy) -> Self {
-        self.audit = audit;
-        self
+    setters! {
+        with_snapshots(snapshots: SnapshotPolicy);
+        with_audit(audit: AuditPolicy);
     }
 }

@@ -31,11 +31,8 @@ impl Default for GcPolicy {
 
 impl GcPolicy {
     setters! {
-        /// Sets how long a scope may be idle.
         with_idle(idle: Option<Duration>);
-        /// Sets the bytes for all scopes together.
         with_max_bytes(max_bytes: Option<u64>);
-        /// Sets how long a scope must be idle before it may be evicted for lack of space.
         with_min_idle(min_idle: Duration);
     }
 
@@ -71,9 +68,7 @@ impl GcOptions {
     }
 
     setters! {
-        /// Limits it to a tenant.
         with_tenant(tenant: Option<TenantId>);
-        /// Sets whether to only report what would be evicted.
         with_dry_run(dry_run: bool);
     }
 

@@ -60,8 +60,6 @@ impl Control {
         }
     }
 
-    /// # Errors
-    /// `unavailable` once it was asked to stop.
     pub(super) fn go_on(&self) -> Result<()> {
         if self.is_stopped() {
             return Err(Error::new(

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::control::{Control, Progress};
 use super::format::digest::{EntriesDigest, EntriesHash, skipped_in, without_feed};
-use super::report::{FacetReport, NotCarried, Notes, ScopeNote};
+use super::report::{FacetReport, NotCarried, ScopeNote, add, add_lost};
 use super::scopes::{Found, Walk};
 use super::target::apply::{
     OnDifferent, Step, Target, conflict, database, is_of_the_scope, put_database, sql_step,
@@ -41,15 +41,10 @@ pub struct MigrateOptions {
 
 impl MigrateOptions {
     setters! {
-        /// Sets what to do with a facet that differs.
         with_on_different(on_different: OnDifferent);
-        /// Limits it to a tenant.
         with_tenant(tenant: Option<TenantId>);
-        /// Limits it to a scope.
         with_scope(scope: Option<Scope>);
-        /// Sets whether to write nothing.
         with_dry_run(dry_run: bool);
-        /// Sets whether to remove scopes that only the target has.
         with_delete_extra(delete_extra: bool);
     }
 }
@@ -107,6 +102,27 @@ impl MigrateReport {
     pub fn is_complete(&self) -> bool {
         self.conflicts == 0 && self.mismatched == 0 && self.failed == 0 && self.not_carried.is_empty()
     }
+
+    /// What was done with a facet. One that cannot be read or stored is noted, and nothing is done with it.
+    fn step(&mut self, scope: &Scope, done: Result<Step>) -> Result<Step> {
+        match done {
+            Err(error) if is_of_the_scope(&error) => {
+                add(&mut self.failed, &mut self.failed_scopes, ScopeNote::new(scope, &error));
+                Ok(Step::None)
+            }
+            done => done,
+        }
+    }
+
+    fn verified(&mut self, scope: &Scope, is_same: bool, what: &str) {
+        if is_same {
+            self.verified += 1;
+            return;
+        }
+        let mut note = ScopeNote::new(scope, &Error::conflict(None));
+        note.reason = format!("{what} differ on both sides after the copy; run it again while nobody writes");
+        add(&mut self.mismatched, &mut self.mismatched_scopes, note);
+    }
 }
 
 /// Copies every durable scope of one store to another. The source is only read.
@@ -163,71 +179,37 @@ struct Moving<'a> {
     control: &'a Control,
 }
 
-#[derive(Default)]
-struct Lists {
-    conflicts: Notes<Scope>,
-    kept: Notes<Scope>,
-    mismatched: Notes<ScopeNote>,
-    failed: Notes<ScopeNote>,
-    not_carried: Notes<NotCarried>,
-}
-
 impl Moving<'_> {
     async fn pass(&self, applies: bool) -> Result<MigrateReport> {
-        let (mut report, mut lists) = (MigrateReport::default(), Lists::default());
+        let mut report = MigrateReport::default();
         let mut progress = Progress::default();
         let mut ages = Ages::new(self.from);
         let mut walk = Walk::new(self.from, self.options.tenant.as_ref(), self.options.scope.as_ref());
         while let Some(found) = walk.next().await? {
             self.control.go_on()?;
             let mut what = Vec::new();
-            let (mut conflicts, mut kept) = (false, false);
             let mut buried = ScopeTombstones::of(self.to, &found.scope).await?;
             if let Some(at) = buried.whole {
                 buried.source_is_before = ages.is_before(&found.scope, at).await?;
             }
-            match self.entries(&found, &buried, applies, &mut report, &mut lists, &mut what).await {
-                Ok(step) => {
-                    conflicts |= step == Step::Conflict;
-                    kept |= step == Step::Keep;
-                    step.count(&mut report.entries);
-                }
-                Err(error) if is_of_the_scope(&error) => {
-                    lists.failed.add(ScopeNote::new(&found.scope, &error));
-                }
-                Err(error) => return Err(error),
+            let entries = self.entries(&found, &buried, applies, &mut report, &mut what).await;
+            let entries = report.step(&found.scope, entries)?;
+            entries.count(&mut report.entries);
+            let sql = self.sql(&found, &buried, applies, &mut report, &mut what).await;
+            let sql = report.step(&found.scope, sql)?;
+            sql.count(&mut report.databases);
+            if [entries, sql].contains(&Step::Conflict) {
+                add(&mut report.conflicts, &mut report.conflicting_scopes, found.scope.clone());
             }
-            match self.sql(&found, &buried, applies, &mut report, &mut lists, &mut what).await {
-                Ok(step) => {
-                    conflicts |= step == Step::Conflict;
-                    kept |= step == Step::Keep;
-                    step.count(&mut report.databases);
-                }
-                Err(error) if is_of_the_scope(&error) => {
-                    lists.failed.add(ScopeNote::new(&found.scope, &error));
-                }
-                Err(error) => return Err(error),
+            if [entries, sql].contains(&Step::Keep) {
+                add(&mut report.kept, &mut report.kept_scopes, found.scope.clone());
             }
-            if conflicts {
-                lists.conflicts.add(found.scope.clone());
-            }
-            if kept {
-                lists.kept.add(found.scope.clone());
-            }
-            if !what.is_empty() {
-                lists.not_carried.add(NotCarried::new(&found.scope, what));
-            }
+            add_lost(&mut report.not_carried, &found.scope, what);
             report.scopes += 1;
             progress.scopes += 1;
             progress.entries = report.records;
             self.control.show(&progress);
         }
-        let Lists { conflicts, kept, mismatched, failed, not_carried } = lists;
-        (report.conflicts, report.conflicting_scopes) = (conflicts.count, conflicts.first);
-        (report.kept, report.kept_scopes) = (kept.count, kept.first);
-        (report.mismatched, report.mismatched_scopes) = (mismatched.count, mismatched.first);
-        (report.failed, report.failed_scopes) = (failed.count, failed.first);
-        report.not_carried = not_carried.first;
         Ok(report)
     }
 
@@ -243,12 +225,12 @@ impl Moving<'_> {
         let MigrateOptions { tenant, scope, delete_extra, dry_run, .. } = self.options;
         let mut extras =
             OnlyInTarget::new((self.from, self.to), tenant.as_ref(), scope.as_ref(), self.control);
-        let mut found = Notes::default();
+        let mut count = 0;
         while let Some(scope) = extras.next(*delete_extra && !dry_run).await? {
-            found.add(scope);
+            add(&mut count, &mut report.only_in_target_scopes, scope);
             report.deleted_extra += u64::from(*delete_extra);
         }
-        (report.only_in_target, report.only_in_target_scopes) = (Some(found.count), found.first);
+        report.only_in_target = Some(count);
         Ok(())
     }
 
@@ -278,7 +260,6 @@ impl Moving<'_> {
         buried: &ScopeTombstones,
         applies: bool,
         report: &mut MigrateReport,
-        lists: &mut Lists,
         what: &mut Vec<String>,
     ) -> Result<Step> {
         let (Some(source), scope) = (self.from.backend(), &found.scope) else { return Ok(Step::None) };
@@ -326,7 +307,7 @@ impl Moving<'_> {
             let (now, _) = self.digest(scope, source, buried).await?;
             is_same = now.same_content(&stored);
         }
-        self.verified(scope, is_same, "the entries", report, lists);
+        report.verified(scope, is_same, "the entries");
         Ok(step)
     }
 
@@ -336,7 +317,6 @@ impl Moving<'_> {
         buried: &ScopeTombstones,
         applies: bool,
         report: &mut MigrateReport,
-        lists: &mut Lists,
         what: &mut Vec<String>,
     ) -> Result<Step> {
         let (Some(source), Some(dialect)) = (self.from.sql(), self.from.capabilities().sql_dialect) else {
@@ -383,27 +363,9 @@ impl Moving<'_> {
             let stored = database(facet, scope, self.control).await?;
             let now = database(source, scope, self.control).await?;
             let is_same = now.map(|digest| digest.content) == stored.map(|digest| digest.content);
-            self.verified(scope, is_same, "the SQL database", report, lists);
+            report.verified(scope, is_same, "the SQL database");
         }
         Ok(step)
-    }
-
-    fn verified(
-        &self,
-        scope: &Scope,
-        is_same: bool,
-        what: &str,
-        report: &mut MigrateReport,
-        lists: &mut Lists,
-    ) {
-        if is_same {
-            report.verified += 1;
-            return;
-        }
-        let error = Error::conflict(None);
-        let mut note = ScopeNote::new(scope, &error);
-        note.reason = format!("{what} differ on both sides after the copy; run it again while nobody writes");
-        lists.mismatched.add(note);
     }
 }
 

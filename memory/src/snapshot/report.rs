@@ -42,25 +42,18 @@ pub struct FacetReport {
     pub kept: u64,
 }
 
-/// A list with the first thousand items and the count of all.
-#[derive(Clone, Debug)]
-pub(super) struct Notes<T> {
-    pub(super) first: Vec<T>,
-    pub(super) count: u64,
-}
-
-impl<T> Default for Notes<T> {
-    fn default() -> Self {
-        Self { first: Vec::new(), count: 0 }
+/// Counts a note, and keeps it if it is among the first thousand.
+pub(super) fn add<T>(count: &mut u64, first: &mut Vec<T>, note: T) {
+    *count += 1;
+    if first.len() < MAX_NAMED {
+        first.push(note);
     }
 }
 
-impl<T> Notes<T> {
-    pub(super) fn add(&mut self, note: T) {
-        self.count += 1;
-        if self.first.len() < MAX_NAMED {
-            self.first.push(note);
-        }
+/// Keeps what of a scope was not copied, if anything, of the first thousand scopes.
+pub(super) fn add_lost(lost: &mut Vec<NotCarried>, scope: &Scope, what: Vec<String>) {
+    if !what.is_empty() && lost.len() < MAX_NAMED {
+        lost.push(NotCarried { scope: scope.clone(), what });
     }
 }
 
@@ -71,11 +64,5 @@ impl ScopeNote {
             code: error.kind().code().to_owned(),
             reason: error.message().to_owned(),
         }
-    }
-}
-
-impl NotCarried {
-    pub(super) fn new(scope: &Scope, what: Vec<String>) -> Self {
-        Self { scope: scope.clone(), what }
     }
 }

@@ -14,7 +14,7 @@ use super::control::Control;
 use super::format::digest::{EntriesDigest, EntriesHash, SqlDigest};
 use super::format::lines::Section;
 use super::format::scanner::{Item, Scanner};
-use super::report::{FacetReport, NotCarried, Notes, ScopeNote};
+use super::report::{FacetReport, NotCarried, ScopeNote, add, add_lost};
 use super::target::apply::{
     OnDifferent, Step, Target, conflict, database, is_of_the_scope, put_database, sql_step,
 };
@@ -41,15 +41,10 @@ pub struct RestoreOptions {
 
 impl RestoreOptions {
     setters! {
-        /// Sets what to do with a facet that differs.
         with_on_different(on_different: OnDifferent);
-        /// Limits it to a tenant.
         with_tenant(tenant: Option<TenantId>);
-        /// Limits it to a scope.
         with_scope(scope: Option<Scope>);
-        /// Sets whether to write nothing.
         with_dry_run(dry_run: bool);
-        /// Sets the current time.
         with_now(now: Option<Timestamp>);
     }
 
@@ -106,6 +101,10 @@ impl RestoreReport {
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.conflicts == 0 && self.skipped == 0 && self.failed == 0 && self.not_carried.is_empty()
+    }
+
+    fn failed(&mut self, scope: &Scope, error: &Error) {
+        add(&mut self.failed, &mut self.failed_scopes, ScopeNote::new(scope, error));
     }
 }
 
@@ -213,21 +212,9 @@ enum Between {
     End,
 }
 
-/// The lists of a report.
-#[derive(Default)]
-struct Lists {
-    conflicts: Notes<Scope>,
-    kept: Notes<Scope>,
-    skipped: Notes<ScopeNote>,
-    failed: Notes<ScopeNote>,
-    not_carried: Notes<NotCarried>,
-    forgotten: Notes<Scope>,
-}
-
 impl<R: BufRead + Seek + Send + 'static> Restoring<'_, R> {
     async fn pass(&mut self, pass: Pass) -> Result<RestoreReport> {
         let mut report = RestoreReport::default();
-        let mut lists = Lists::default();
         loop {
             let before = lock(&self.file).mark();
             let scope = match self.between()? {
@@ -247,7 +234,7 @@ impl<R: BufRead + Seek + Send + 'static> Restoring<'_, R> {
             let read = match self.read_scope(scope, pass, &buried)? {
                 Met::Skipped(note) => {
                     if self.options.takes(&note.scope) {
-                        lists.skipped.add(note);
+                        add(&mut report.skipped, &mut report.skipped_scopes, note);
                     }
                     continue;
                 }
@@ -262,7 +249,7 @@ impl<R: BufRead + Seek + Send + 'static> Restoring<'_, R> {
                 continue;
             }
             if buried.covers(self.taken) {
-                lists.forgotten.add(read.scope.clone());
+                add(&mut report.forgotten, &mut report.forgotten_scopes, read.scope);
                 continue;
             }
             report.forgotten_records += read.forgotten;
@@ -294,19 +281,17 @@ impl<R: BufRead + Seek + Send + 'static> Restoring<'_, R> {
                 _ => Step::None,
             };
             if entries == Step::Conflict || sql == Step::Conflict {
-                lists.conflicts.add(read.scope.clone());
+                add(&mut report.conflicts, &mut report.conflicting_scopes, read.scope.clone());
             }
             if entries == Step::Keep || sql == Step::Keep {
-                lists.kept.add(read.scope.clone());
+                add(&mut report.kept, &mut report.kept_scopes, read.scope.clone());
             }
             let done = match pass {
                 Pass::Apply if entries.writes() || sql.writes() => {
                     let after = lock(&self.file).mark();
                     lock(&self.file).rewind(before)?;
                     let later = (&buried, later);
-                    let done = self
-                        .apply(&read.scope, (entries, sql), later, &mut report, &mut lists, &mut what)
-                        .await?;
+                    let done = self.apply(&read.scope, (entries, sql), later, &mut report, &mut what).await?;
                     lock(&self.file).rewind(after)?;
                     done
                 }
@@ -314,17 +299,8 @@ impl<R: BufRead + Seek + Send + 'static> Restoring<'_, R> {
             };
             done.0.count(&mut report.entries);
             done.1.count(&mut report.databases);
-            if !what.is_empty() {
-                lists.not_carried.add(NotCarried::new(&read.scope, what));
-            }
+            add_lost(&mut report.not_carried, &read.scope, what);
         }
-        let Lists { conflicts, kept, skipped, failed, not_carried, forgotten } = lists;
-        (report.conflicts, report.conflicting_scopes) = (conflicts.count, conflicts.first);
-        (report.kept, report.kept_scopes) = (kept.count, kept.first);
-        (report.skipped, report.skipped_scopes) = (skipped.count, skipped.first);
-        (report.failed, report.failed_scopes) = (failed.count, failed.first);
-        (report.forgotten, report.forgotten_scopes) = (forgotten.count, forgotten.first);
-        report.not_carried = not_carried.first;
         Ok(report)
     }
 
@@ -396,7 +372,6 @@ impl<R: BufRead + Seek + Send + 'static> Restoring<'_, R> {
         (entries, sql): (Step, Step),
         (buried, later): (&ScopeTombstones, Vec<Record>),
         report: &mut RestoreReport,
-        lists: &mut Lists,
         what: &mut Vec<String>,
     ) -> Result<(Step, Step)> {
         let (mut done_entries, mut done_sql) = (entries, sql);
@@ -406,7 +381,7 @@ impl<R: BufRead + Seek + Send + 'static> Restoring<'_, R> {
             match self.put_entries(scope, entries, buried, later).await {
                 Ok(outcome) => report.records += outcome.created.saturating_sub(beside),
                 Err(error) if is_of_the_scope(&error) => {
-                    lists.failed.add(ScopeNote::new(scope, &error));
+                    report.failed(scope, &error);
                     done_entries = Step::None;
                 }
                 Err(error) => return Err(of_scope(error, scope)),
@@ -423,7 +398,7 @@ impl<R: BufRead + Seek + Send + 'static> Restoring<'_, R> {
                     }
                 }
                 Err(error) if is_of_the_scope(&error) => {
-                    lists.failed.add(ScopeNote::new(scope, &error));
+                    report.failed(scope, &error);
                     done_sql = Step::None;
                 }
                 Err(error) => return Err(of_scope(error, scope)),

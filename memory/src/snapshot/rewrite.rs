@@ -58,18 +58,12 @@ impl<W: Write> Out<W> {
 }
 
 /// Whether a snapshot contains anything of a target. Reads and checks the whole file.
-///
-/// # Errors
-/// As [`check`](super::check).
 pub(crate) fn holds(path: &Path, target: &EraseTarget) -> Result<Held> {
     copy(&mut Scanner::open(open(path)?)?, std::io::sink(), target).map(|(held, _)| held)
 }
 
 /// Replaces a snapshot by one without the target, as a whole or not at all, or removes it if it contains nothing else.
 /// The time at which it was taken is kept.
-///
-/// # Errors
-/// As [`check`](super::check); `unavailable` if it cannot be written.
 pub(crate) fn rewrite(path: &Path, target: &EraseTarget) -> Result<Held> {
     let place = Place::of(path)?;
     place.clean()?;

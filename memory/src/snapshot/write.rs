@@ -20,7 +20,7 @@ use super::format::lines::{
     SqlBegin, TakenAt, VERSION, WITHOUT_TOMBSTONES,
 };
 use super::format::records::Passed;
-use super::report::{NotCarried, Notes, ScopeNote};
+use super::report::{NotCarried, ScopeNote, add, add_lost};
 use super::scopes::{Found, Walk};
 use crate::hex::hex;
 use crate::setters::setters;
@@ -46,13 +46,9 @@ pub struct SnapshotOptions {
 
 impl SnapshotOptions {
     setters! {
-        /// Limits it to a tenant.
         with_tenant(tenant: Option<TenantId>);
-        /// Limits it to a scope.
         with_scope(scope: Option<Scope>);
-        /// Sets the largest scope, in bytes.
         with_max_scope_bytes(max_scope_bytes: Option<u64>);
-        /// Sets the time for its header.
         with_taken_at(taken_at: Option<Timestamp>);
     }
 }
@@ -195,7 +191,7 @@ pub async fn write<W: Write + Send>(
         tombstones = if is_last { Vec::new() } else { from.tombstones(&of, Some(&last), MAX_PAGE).await? };
     }
     let (mut end, mut databases) = (End::default(), 0);
-    let (mut skipped, mut not_carried) = (Notes::default(), Notes::default());
+    let (mut skipped, mut skipped_scopes, mut not_carried) = (0, Vec::new(), Vec::new());
     let mut walk = Walk::new(from, options.tenant.as_ref(), options.scope.as_ref()).at(as_of.clone());
     while let Some(found) = walk.next().await? {
         out.scope = Sha256::new();
@@ -211,16 +207,14 @@ pub async fn write<W: Write + Send>(
                 end.sql_lines += sql_lines;
                 databases += u64::from(found.sql.is_some());
                 out.frame(&Frame::ScopeEnd(ScopeEnd { bytes, sha256, not_carried: what.clone() }))?;
-                if !what.is_empty() {
-                    not_carried.add(NotCarried::new(&found.scope, what));
-                }
+                add_lost(&mut not_carried, &found.scope, what);
             }
             Err(Trouble::Skip(error)) => {
                 end.skipped += 1;
                 let note = ScopeNote::new(&found.scope, &error);
                 let (code, reason) = (note.code.clone(), note.reason.clone());
                 out.frame(&Frame::ScopeSkipped(ScopeSkipped { code, reason }))?;
-                skipped.add(note);
+                add(&mut skipped, &mut skipped_scopes, note);
             }
             Err(Trouble::End(error)) => return Err(error),
         }
@@ -242,9 +236,9 @@ pub async fn write<W: Write + Send>(
         databases,
         bytes: out.progress.bytes,
         sha256,
-        skipped: skipped.count,
-        skipped_scopes: skipped.first,
-        not_carried: not_carried.first,
+        skipped,
+        skipped_scopes,
+        not_carried,
     })
 }
 

@@ -5,19 +5,15 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use futures_core::Stream;
 use memory_core::sql::{DumpStream, SqlScopesQuery};
 use memory_core::{Error, ErrorKind, Result, RunContext, Scope, SqlFacet};
-use serde::Serialize;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
-use super::wire::{Call, Lines, MAX_REQUEST_BYTES, Outcome, PART_BYTES, Reply, Request};
+use super::wire::{Call, Lines, MAX_REQUEST_BYTES, Outcome, Reply, Request, decoded};
 use crate::memory::Memory;
-use crate::stream::next;
 
 /// Most answers waiting to be written.
 const QUEUE: usize = 256;
@@ -168,43 +164,45 @@ impl Server {
         parts: Option<mpsc::Receiver<Result<Vec<Vec<u8>>>>>,
     ) -> Outcome {
         let Some(sql) = self.memory.sql() else {
-            return done::<()>(Err(Error::unsupported("sql", self.memory.name())));
+            return Outcome::of::<()>(Err(Error::unsupported("sql", self.memory.name())));
         };
         match call {
             Call::Exec(statement) => {
                 let (run, options) = (statement.run.clone().into(), statement.options());
-                done(sql.exec(&run, &statement.scope, &statement.sql, &statement.args, options).await)
+                Outcome::of(sql.exec(&run, &statement.scope, &statement.sql, &statement.args, options).await)
             }
             Call::Query(statement) => {
                 let (run, options) = (statement.run.clone().into(), statement.options());
-                done(sql.query(&run, &statement.scope, &statement.sql, &statement.args, options).await)
+                Outcome::of(sql.query(&run, &statement.scope, &statement.sql, &statement.args, options).await)
             }
-            Call::Begin { run, scope, parent } => done(sql.begin(&run.into(), &scope, parent.as_ref()).await),
-            Call::Commit { run, scope, tx } => done(sql.commit(&run.into(), &scope, &tx).await),
-            Call::Rollback { run, scope, tx } => done(sql.rollback(&run.into(), &scope, &tx).await),
+            Call::Begin { run, scope, parent } => {
+                Outcome::of(sql.begin(&run.into(), &scope, parent.as_ref()).await)
+            }
+            Call::Commit { run, scope, tx } => Outcome::of(sql.commit(&run.into(), &scope, &tx).await),
+            Call::Rollback { run, scope, tx } => Outcome::of(sql.rollback(&run.into(), &scope, &tx).await),
             Call::DescribeTables { run, scope } => {
-                done(sql.describe_tables(&RunContext::from(run), &scope).await)
+                Outcome::of(sql.describe_tables(&RunContext::from(run), &scope).await)
             }
             Call::SqlScopes { tenant, cursor, limit } => {
                 let mut query = SqlScopesQuery::default();
                 (query.cursor, query.limit) = (cursor, limit);
-                done(sql.sql_scopes(&tenant, query).await)
+                Outcome::of(sql.sql_scopes(&tenant, query).await)
             }
-            Call::DropSqlScope { scope } => done(sql.drop_sql_scope(&scope).await),
-            Call::SqlUsage { scope } => done(sql.sql_usage(&scope).await),
-            Call::Dump { scope } => done(self.dump(id, sql, &scope).await),
-            Call::Next { of } => done(self.next(of).await),
+            Call::DropSqlScope { scope } => Outcome::of(sql.drop_sql_scope(&scope).await),
+            Call::SqlUsage { scope } => Outcome::of(sql.sql_usage(&scope).await),
+            Call::Dump { scope } => Outcome::of(self.dump(id, sql, &scope).await),
+            Call::Next { of } => Outcome::of(self.next(of).await),
             Call::Restore { scope, options } => match parts {
                 Some(parts) => {
                     let dump = Box::pin(Fed { parts, lines: Vec::new().into_iter() });
-                    done(sql.restore(&scope, dump, options).await)
+                    Outcome::of(sql.restore(&scope, dump, options).await)
                 }
-                None => done::<()>(Err(Error::internal("a restore has no parts"))),
+                None => Outcome::of::<()>(Err(Error::internal("a restore has no parts"))),
             },
-            Call::Part { of, lines } => done(self.part(of, &lines).await),
-            Call::Finish { of, whole } => done(self.finish(of, whole).await),
-            Call::EndRun { tenant, root_run } => done(self.memory.end_run(&tenant, &root_run).await),
-            Call::Cancel { .. } => done(Ok(())),
+            Call::Part { of, lines } => Outcome::of(self.part(of, &lines).await),
+            Call::Finish { of, whole } => Outcome::of(self.finish(of, whole).await),
+            Call::EndRun { tenant, root_run } => Outcome::of(self.memory.end_run(&tenant, &root_run).await),
+            Call::Cancel { .. } => Outcome::of(Ok(())),
         }
     }
 
@@ -218,32 +216,16 @@ impl Server {
         let dump = self.state().dumps.get(&of).cloned();
         let dump =
             dump.ok_or_else(|| Error::new(ErrorKind::NotFound, "that dump has ended; start another"))?;
-        let mut dump = dump.lock().await;
-        let (mut part, mut bytes) = (Lines { lines: Vec::new(), end: false }, 0);
-        while bytes < PART_BYTES {
-            match next(&mut dump).await {
-                None => {
-                    part.end = true;
-                    break;
-                }
-                Some(line) => {
-                    let line = line.inspect_err(|_| drop(self.state().dumps.remove(&of)))?;
-                    bytes += line.len();
-                    part.lines.push(STANDARD.encode(line));
-                }
-            }
-        }
-        if part.end {
+        let part = Lines::of(&mut *dump.lock().await).await;
+        if part.as_ref().map_or(true, |part| part.end) {
             self.state().dumps.remove(&of);
         }
-        Ok(part)
+        part
     }
 
     /// Feeds a restore. A restore that has ended ignores further parts; its own reply says why.
     async fn part(&self, of: u64, lines: &[String]) -> Result<()> {
-        let lines: Result<Vec<_>, _> = lines.iter().map(|line| STANDARD.decode(line)).collect();
-        let lines =
-            lines.map_err(|error| Error::invalid("a dump's line is not base64").with_source(error))?;
+        let lines = decoded(lines)?;
         let parts = self.state().restores.get(&of).cloned();
         if let Some(parts) = parts {
             let _ = parts.send(Ok(lines)).await;
@@ -259,10 +241,6 @@ impl Server {
         }
         Ok(())
     }
-}
-
-fn done<T: Serialize>(result: Result<T>) -> Outcome {
-    Outcome::of(result)
 }
 
 /// The lines of a dump as its parts arrive.

@@ -7,8 +7,6 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use futures_core::Stream;
 use memory_core::sql::{
     DumpStream, ExecOutcome, RestoreOptions, RestoreOutcome, Rows, SqlScopePage, SqlScopesQuery, SqlUsage,
@@ -18,8 +16,7 @@ use memory_core::{Error, Result, RunContext, Scope, ScopeId, SqlFacet, TenantId}
 
 use super::link::{Fate, Session, Worker};
 use super::options::WorkerOptions;
-use super::wire::{Call, Lines, PART_BYTES, Statement};
-use crate::stream::next;
+use super::wire::{Call, Lines, Statement, decoded};
 
 /// Time for an embedder before a statement runs.
 const EMBEDDING: Duration = Duration::from_secs(120);
@@ -36,9 +33,6 @@ pub(super) struct SqlWorkers {
 
 impl SqlWorkers {
     /// Starts no process yet.
-    ///
-    /// # Errors
-    /// `invalid_argument` for a number of processes out of range.
     pub(super) fn new(options: WorkerOptions) -> Result<Self> {
         options.check()?;
         let options = Arc::new(options);
@@ -163,9 +157,8 @@ impl SqlFacet for SqlWorkers {
         let (of, done) = session.begin::<RestoreOutcome>(call, Fate::Unknown, Some(RESTORE)).await?;
         let feed = async {
             loop {
-                let (lines, end) = next_lines(&mut dump).await;
-                let lines = match lines {
-                    Ok(lines) => lines,
+                let Lines { lines, end } = match Lines::of(&mut dump).await {
+                    Ok(part) => part,
                     Err(error) => {
                         session.ask::<()>(Call::Finish { of, whole: false }, Fate::Unknown, None).await?;
                         return Err(error);
@@ -181,22 +174,6 @@ impl SqlFacet for SqlWorkers {
         let (fed, done) = tokio::join!(feed, done);
         fed.and(done)
     }
-}
-
-/// Lines of the caller's dump for one request, and whether they are the last.
-async fn next_lines(dump: &mut DumpStream) -> (Result<Vec<String>>, bool) {
-    let (mut lines, mut bytes) = (Vec::new(), 0);
-    while bytes < PART_BYTES {
-        match next(dump).await {
-            None => return (Ok(lines), true),
-            Some(Err(error)) => return (Err(error), true),
-            Some(Ok(line)) => {
-                bytes += line.len();
-                lines.push(STANDARD.encode(line));
-            }
-        }
-    }
-    (Ok(lines), false)
 }
 
 /// A dump in progress in a worker process; dropping it ends it there.
@@ -240,14 +217,7 @@ impl Stream for Dumped {
             });
             let Poll::Ready(answer) = asked.as_mut().poll(cx) else { return Poll::Pending };
             self.asked = None;
-            let read = answer.and_then(|part| {
-                let lines: Result<VecDeque<_>, _> =
-                    part.lines.iter().map(|line| STANDARD.decode(line)).collect();
-                lines
-                    .map(|lines| (lines, part.end))
-                    .map_err(|error| Error::internal("a worker process sent no base64").with_source(error))
-            });
-            match read {
+            match answer.and_then(|part| Ok((decoded(&part.lines)?, part.end))) {
                 Ok((lines, end)) => (self.lines, self.dump.ended) = (lines, end),
                 Err(error) => {
                     self.dump.ended = true;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use memory_core::sql::SqlScopesQuery;
 use memory_core::{
-    Capabilities, EraseTarget, Health, HealthStatus, Hook, Interposed, Next, Op, Provider, Reply, Request,
+    Capabilities, EraseTarget, Health, HealthStatus, Hook, Interposed, Next, Provider, Reply, Request,
     Result, ScopeId, SqlFacet, TenantId,
 };
 
@@ -48,7 +48,7 @@ impl Provider for Workers {
 #[async_trait]
 impl Hook for Workers {
     async fn around(&self, request: Request, next: Next<'_>) -> Result<Reply> {
-        if is_sql(request.op()) {
+        if request.op().facet() == "SqlFacet" {
             return Next::to(self).run(request).await;
         }
         // An open transaction would prevent its database from being dropped, so the workers end theirs first. During an
@@ -60,23 +60,6 @@ impl Hook for Workers {
         }
         next.run(request).await
     }
-}
-
-fn is_sql(op: Op) -> bool {
-    matches!(
-        op,
-        Op::Exec
-            | Op::Query
-            | Op::Begin
-            | Op::Commit
-            | Op::Rollback
-            | Op::DescribeTables
-            | Op::SqlScopes
-            | Op::DropSqlScope
-            | Op::SqlUsage
-            | Op::Dump
-            | Op::Restore
-    )
 }
 
 impl Workers {

@@ -2,16 +2,20 @@
 
 use std::time::Duration;
 
-use memory_core::sql::{RestoreOptions, SqlValue, StatementOptions, TxId};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use memory_core::sql::{DumpStream, RestoreOptions, SqlValue, StatementOptions, TxId};
 use memory_core::{Cursor, Error, ErrorKind, Result, Retry, RunContext, Scope, ScopeId, TenantId};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
+use crate::stream::next;
+
 /// Longest line of a request: a statement and its arguments, escaped.
 pub(super) const MAX_REQUEST_BYTES: usize = 256 << 20;
 /// Bytes of a dump in one reply before encoding; a single line may exceed it.
-pub(super) const PART_BYTES: usize = 1 << 20;
+const PART_BYTES: usize = 1 << 20;
 
 /// From the parent.
 #[derive(Debug, Serialize, Deserialize)]
@@ -20,69 +24,27 @@ pub(super) struct Request {
     pub(super) call: Call,
 }
 
+/// `Dump` opens a dump, which `Next` reads. `Restore` is answered when it has ended; `Part` feeds it and `Finish` ends its
+/// input. `Cancel` says that the caller no longer waits for that call, and has no reply.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Call {
     Exec(Statement),
     Query(Statement),
-    Begin {
-        run: Caller,
-        scope: Scope,
-        parent: Option<TxId>,
-    },
-    Commit {
-        run: Caller,
-        scope: Scope,
-        tx: TxId,
-    },
-    Rollback {
-        run: Caller,
-        scope: Scope,
-        tx: TxId,
-    },
-    DescribeTables {
-        run: Caller,
-        scope: Scope,
-    },
-    SqlScopes {
-        tenant: TenantId,
-        cursor: Option<Cursor>,
-        limit: usize,
-    },
-    DropSqlScope {
-        scope: Scope,
-    },
-    SqlUsage {
-        scope: Scope,
-    },
-    /// Opens a dump, which [`Call::Next`] reads.
-    Dump {
-        scope: Scope,
-    },
-    Next {
-        of: u64,
-    },
-    /// Answered when the restore has ended; [`Call::Part`] feeds it, and [`Call::Finish`] ends its input.
-    Restore {
-        scope: Scope,
-        options: RestoreOptions,
-    },
-    Part {
-        of: u64,
-        lines: Vec<String>,
-    },
-    Finish {
-        of: u64,
-        whole: bool,
-    },
-    EndRun {
-        tenant: TenantId,
-        root_run: ScopeId,
-    },
-    /// The caller no longer waits for that call. Has no reply.
-    Cancel {
-        of: u64,
-    },
+    Begin { run: Caller, scope: Scope, parent: Option<TxId> },
+    Commit { run: Caller, scope: Scope, tx: TxId },
+    Rollback { run: Caller, scope: Scope, tx: TxId },
+    DescribeTables { run: Caller, scope: Scope },
+    SqlScopes { tenant: TenantId, cursor: Option<Cursor>, limit: usize },
+    DropSqlScope { scope: Scope },
+    SqlUsage { scope: Scope },
+    Dump { scope: Scope },
+    Next { of: u64 },
+    Restore { scope: Scope, options: RestoreOptions },
+    Part { of: u64, lines: Vec<String> },
+    Finish { of: u64, whole: bool },
+    EndRun { tenant: TenantId, root_run: ScopeId },
+    Cancel { of: u64 },
 }
 
 /// A run without its credentials, which SQL does not need.
@@ -231,9 +193,34 @@ impl From<Failure> for Error {
 }
 
 /// A part of a dump.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Lines {
     /// In base64: a dump's lines are bytes.
     pub(super) lines: Vec<String>,
     pub(super) end: bool,
+}
+
+impl Lines {
+    /// The next part of a dump.
+    pub(super) async fn of(dump: &mut DumpStream) -> Result<Self> {
+        let (mut part, mut bytes) = (Self::default(), 0);
+        while bytes < PART_BYTES {
+            let Some(line) = next(dump).await.transpose()? else {
+                part.end = true;
+                break;
+            };
+            bytes += line.len();
+            part.lines.push(STANDARD.encode(line));
+        }
+        Ok(part)
+    }
+}
+
+/// The lines of a part as they were.
+pub(super) fn decoded<C: FromIterator<Vec<u8>>>(lines: &[String]) -> Result<C> {
+    lines
+        .iter()
+        .map(|line| STANDARD.decode(line))
+        .collect::<Result<_, _>>()
+        .map_err(|error| Error::invalid("a dump's line is not base64").with_source(error))
 }

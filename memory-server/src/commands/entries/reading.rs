@@ -2,13 +2,12 @@
 
 use clap::Args;
 use memory::Access;
-use memory_core::{Cursor, GetOptions, Key, ListQuery};
+use memory_core::{Cursor, Entry, GetOptions, Key, ListQuery, Page};
 
 use super::shown;
 use crate::terminal::values::filter;
-use crate::terminal::{Context, Exit, Failure, Out};
+use crate::terminal::{Context, Exit, Failure, Out, PageArgs, note};
 
-/// Options of `get`.
 #[derive(Args, Debug)]
 pub(crate) struct GetArgs {
     /// The key
@@ -24,7 +23,6 @@ pub(crate) struct GetArgs {
     peek: bool,
 }
 
-/// `memory get`.
 pub(crate) async fn get(context: &Context, args: &GetArgs, out: &mut Out) -> Result<Exit, Failure> {
     let key = Key::new(&args.key)?;
     let opened = context.open(Access::Read).await?;
@@ -35,7 +33,7 @@ pub(crate) async fn get(context: &Context, args: &GetArgs, out: &mut Out) -> Res
         return Ok(if entry.is_some() { Exit::Ok } else { Exit::Nothing });
     }
     let Some(entry) = entry else {
-        crate::terminal::note(&format!("memory: nothing is stored under this key in {}", opened.scope()));
+        note(&format!("memory: nothing is stored under this key in {}", opened.scope()));
         return Ok(Exit::Nothing);
     };
     if args.full {
@@ -54,7 +52,6 @@ pub(crate) async fn get(context: &Context, args: &GetArgs, out: &mut Out) -> Res
     Ok(Exit::Ok)
 }
 
-/// Options of `list`.
 #[derive(Args, Debug)]
 pub(crate) struct ListArgs {
     /// Keys that begin with exactly this
@@ -63,49 +60,23 @@ pub(crate) struct ListArgs {
     /// Entries that match, as JSON: {"eq":["metadata.speaker","Ada"]}
     #[arg(long, value_name = "JSON")]
     filter: Option<String>,
-    /// Entries per page: 1 to 1,000
-    #[arg(long, value_name = "N", default_value_t = 100)]
-    limit: usize,
-    /// The cursor that the previous page printed
-    #[arg(long, conflicts_with = "all")]
-    cursor: Option<String>,
-    /// Print every page; with --json one entry per line
-    #[arg(long)]
-    all: bool,
+    #[command(flatten)]
+    page: PageArgs,
 }
 
-/// `memory list`.
 pub(crate) async fn list(context: &Context, args: ListArgs, out: &mut Out) -> Result<Exit, Failure> {
     let filter = filter(args.filter.as_deref())?;
     let opened = context.open(Access::Read).await?;
     let backend = opened.backend("list")?;
-    let mut cursor = args.cursor.map(Cursor::from_text);
-    loop {
-        let mut query = ListQuery::prefix(args.prefix.as_str()).with_limit(args.limit).with_cursor(cursor);
+    let read = async |cursor: Option<String>, limit| {
+        let cursor = cursor.map(Cursor::from_text);
+        let mut query = ListQuery::prefix(args.prefix.as_str()).with_limit(limit).with_cursor(cursor);
         query.filter.clone_from(&filter);
-        let page = backend.list(opened.scope(), query).await?;
-        if !args.all {
-            if out.is_json() {
-                out.document(&page)?;
-            } else {
-                shown::table(out, &page.entries)?;
-                if let Some(next) = &page.next {
-                    crate::terminal::note(&format!("more: --cursor {}", next.as_str()));
-                }
-            }
-            return Ok(Exit::Ok);
-        }
-        if out.is_json() {
-            for entry in &page.entries {
-                out.document(entry)?;
-            }
-        } else {
-            shown::table(out, &page.entries)?;
-        }
-        out.flush()?;
-        cursor = page.next;
-        if cursor.is_none() {
-            return Ok(Exit::Ok);
-        }
-    }
+        backend.list(opened.scope(), query).await
+    };
+    args.page.print(out, read, parts, shown::table).await
+}
+
+fn parts(page: &Page) -> (&[Entry], Option<&str>) {
+    (&page.entries, page.next.as_ref().map(Cursor::as_str))
 }

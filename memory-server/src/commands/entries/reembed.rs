@@ -7,7 +7,6 @@ use serde::Serialize;
 
 use crate::terminal::{Context, Exit, Failure, Out, Progress, Stop};
 
-/// Options of `reembed`.
 #[derive(Args, Debug)]
 pub(crate) struct ReembedArgs {
     /// Entries per step, after which an interrupt takes effect: 1 to 10,000
@@ -31,7 +30,6 @@ struct Report {
     interrupted: bool,
 }
 
-/// `memory reembed`.
 pub(crate) async fn run(context: &Context, args: &ReembedArgs, out: &mut Out) -> Result<Exit, Failure> {
     let opened = context.open(Access::Existing).await?;
     let backend = opened.backend("reembed")?;
@@ -68,19 +66,17 @@ pub(crate) async fn run(context: &Context, args: &ReembedArgs, out: &mut Out) ->
         progress.update(report.embedded, || format!("{} entries, {} to go", report.embedded, step.remaining));
     }
     progress.finish();
-    if out.is_json() {
-        out.document(&report)?;
-    } else if args.dry_run {
-        out.line(format!("{} entries of {} to embed", report.remaining, opened.scope()))?;
-    } else {
-        out.line(format!("{} entries of {} embedded", report.embedded, opened.scope()))?;
-        if report.remaining > 0 {
-            out.line(format!(
-                "{} have no vector of this model yet; it refused {} texts",
-                report.remaining, report.failed
-            ))?;
+    out.tell(&report, |out| {
+        if args.dry_run {
+            return out.line(format!("{} entries of {} to embed", report.remaining, opened.scope()));
         }
-    }
+        out.line(format!("{} entries of {} embedded", report.embedded, opened.scope()))?;
+        match report.remaining {
+            0 => Ok(()),
+            left => out
+                .line(format!("{left} have no vector of this model yet; it refused {} texts", report.failed)),
+        }
+    })?;
     Ok(match report {
         Report { interrupted: true, .. } => Exit::Interrupted,
         Report { remaining: 1.., .. } if !args.dry_run => Exit::Partial,

@@ -13,7 +13,6 @@ use super::shown;
 use crate::terminal::values::filter;
 use crate::terminal::{Context, Exit, Failure, Out, printable, values};
 
-/// Options of `search`.
 #[derive(Args, Debug)]
 pub(crate) struct SearchArgs {
     /// The words to search for; no syntax
@@ -144,11 +143,8 @@ impl Explanation {
 
 #[derive(Serialize)]
 struct ExplainedHit<'a> {
-    entry: &'a memory_core::Entry,
-    score: f64,
-    rank_score: f64,
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    merged: &'a [memory_core::Key],
+    #[serde(flatten)]
+    hit: &'a Hit,
     explanation: Explanation,
 }
 
@@ -159,29 +155,19 @@ struct ExplainedResults<'a> {
     duplicates: usize,
 }
 
-/// `memory search`.
 pub(crate) async fn run(context: &Context, args: SearchArgs, out: &mut Out) -> Result<Exit, Failure> {
     let query = args.query()?;
     let opened = context.open(Access::Read).await?;
     let results = opened.backend("search")?.search(opened.scope(), query.clone()).await?;
     let now = SystemClock.now();
+    if out.is_json() && args.explain {
+        let explained = |hit| ExplainedHit { hit, explanation: Explanation::new(hit, &query, now) };
+        let hits = results.hits.iter().map(explained).collect();
+        out.document(&ExplainedResults { hits, mode: results.mode, duplicates: results.duplicates })?;
+        return Ok(Exit::Ok);
+    }
     if out.is_json() {
-        if args.explain {
-            let hits = results
-                .hits
-                .iter()
-                .map(|hit| ExplainedHit {
-                    entry: &hit.entry,
-                    score: hit.score,
-                    rank_score: hit.rank_score,
-                    merged: &hit.merged,
-                    explanation: Explanation::new(hit, &query, now),
-                })
-                .collect();
-            out.document(&ExplainedResults { hits, mode: results.mode, duplicates: results.duplicates })?;
-        } else {
-            out.document(&results)?;
-        }
+        out.document(&results)?;
         return Ok(Exit::Ok);
     }
     if results.hits.is_empty() {

@@ -11,7 +11,6 @@ use memory_core::{
 
 use crate::terminal::{Context, Exit, Failure, Out, read_text, values};
 
-/// Options of `set`.
 #[derive(Args, Debug)]
 pub(crate) struct SetArgs {
     /// The key
@@ -58,7 +57,6 @@ impl ExpectArgs {
     }
 }
 
-/// `memory set`.
 pub(crate) async fn set(context: &Context, args: SetArgs, out: &mut Out) -> Result<Exit, Failure> {
     let key = Key::new(&args.key)?;
     let text = match (args.value, args.file) {
@@ -79,18 +77,16 @@ pub(crate) async fn set(context: &Context, args: SetArgs, out: &mut Out) -> Resu
     options.text = args.index_text;
     let opened = context.open(Access::Create).await?;
     let outcome = opened.backend("set")?.set(opened.scope(), &key, value, options).await?;
-    if out.is_json() {
-        out.document(&outcome)?;
-    } else {
+    out.tell(&outcome, |out| {
         let what = match (outcome.written, outcome.created) {
             (false, _) => "stored already",
             (true, true) => "created",
             (true, false) => "replaced",
         };
         let expiry = outcome.expires_at.map_or_else(String::new, |at| format!(", until {at}"));
-        out.line(format!("{what}: {key} version {}{expiry}", outcome.version))?;
         tell(&outcome.embedding);
-    }
+        out.line(format!("{what}: {key} version {}{expiry}", outcome.version))
+    })?;
     Ok(Exit::Ok)
 }
 
@@ -101,7 +97,6 @@ fn tell(embedding: &Embedding) {
     }
 }
 
-/// Options of `delete`.
 #[derive(Args, Debug)]
 pub(crate) struct DeleteArgs {
     /// The key
@@ -110,21 +105,17 @@ pub(crate) struct DeleteArgs {
     expect: ExpectArgs,
 }
 
-/// `memory delete`.
 pub(crate) async fn delete(context: &Context, args: &DeleteArgs, out: &mut Out) -> Result<Exit, Failure> {
     let key = Key::new(&args.key)?;
     let opened = context.open(Access::Existing).await?;
     let options = DeleteOptions::expecting(args.expect.expect());
     let outcome = opened.backend("delete")?.delete(opened.scope(), &key, options).await?;
-    if out.is_json() {
-        out.document(&outcome)?;
-    } else {
-        out.line(if outcome.deleted { format!("deleted: {key}") } else { format!("was not there: {key}") })?;
-    }
+    out.tell(&outcome, |out| {
+        out.line(format!("{}: {key}", if outcome.deleted { "deleted" } else { "was not there" }))
+    })?;
     Ok(if outcome.deleted { Exit::Ok } else { Exit::Nothing })
 }
 
-/// Options of `incr`.
 #[derive(Args, Debug)]
 pub(crate) struct IncrArgs {
     /// The key
@@ -137,21 +128,15 @@ pub(crate) struct IncrArgs {
     ttl: Ttl,
 }
 
-/// `memory incr`.
 pub(crate) async fn incr(context: &Context, args: &IncrArgs, out: &mut Out) -> Result<Exit, Failure> {
     let key = Key::new(&args.key)?;
     let opened = context.open(Access::Create).await?;
     let options = UpdateOptions::default().with_ttl(args.ttl);
     let outcome = opened.backend("increment")?.increment(opened.scope(), &key, args.delta, options).await?;
-    if out.is_json() {
-        out.document(&outcome)?;
-    } else {
-        out.line(outcome.value.to_string())?;
-    }
+    out.tell(&outcome, |out| out.line(outcome.value.to_string()))?;
     Ok(Exit::Ok)
 }
 
-/// Options of `update`.
 #[derive(Args, Debug)]
 pub(crate) struct UpdateArgs {
     /// The key
@@ -191,18 +176,15 @@ impl ReducerArgs {
     }
 }
 
-/// `memory update`.
 pub(crate) async fn update(context: &Context, args: UpdateArgs, out: &mut Out) -> Result<Exit, Failure> {
     let key = Key::new(&args.key)?;
     let reducer = args.reducer.reducer(args.limit)?;
     let opened = context.open(Access::Create).await?;
     let options = UpdateOptions::default().with_ttl(args.ttl);
     let outcome = opened.backend("update")?.update(opened.scope(), &key, reducer, options).await?;
-    if out.is_json() {
-        out.document(&outcome)?;
-    } else {
-        out.raw_line(outcome.value.as_str())?;
+    out.tell(&outcome, |out| {
         tell(&outcome.embedding);
-    }
+        out.raw_line(outcome.value.as_str())
+    })?;
     Ok(Exit::Ok)
 }

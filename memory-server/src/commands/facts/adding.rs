@@ -35,7 +35,6 @@ enum Speaker {
     Tool,
 }
 
-/// Options of `add`.
 #[derive(Args, Debug)]
 pub(crate) struct AddArgs {
     /// What was said
@@ -59,7 +58,6 @@ pub(crate) struct AddArgs {
     credentials: CredentialArgs,
 }
 
-/// Options of `event`.
 #[derive(Args, Debug)]
 pub(crate) struct EventArgs {
     /// The event id that `add` printed
@@ -79,7 +77,7 @@ struct WaitArgs {
 }
 
 /// The status of an `add`, as JSON.
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 struct StatusDocument<'a> {
     status: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -90,7 +88,12 @@ struct StatusDocument<'a> {
     reason: Option<&'a str>,
 }
 
-/// `memory add`.
+impl StatusDocument<'_> {
+    fn plain(status: &'static str) -> Self {
+        Self { status, ..Self::default() }
+    }
+}
+
 pub(crate) async fn add(context: &Context, args: AddArgs, out: &mut Out) -> Result<Exit, Failure> {
     let messages = messages(&args)?;
     let mut options = AddOptions::default().with_metadata(values::metadata(&args.metadata)?);
@@ -109,28 +112,23 @@ pub(crate) async fn add(context: &Context, args: AddArgs, out: &mut Out) -> Resu
             Ok(if patience.is_none() && status == EventStatus::Pending { Exit::Ok } else { ended })
         }
         AddStatus::Pending(None) => {
-            if out.is_json() {
-                out.document(&StatusDocument { status: "pending", ids: None, event: None, reason: None })?;
-            } else {
-                out.line("accepted; this store does not report completion: check with `memory facts`")?;
-            }
+            out.tell(&StatusDocument::plain("pending"), |out| {
+                out.line("accepted; this store does not report completion: check with `memory facts`")
+            })?;
             Ok(if args.wait.wait.is_some() { Exit::Failed } else { Exit::Ok })
         }
         // A status from a newer version of the contract may not mean done.
         _ => {
-            if out.is_json() {
-                out.document(&StatusDocument { status: "unknown", ids: None, event: None, reason: None })?;
-            } else {
+            out.tell(&StatusDocument::plain("unknown"), |out| {
                 out.line(
                     "unknown: it may or may not be stored; check with `memory facts` before adding it again",
-                )?;
-            }
+                )
+            })?;
             Ok(Exit::Unknown)
         }
     }
 }
 
-/// `memory event`.
 pub(crate) async fn event(context: &Context, args: EventArgs, out: &mut Out) -> Result<Exit, Failure> {
     let event = EventId::new(args.event)?;
     let opened = context.open_facts().await?;
@@ -223,7 +221,7 @@ fn tell(
     event: Option<&EventId>,
     names_facts: bool,
 ) -> Result<Exit, Failure> {
-    let plain = |status| StatusDocument { status, ids: None, event, reason: None };
+    let plain = |status| StatusDocument { event, ..StatusDocument::plain(status) };
     let (told, exit) = match status {
         EventStatus::Done(ids) => (StatusDocument { ids: Some(ids), ..plain("done") }, Exit::Ok),
         EventStatus::Failed(reason) => {
@@ -231,25 +229,17 @@ fn tell(
         }
         _ => (plain("pending"), Exit::Failed),
     };
-    if out.is_json() {
-        out.document(&told)?;
-        return Ok(exit);
-    }
-    match status {
+    out.tell(&told, |out| match status {
         EventStatus::Done(_) if !names_facts => {
-            out.line("done; this store does not say which facts it stored: check with `memory facts`")?;
+            out.line("done; this store does not say which facts it stored: check with `memory facts`")
         }
-        EventStatus::Done(ids) if ids.is_empty() => out.line("done: nothing new to store")?,
-        EventStatus::Done(ids) => {
-            for id in ids {
-                out.line(format!("stored: {id}"))?;
-            }
-        }
-        EventStatus::Failed(reason) => out.line(format!("failed: {reason}"))?,
+        EventStatus::Done(ids) if ids.is_empty() => out.line("done: nothing new to store"),
+        EventStatus::Done(ids) => ids.iter().try_for_each(|id| out.line(format!("stored: {id}"))),
+        EventStatus::Failed(reason) => out.line(format!("failed: {reason}")),
         _ => {
             let event = event.map_or_else(String::new, |event| format!(" `memory event {event} --wait 60`"));
-            out.line(format!("pending; check it with{event}"))?;
+            out.line(format!("pending; check it with{event}"))
         }
-    }
+    })?;
     Ok(exit)
 }

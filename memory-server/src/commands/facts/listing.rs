@@ -2,10 +2,9 @@
 
 use clap::Args;
 use memory_core::layer::{Fact, FactsQuery, RecallQuery, ScoreKind};
-use serde::Serialize;
 
-use crate::terminal::{Context, CredentialArgs, Exit, Failure, Out, excerpt, note, printable};
-/// Options of `recall`.
+use crate::terminal::{Context, CredentialArgs, Exit, Failure, Out, PageArgs, excerpt, printable};
+
 #[derive(Args, Debug)]
 pub(crate) struct RecallArgs {
     /// What to look for, in plain words
@@ -21,12 +20,7 @@ pub(crate) struct RecallArgs {
     credentials: CredentialArgs,
 }
 
-/// `memory recall`.
 pub(crate) async fn recall(context: &Context, args: RecallArgs, out: &mut Out) -> Result<Exit, Failure> {
-    #[derive(Serialize)]
-    struct Recalled {
-        facts: Vec<Fact>,
-    }
     let mut query = RecallQuery::new(args.query.join(" ")).with_top_k(args.top_k);
     query.threshold = args.threshold;
     let opened = context.open_facts().await?;
@@ -34,7 +28,7 @@ pub(crate) async fn recall(context: &Context, args: RecallArgs, out: &mut Out) -
     let run = opened.run(&args.credentials)?;
     let facts = layer.recall(&run, opened.scope(), query).await?;
     if out.is_json() {
-        out.document(&Recalled { facts })?;
+        out.document(&serde_json::json!({ "facts": facts }))?;
         return Ok(Exit::Ok);
     }
     if facts.is_empty() {
@@ -55,52 +49,24 @@ pub(crate) async fn recall(context: &Context, args: RecallArgs, out: &mut Out) -
     Ok(Exit::Ok)
 }
 
-/// Options of `facts`.
 #[derive(Args, Debug)]
 pub(crate) struct FactsArgs {
-    /// Facts per page: 1 to 1,000
-    #[arg(long, value_name = "N", default_value_t = 100)]
-    limit: usize,
-    /// The cursor that the previous page printed
-    #[arg(long, conflicts_with = "all")]
-    cursor: Option<String>,
-    /// Print every page; with --json one fact per line
-    #[arg(long)]
-    all: bool,
+    #[command(flatten)]
+    page: PageArgs,
     #[command(flatten)]
     credentials: CredentialArgs,
 }
 
-/// `memory facts`.
 pub(crate) async fn facts(context: &Context, args: FactsArgs, out: &mut Out) -> Result<Exit, Failure> {
     let opened = context.open_facts().await?;
     let layer = opened.layer("facts")?;
     let run = opened.run(&args.credentials)?;
-    let mut query = FactsQuery::default();
-    (query.cursor, query.limit) = (args.cursor, args.limit);
-    loop {
-        let page = layer.facts(&run, opened.scope(), query.clone()).await?;
-        if out.is_json() && !args.all {
-            out.document(&page)?;
-            return Ok(Exit::Ok);
-        }
-        if out.is_json() {
-            for fact in &page.facts {
-                out.document(fact)?;
-            }
-        } else {
-            table(out, &page.facts)?;
-        }
-        out.flush()?;
-        match page.next {
-            Some(next) if args.all => query.cursor = Some(next),
-            Some(next) => {
-                note(&format!("more: --cursor {next}"));
-                return Ok(Exit::Ok);
-            }
-            None => return Ok(Exit::Ok),
-        }
-    }
+    let read = async |cursor, limit| {
+        let mut query = FactsQuery::default();
+        (query.cursor, query.limit) = (cursor, limit);
+        layer.facts(&run, opened.scope(), query).await
+    };
+    args.page.print(out, read, |page| (&*page.facts, page.next.as_deref()), table).await
 }
 
 fn table(out: &mut Out, facts: &[Fact]) -> Result<(), Failure> {

@@ -7,12 +7,11 @@ use clap::Args;
 use memory::Access;
 use memory::snapshot::NewFile;
 use memory_core::RecordStream;
-use serde::Serialize;
+use serde_json::json;
 
 use crate::import::{EXPORT_FORMAT, EXPORT_VERSION, Header};
 use crate::terminal::{Context, Exit, Failure, Out, Progress, Stop};
 
-/// Options of `export`.
 #[derive(Args, Debug)]
 pub(crate) struct ExportArgs {
     /// The file to write, readable by its owner only; it appears once it is complete [default, and with `-`: standard output]
@@ -23,13 +22,6 @@ pub(crate) struct ExportArgs {
     overwrite: bool,
 }
 
-#[derive(Serialize)]
-struct Report {
-    file: String,
-    records: u64,
-}
-
-/// `memory export`.
 pub(crate) async fn run(context: &Context, args: &ExportArgs, out: &mut Out) -> Result<Exit, Failure> {
     let opened = context.open(Access::Read).await?;
     let scope = opened.scope();
@@ -65,11 +57,10 @@ pub(crate) async fn run(context: &Context, args: &ExportArgs, out: &mut Out) -> 
         return Ok(Exit::Interrupted);
     };
     file.finish().map_err(refused)?;
-    if out.is_json() {
-        out.document(&Report { file: path.display().to_string(), records })?;
-    } else {
-        out.line(format!("{records} entries of {scope} written to {}", path.display()))?;
-    }
+    let file = path.display().to_string();
+    out.tell(&json!({ "file": file, "records": records }), |out| {
+        out.line(format!("{records} entries of {scope} written to {file}"))
+    })?;
     Ok(Exit::Ok)
 }
 

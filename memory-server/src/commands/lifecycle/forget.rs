@@ -28,7 +28,6 @@ enum Audit {
     Redact,
 }
 
-/// Options of `forget`.
 #[derive(Args, Debug)]
 pub(crate) struct ForgetArgs {
     /// Forget facts instead, by the ids that `recall` and `facts` print
@@ -66,7 +65,6 @@ impl ForgetArgs {
     }
 }
 
-/// `memory forget`.
 pub(crate) async fn run(context: &Context, args: ForgetArgs, out: &mut Out) -> Result<Exit, Failure> {
     if args.all || !args.ids.is_empty() {
         return facts(context, args, out).await;
@@ -79,10 +77,9 @@ pub(crate) async fn run(context: &Context, args: ForgetArgs, out: &mut Out) -> R
             "this cannot be undone: check what would be forgotten with --dry-run, then give --yes",
         ));
     }
-    let memory = if args.resume {
-        settings.open_to_resume(Access::Existing).await?
-    } else {
-        settings.open(Access::Existing).await?
+    let memory = match args.resume {
+        true => settings.open_to_resume(Access::Existing).await?,
+        false => settings.open(Access::Existing).await?,
     };
     let opened = Opened { memory, settings };
     let places = opened.settings.places(&opened.memory).await?;
@@ -104,7 +101,7 @@ pub(crate) async fn run(context: &Context, args: ForgetArgs, out: &mut Out) -> R
         Some(target) => vec![forget(memory, target, &places, policy, Some(&run)).await?],
     };
     for report in &reports {
-        tell(report, out)?;
+        out.tell(report, |out| tell(report, out))?;
     }
     if reports.is_empty() && !out.is_json() {
         out.line("no `forget` was interrupted")?;
@@ -135,9 +132,6 @@ fn target(settings: &crate::terminal::Settings, args: &ForgetArgs) -> Result<Era
 }
 
 fn tell(report: &ForgetReport, out: &mut Out) -> Result<(), Failure> {
-    if out.is_json() {
-        return out.document(report);
-    }
     out.line(format!(
         "{} {} ({}): {} entries, {} scopes, {} SQL databases",
         if report.dry_run { "found, of the" } else { "forgotten: the" },
@@ -175,20 +169,14 @@ async fn facts(context: &Context, args: ForgetArgs, out: &mut Out) -> Result<Exi
     let layer = opened.layer("forget")?;
     let run = opened.run(&args.credentials)?;
     let outcome = layer.forget(&run, opened.scope(), what).await?;
-    if out.is_json() {
-        out.document(&outcome)?;
-    } else {
+    out.tell(&outcome, |out| {
         match outcome.forgotten {
             Some(forgotten) => out.line(format!("forgotten: {forgotten}"))?,
             None => out.line("forgotten")?,
         }
-        for id in &outcome.not_found {
-            out.line(format!("not found: {id}"))?;
-        }
-        for remains in &outcome.remains {
-            out.line(format!("remains: {remains}"))?;
-        }
-    }
+        outcome.not_found.iter().try_for_each(|id| out.line(format!("not found: {id}")))?;
+        outcome.remains.iter().try_for_each(|remains| out.line(format!("remains: {remains}")))
+    })?;
     // Ends like `delete` of a missing key.
     let nothing = outcome.forgotten == Some(0) && !outcome.not_found.is_empty();
     Ok(if nothing { Exit::Nothing } else { Exit::Ok })

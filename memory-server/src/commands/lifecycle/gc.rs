@@ -5,17 +5,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use clap::Args;
-use memory::gc::{GcControl, GcOptions, GcPolicy, GcReport, NotEvicted, sweep};
+use memory::gc::{GcControl, GcOptions, GcPolicy, GcReport, GcVictim, NotEvicted, sweep};
 use memory::system::SystemClock;
 use memory::{Access, Config};
 
 use crate::terminal::values::duration;
-use crate::terminal::{Context, Exit, Failure, Origin, Out, Progress, Stop, bytes, note, signal};
+use crate::terminal::{
+    Context, Exit, Failure, NAMED, Origin, Out, Progress, Stop, bytes, more, note, signal,
+};
 
-/// Scopes of a kind that the text report names.
-const NAMED: usize = 20;
-
-/// Options of `gc`.
 #[derive(Args, Debug)]
 #[command(
     after_help = "Without --idle and --max-bytes the policy is [gc] of memory.toml; without either no scope is dropped, \
@@ -39,7 +37,6 @@ pub(crate) struct GcArgs {
     snapshot_to: Option<PathBuf>,
 }
 
-/// `memory gc`.
 pub(crate) async fn run(context: &Context, args: GcArgs, out: &mut Out) -> Result<Exit, Failure> {
     let settings = context.settings()?;
     let config = Config::discover(context.global().config.as_deref())?;
@@ -63,11 +60,7 @@ pub(crate) async fn run(context: &Context, args: GcArgs, out: &mut Out) -> Resul
     let options =
         GcOptions::new(policy).with_tenant(tenant).with_dry_run(args.dry_run).with_snapshots(folder, ledger);
     let report = sweep(&memory, &options, &SystemClock, &control(context).with_auditor(auditor)).await?;
-    if out.is_json() {
-        out.document(&report)?;
-    } else {
-        tell(out, &report, is_on)?;
-    }
+    out.tell(&report, |out| tell(out, &report, is_on))?;
     Ok(match (report.stopped, report.is_complete()) {
         (true, _) => Exit::Interrupted,
         (false, true) => Exit::Ok,
@@ -116,34 +109,22 @@ fn tell(out: &mut Out, report: &GcReport, is_on: bool) -> Result<(), Failure> {
             report.within_slack
         ));
     }
-    let rows: Vec<_> = report
-        .victims
-        .iter()
-        .take(NAMED)
-        .map(|victim| {
-            [
-                victim.scope.to_string(),
-                bytes(victim.bytes),
-                victim.last_used_at.to_string(),
-                victim.reason.as_str().to_owned(),
-            ]
-        })
-        .collect();
+    let row = |victim: &GcVictim| {
+        let (size, used) = (bytes(victim.bytes), victim.last_used_at.to_string());
+        [victim.scope.to_string(), size, used, victim.reason.as_str().to_owned()]
+    };
+    let rows: Vec<_> = report.victims.iter().take(NAMED).map(row).collect();
     if !rows.is_empty() {
         out.table(["SCOPE", "SIZE", "LAST USED", "WHY"], &rows)?;
         more(report.evicted);
     }
-    tell_of_those(
-        out,
-        "kept, since they are in use or were used meanwhile",
-        report.kept,
-        &report.kept_scopes,
-    )?;
+    let kept = "kept, since they are in use or were used meanwhile";
+    out.named(kept, report.kept, &report.kept_scopes, why)?;
     let doubtful = report.failed_scopes.iter().any(|failed| {
         failed.snapshot.is_some() || failed.why == memory_core::ErrorKind::OutcomeUnknown.code()
     });
     let failed = if doubtful { "failed; they were kept, except where noted" } else { "kept after a failure" };
-    tell_of_those(out, failed, report.failed, &report.failed_scopes)?;
+    out.named(failed, report.failed, &report.failed_scopes, why)?;
     if report.over > 0 {
         out.line(format!("{} over --max-bytes, in scopes that were used too recently", bytes(report.over)))?;
     }
@@ -161,25 +142,12 @@ fn tell(out: &mut Out, report: &GcReport, is_on: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-fn tell_of_those(out: &mut Out, what: &str, count: u64, first: &[NotEvicted]) -> Result<(), Failure> {
-    if count > 0 {
-        out.line(format!("{count} {what}:"))?;
-        for stays in first.iter().take(NAMED) {
-            let why = stays.message.as_deref().unwrap_or(stays.why);
-            let last = stays
-                .snapshot
-                .as_ref()
-                .map(|path| format!("; it may have been dropped; its last snapshot is {}", path.display()));
-            out.line(format!("  {}: {why}{}", stays.scope, last.unwrap_or_default()))?;
-        }
-        more(count);
-    }
-    Ok(())
-}
-
-fn more(count: u64) {
-    let shown = NAMED as u64;
-    if count > shown {
-        note(&format!("and {} more; --json names up to a thousand", count - shown));
-    }
+/// Why a scope was not dropped.
+fn why(stays: &NotEvicted) -> String {
+    let why = stays.message.as_deref().unwrap_or(stays.why);
+    let last = stays
+        .snapshot
+        .as_ref()
+        .map(|path| format!("; it may have been dropped; its last snapshot is {}", path.display()));
+    format!("{}: {why}{}", stays.scope, last.unwrap_or_default())
 }

@@ -13,16 +13,13 @@ use serde::Serialize;
 use crate::import::{
     self, Format, Found, Input, Item, OnDifferent, Place, Problems, Records, ScopeTemplate, Store, Totals,
 };
-use crate::terminal::{Context, Counter, Exit, Failure, Opened, Out, Progress, Stop};
+use crate::terminal::{Context, Counter, Exit, Failure, NAMED, Opened, Out, Progress, Stop, note};
 
 /// Records per call: few, so that a broken one is reported while the file is still being read.
 const RECORDS: usize = 500;
 /// About how many bytes of values per call.
 const RECORDS_BYTES: usize = 8 << 20;
-/// Scopes that the text report lists.
-const SCOPES_SHOWN: usize = 20;
 
-/// Options of `import`.
 #[derive(Args, Debug)]
 pub(crate) struct ImportArgs {
     /// Files, folders (their .jsonl files and those of the folders in them, 16 levels deep) or `-` for standard input
@@ -84,7 +81,6 @@ struct Import<'a> {
     stop: Stop,
 }
 
-/// `memory import`.
 pub(crate) async fn run(context: &Context, args: ImportArgs, out: &mut Out) -> Result<Exit, Failure> {
     let started = Instant::now();
     let import::Inputs { files: inputs, too_deep } = import::inputs(&args.files)
@@ -119,7 +115,7 @@ pub(crate) async fn run(context: &Context, args: ImportArgs, out: &mut Out) -> R
     import.progress.finish();
     let mut report = import.finish();
     report.seconds = started.elapsed().as_secs_f64();
-    print(&report, out)?;
+    out.tell(&report, |out| print(&report, out))?;
     Ok(match &report {
         Report { interrupted: true, .. } => Exit::Interrupted,
         Report { problems, .. } if problems.count > 0 => Exit::Partial,
@@ -320,25 +316,22 @@ impl Import<'_> {
 }
 
 fn print(report: &Report, out: &mut Out) -> Result<(), Failure> {
-    if out.is_json() {
-        return out.document(report);
-    }
     for problem in &report.problems.first {
-        crate::terminal::note(&format!("{}, {}: {}", problem.file, problem.place, problem.why));
+        note(&format!("{}, {}: {}", problem.file, problem.place, problem.why));
     }
     let shown = report.problems.first.len() as u64;
     if report.problems.count > shown {
-        crate::terminal::note(&format!("and {} more", report.problems.count - shown));
+        note(&format!("and {} more", report.problems.count - shown));
     }
     if report.scopes.len() > 1 {
         let row = |scope: &ScopeReport| {
             let Totals { created, replaced, unchanged, kept, .. } = &scope.totals;
             [created.to_string(), (replaced + unchanged + kept).to_string(), scope.scope.to_string()]
         };
-        let rows: Vec<[String; 3]> = report.scopes.iter().take(SCOPES_SHOWN).map(row).collect();
+        let rows: Vec<[String; 3]> = report.scopes.iter().take(NAMED).map(row).collect();
         out.table(["NEW", "THERE", "SCOPE"], &rows)?;
-        if report.scopes.len() > SCOPES_SHOWN {
-            out.line(format!("and {} more scopes", report.scopes.len() - SCOPES_SHOWN))?;
+        if report.scopes.len() > NAMED {
+            out.line(format!("and {} more scopes", report.scopes.len() - NAMED))?;
         }
     }
     let totals = &report.totals;

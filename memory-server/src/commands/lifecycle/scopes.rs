@@ -4,132 +4,81 @@ use clap::Args;
 use memory::Access;
 use memory_core::sql::{SqlScopesQuery, SqlUsage};
 use memory_core::{
-    Capabilities, Cursor, EmbeddingModel, Error, Health, Scope, ScopeKind, ScopeStats, ScopesQuery,
+    Capabilities, Cursor, EmbeddingModel, Error, Health, Scope, ScopeInfo, ScopeKind, ScopePage, ScopeStats,
+    ScopesQuery,
 };
 use serde::Serialize;
 
-use crate::terminal::{Context, Exit, Failure, Opened, Out, bytes};
+use crate::terminal::{Context, Exit, Failure, Opened, Out, PageArgs, bytes, word};
 
-/// Options of `scopes`.
 #[derive(Args, Debug)]
 pub(crate) struct ScopesArgs {
     /// Scopes of this kind only: agent, user or run
     #[arg(long)]
     kind: Option<ScopeKind>,
-    /// Scopes per page: 1 to 1,000
-    #[arg(long, value_name = "N", default_value_t = 100)]
-    limit: usize,
-    /// The cursor that the previous page printed
-    #[arg(long, conflicts_with = "all")]
-    cursor: Option<String>,
-    /// Print every page; with --json one scope per line
-    #[arg(long)]
-    all: bool,
+    #[command(flatten)]
+    page: PageArgs,
     /// List scopes with a SQL database instead, with its size
     #[arg(long)]
     sql: bool,
 }
 
-/// `memory scopes`.
 pub(crate) async fn scopes(context: &Context, args: ScopesArgs, out: &mut Out) -> Result<Exit, Failure> {
     let opened = context.open(Access::Read).await?;
     if args.sql {
         return sql_scopes(&opened, args, out).await;
     }
     let backend = opened.backend("scopes")?;
-    let mut cursor = args.cursor.map(Cursor::from_text);
-    loop {
-        let mut query = ScopesQuery::default().with_limit(args.limit).with_cursor(cursor);
+    let read = async |cursor: Option<String>, limit| {
+        let cursor = cursor.map(Cursor::from_text);
+        let mut query = ScopesQuery::default().with_limit(limit).with_cursor(cursor);
         query.kind = args.kind;
-        let page = backend.scopes(&opened.settings.tenant, query).await?;
-        if out.is_json() {
-            if !args.all {
-                out.document(&page)?;
-                return Ok(Exit::Ok);
-            }
-            for scope in &page.scopes {
-                out.document(scope)?;
-            }
-        } else {
-            let rows: Vec<[String; 4]> = page
-                .scopes
-                .iter()
-                .map(|info| {
-                    let scope = &info.scope;
-                    [
-                        scope.kind.to_string(),
-                        info.entries.to_string(),
-                        bytes(info.bytes),
-                        scope.id.to_string(),
-                    ]
-                })
-                .collect();
-            out.table(["KIND", "ENTRIES", "SIZE", "ID"], &rows)?;
-        }
-        out.flush()?;
-        cursor = page.next;
-        if is_last(cursor.as_ref(), args.all) {
-            return Ok(Exit::Ok);
-        }
+        backend.scopes(&opened.settings.tenant, query).await
+    };
+    fn parts(page: &ScopePage) -> (&[ScopeInfo], Option<&str>) {
+        (&page.scopes, page.next.as_ref().map(Cursor::as_str))
     }
+    let row = |ScopeInfo { scope, entries, bytes: size, .. }: &ScopeInfo| {
+        [scope.kind.to_string(), entries.to_string(), bytes(*size), scope.id.to_string()]
+    };
+    let table = |out: &mut Out, scopes: &[ScopeInfo]| {
+        out.table(["KIND", "ENTRIES", "SIZE", "ID"], &scopes.iter().map(row).collect::<Vec<_>>())
+    };
+    args.page.print(out, read, parts, table).await
 }
 
-/// Whether to stop after this page; prints the next cursor if there is one.
-fn is_last(next: Option<&Cursor>, all: bool) -> bool {
-    match next {
-        Some(next) if !all => {
-            crate::terminal::note(&format!("more: --cursor {}", next.as_str()));
-            true
-        }
-        Some(_) => false,
-        None => true,
-    }
-}
-
-/// `memory scopes --sql`.
 async fn sql_scopes(opened: &Opened, args: ScopesArgs, out: &mut Out) -> Result<Exit, Failure> {
     #[derive(Serialize)]
-    struct Info<'a> {
-        scope: &'a Scope,
+    struct Info {
+        scope: Scope,
         bytes: u64,
     }
     #[derive(Serialize)]
-    struct Page<'a> {
-        scopes: Vec<Info<'a>>,
+    struct Page {
+        scopes: Vec<Info>,
         next: Option<Cursor>,
+    }
+    fn parts(page: &Page) -> (&[Info], Option<&str>) {
+        (&page.scopes, page.next.as_ref().map(Cursor::as_str))
     }
     let memory = &opened.memory;
     let sql = memory.sql().ok_or_else(|| Error::unsupported("sql_scopes", memory.name()))?;
-    let mut cursor = args.cursor.map(Cursor::from_text);
-    loop {
+    let read = async |cursor: Option<String>, limit| {
         let mut query = SqlScopesQuery::default();
-        (query.cursor, query.limit) = (cursor, args.limit);
+        (query.cursor, query.limit) = (cursor.map(Cursor::from_text), limit);
         let page = sql.sql_scopes(&opened.settings.tenant, query).await?;
-        let wanted = page.scopes.iter().filter(|(scope, _)| args.kind.is_none_or(|kind| kind == scope.kind));
-        let scopes: Vec<Info<'_>> = wanted.map(|(scope, usage)| Info { scope, bytes: usage.bytes }).collect();
-        if out.is_json() {
-            if !args.all {
-                out.document(&Page { scopes, next: page.next.clone() })?;
-                return Ok(Exit::Ok);
-            }
-            for info in &scopes {
-                out.document(info)?;
-            }
-        } else {
-            let row =
-                |info: &Info<'_>| [info.scope.kind.to_string(), bytes(info.bytes), info.scope.id.to_string()];
-            let rows: Vec<[String; 3]> = scopes.iter().map(row).collect();
-            out.table(["KIND", "SIZE", "ID"], &rows)?;
-        }
-        out.flush()?;
-        cursor = page.next;
-        if is_last(cursor.as_ref(), args.all) {
-            return Ok(Exit::Ok);
-        }
-    }
+        let wanted =
+            page.scopes.into_iter().filter(|(scope, _)| args.kind.is_none_or(|kind| kind == scope.kind));
+        let scopes = wanted.map(|(scope, usage)| Info { scope, bytes: usage.bytes }).collect();
+        Ok(Page { scopes, next: page.next })
+    };
+    let row = |info: &Info| [info.scope.kind.to_string(), bytes(info.bytes), info.scope.id.to_string()];
+    let table = |out: &mut Out, scopes: &[Info]| {
+        out.table(["KIND", "SIZE", "ID"], &scopes.iter().map(row).collect::<Vec<_>>())
+    };
+    args.page.print(out, read, parts, table).await
 }
 
-/// `memory stats`.
 pub(crate) async fn stats(context: &Context, out: &mut Out) -> Result<Exit, Failure> {
     let opened = context.open(Access::Read).await?;
     let stats = opened.backend("stats")?.stats(opened.scope()).await?;
@@ -181,7 +130,6 @@ struct Description<'a> {
     capabilities: Capabilities,
 }
 
-/// `memory describe`.
 pub(crate) async fn describe(context: &Context, out: &mut Out) -> Result<Exit, Failure> {
     let opened = context.open(Access::Read).await?;
     let description = Description {
@@ -198,13 +146,7 @@ pub(crate) async fn describe(context: &Context, out: &mut Out) -> Result<Exit, F
     let Description { provider, url, health, embedding_model, capabilities } = description;
     out.line(format!("provider  {provider}"))?;
     out.line(format!("url       {url}"))?;
-    let word = |value: serde_json::Result<serde_json::Value>| match value {
-        Ok(serde_json::Value::String(word)) => word,
-        Ok(other) => other.to_string(),
-        Err(_) => String::new(),
-    };
-    let state = word(serde_json::to_value(health.status));
-    out.line(format!("health    {state}: {}", health.message))?;
+    out.line(format!("health    {}: {}", word(&health.status), health.message))?;
     if let Some(EmbeddingModel { provider, model, dimensions }) = embedding_model {
         out.line(format!("embedder  {provider} {model}, {dimensions} dimensions"))?;
     }
@@ -217,7 +159,7 @@ pub(crate) async fn describe(context: &Context, out: &mut Out) -> Result<Exit, F
             serde_json::Value::Bool(true) => serves.push(name.as_str()),
             serde_json::Value::Bool(false) => not.push(name.as_str()),
             serde_json::Value::Null => {}
-            other => rest.push((name, word(Ok(other.clone())))),
+            other => rest.push((name, word(other))),
         }
     }
     out.line(format!("serves    {}", serves.join(", ")))?;

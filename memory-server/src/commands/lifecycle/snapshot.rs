@@ -11,17 +11,15 @@ use memory::snapshot::{
     ScopeNote, SnapshotOptions,
 };
 use memory::{Access, Scope, TenantId};
-use memory_core::{Error, Result};
+use memory_core::{Error, Result as CoreResult};
 use serde::Serialize;
 
 use crate::terminal::{
-    Context, Exit, Failure, Origin, Out, Progress, Settings, Stop, bytes, is_typed, note, signal,
+    Context, Exit, Failure, NAMED, Origin, Out, Progress, Settings, Stop, bytes, is_typed, more, note, signal,
 };
 
-/// Scopes of a kind that the text report names.
-const NAMED: usize = 20;
 /// How the report describes scopes that were not touched.
-const KEPT: &str = "differ and were kept";
+const KEPT: &str = "scopes differ and were kept";
 
 /// What to do with a scope whose contents differ.
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -44,7 +42,6 @@ impl From<OnExisting> for OnDifferent {
     }
 }
 
-/// Options of `snapshot`.
 #[derive(Args, Debug)]
 pub(crate) struct SnapshotArgs {
     /// The file to write, readable by its owner only; it appears once it is complete
@@ -61,7 +58,6 @@ pub(crate) struct SnapshotArgs {
     list: bool,
 }
 
-/// Options of `restore`.
 #[derive(Args, Debug)]
 pub(crate) struct RestoreArgs {
     /// A file that `memory snapshot` wrote
@@ -74,7 +70,6 @@ pub(crate) struct RestoreArgs {
     dry_run: bool,
 }
 
-/// Options of `migrate`.
 #[derive(Args, Debug)]
 pub(crate) struct MigrateArgs {
     /// The store to copy from: a URL, or a name under [backends] of memory.toml; it is only read
@@ -122,7 +117,7 @@ fn control(context: &Context, words: &'static str) -> Control {
 }
 
 /// An interrupt is not a failure.
-fn ended<T>(done: Result<T>) -> std::result::Result<Option<T>, Failure> {
+fn ended<T>(done: CoreResult<T>) -> Result<Option<T>, Failure> {
     match done {
         Ok(done) => Ok(Some(done)),
         Err(error) if error.details().contains_key("stopped") => Ok(None),
@@ -130,12 +125,7 @@ fn ended<T>(done: Result<T>) -> std::result::Result<Option<T>, Failure> {
     }
 }
 
-/// `memory snapshot`.
-pub(crate) async fn snapshot(
-    context: &Context,
-    args: SnapshotArgs,
-    out: &mut Out,
-) -> std::result::Result<Exit, Failure> {
+pub(crate) async fn snapshot(context: &Context, args: SnapshotArgs, out: &mut Out) -> Result<Exit, Failure> {
     let settings = context.settings()?;
     let Some(path) = args.file else {
         let entries =
@@ -174,15 +164,13 @@ pub(crate) async fn snapshot(
     let control = control(context, "written:");
     let written = snapshot::to_file(&memory, &path, &options, &file, &control).await;
     let Some(report) = ended(written)? else { return Ok(Exit::Interrupted) };
-    if out.is_json() {
-        #[derive(Serialize)]
-        struct Document<'a> {
-            file: String,
-            #[serde(flatten)]
-            report: &'a snapshot::SnapshotReport,
-        }
-        out.document(&Document { file: path.display().to_string(), report: &report })?;
-    } else {
+    #[derive(Serialize)]
+    struct Document<'a> {
+        file: String,
+        #[serde(flatten)]
+        report: &'a snapshot::SnapshotReport,
+    }
+    out.tell(&Document { file: path.display().to_string(), report: &report }, |out| {
         out.line(format!(
             "{} scopes with {} entries, {} vectors and {} SQL databases written to {}: {}",
             report.scopes,
@@ -192,9 +180,9 @@ pub(crate) async fn snapshot(
             path.display(),
             bytes(report.bytes)
         ))?;
-        name_notes(out, "not in it", report.skipped, &report.skipped_scopes)?;
-        name_lost(out, &report.not_carried)?;
-    }
+        out.named("not in it", report.skipped, &report.skipped_scopes, noted)?;
+        name_lost(out, &report.not_carried)
+    })?;
     if settings.scope_is_chosen() && report.scopes + report.skipped == 0 {
         note(&format!("{} is empty, and so is the snapshot", settings.scope));
         return Ok(Exit::Nothing);
@@ -202,12 +190,7 @@ pub(crate) async fn snapshot(
     Ok(if report.is_complete() { Exit::Ok } else { Exit::Partial })
 }
 
-/// `memory restore`.
-pub(crate) async fn restore(
-    context: &Context,
-    args: RestoreArgs,
-    out: &mut Out,
-) -> std::result::Result<Exit, Failure> {
+pub(crate) async fn restore(context: &Context, args: RestoreArgs, out: &mut Out) -> Result<Exit, Failure> {
     let settings = context.settings()?;
     let failed = |error| Failure::File(format!("{} cannot be read", args.file.display()), error);
     let found = std::fs::metadata(&args.file).map_err(failed)?;
@@ -217,10 +200,9 @@ pub(crate) async fn restore(
         ));
     }
     let file = BufReader::with_capacity(1 << 16, File::open(&args.file).map_err(failed)?);
-    let memory = if args.dry_run {
-        settings.open_unmade(Access::Read).await?
-    } else {
-        settings.open(Access::Create).await?
+    let memory = match args.dry_run {
+        true => settings.open_unmade(Access::Read).await?,
+        false => settings.open(Access::Create).await?,
     };
     let (tenant, scope) = limits(&settings);
     let options = RestoreOptions::default()
@@ -231,31 +213,24 @@ pub(crate) async fn restore(
     let control = control(context, "read:");
     let done = snapshot::restore(&memory, file, &options, &control).await;
     let Some(report) = ended(done)? else { return Ok(Exit::Interrupted) };
-    if out.is_json() {
-        out.document(&report)?;
-    } else {
+    out.tell(&report, |out| {
         out.line(format!(
             "{} scopes of the snapshot{}",
             report.scopes,
             if report.dry_run { "; nothing was written. A restore would do this:" } else { ":" }
         ))?;
         name_facets(out, &report.entries, &report.databases)?;
-        name_conflicts(out, report.conflicts, &report.conflicting_scopes)?;
-        name_scopes(out, KEPT, report.kept, &report.kept_scopes)?;
+        out.named("scopes differ", report.conflicts, &report.conflicting_scopes, Scope::to_string)?;
+        out.named(KEPT, report.kept, &report.kept_scopes, Scope::to_string)?;
         name_forgotten(out, report.forgotten, report.forgotten_records)?;
-        name_notes(out, "not in the snapshot", report.skipped, &report.skipped_scopes)?;
-        name_notes(out, "not taken", report.failed, &report.failed_scopes)?;
-        name_lost(out, &report.not_carried)?;
-    }
+        out.named("not in the snapshot", report.skipped, &report.skipped_scopes, noted)?;
+        out.named("not taken", report.failed, &report.failed_scopes, noted)?;
+        name_lost(out, &report.not_carried)
+    })?;
     Ok(if report.is_complete() { Exit::Ok } else { Exit::Partial })
 }
 
-/// `memory migrate`.
-pub(crate) async fn migrate(
-    context: &Context,
-    args: MigrateArgs,
-    out: &mut Out,
-) -> std::result::Result<Exit, Failure> {
+pub(crate) async fn migrate(context: &Context, args: MigrateArgs, out: &mut Out) -> Result<Exit, Failure> {
     if is_typed("--url") || is_typed("--backend") {
         return Err(Failure::invalid(
             "migrate takes its two stores as FROM and TO; leave --url and --backend out",
@@ -281,9 +256,7 @@ pub(crate) async fn migrate(
     let Some(report) = ended(snapshot::migrate(&from, &to, &options, &control).await)? else {
         return Ok(Exit::Interrupted);
     };
-    if out.is_json() {
-        out.document(&report)?;
-    } else {
+    out.tell(&report, |out| {
         out.line(format!(
             "{} scopes of the source{}",
             report.scopes,
@@ -294,18 +267,18 @@ pub(crate) async fn migrate(
             out.line(format!("{} facets of scopes copied and verified", report.verified))?;
         }
         name_forgotten(out, 0, report.forgotten_records)?;
-        name_notes(out, "differ after the copy", report.mismatched, &report.mismatched_scopes)?;
+        out.named("differ after the copy", report.mismatched, &report.mismatched_scopes, noted)?;
         name_extra(out, &report)?;
-        name_conflicts(out, report.conflicts, &report.conflicting_scopes)?;
-        name_scopes(out, KEPT, report.kept, &report.kept_scopes)?;
-        name_notes(out, "not taken", report.failed, &report.failed_scopes)?;
-        name_lost(out, &report.not_carried)?;
-    }
+        out.named("scopes differ", report.conflicts, &report.conflicting_scopes, Scope::to_string)?;
+        out.named(KEPT, report.kept, &report.kept_scopes, Scope::to_string)?;
+        out.named("not taken", report.failed, &report.failed_scopes, noted)?;
+        name_lost(out, &report.not_carried)
+    })?;
     Ok(if report.is_complete() { Exit::Ok } else { Exit::Partial })
 }
 
 /// A store by URL, or by its name in memory.toml; the environment is ignored.
-fn store(context: &Context, named: &str) -> Result<Settings> {
+fn store(context: &Context, named: &str) -> CoreResult<Settings> {
     let mut global = context.global().clone();
     (global.url, global.backend) = match named.contains(':') {
         true => (Some(named.to_owned()), None),
@@ -316,19 +289,11 @@ fn store(context: &Context, named: &str) -> Result<Settings> {
 
 /// Says in the error which of the two stores it is about.
 fn of_side(side: &str, error: Error) -> Error {
-    let told = Error::new(error.kind(), format!("the {side}: {}", error.message())).with_retry(error.retry());
-    error
-        .details()
-        .iter()
-        .fold(told, |told, (name, value)| told.with_detail(name, value.clone()))
-        .with_source(error)
+    let message = format!("the {side}: {}", error.message());
+    error.retold(message)
 }
 
-fn name_facets(
-    out: &mut Out,
-    entries: &FacetReport,
-    databases: &FacetReport,
-) -> std::result::Result<(), Failure> {
+fn name_facets(out: &mut Out, entries: &FacetReport, databases: &FacetReport) -> Result<(), Failure> {
     let row = |what: &str, facet: &FacetReport| {
         let FacetReport { restored, replaced, unchanged, kept, .. } = facet;
         [what.to_owned(), restored.to_string(), replaced.to_string(), unchanged.to_string(), kept.to_string()]
@@ -340,7 +305,7 @@ fn name_facets(
 }
 
 /// Counts without names, since the names were forgotten.
-fn name_forgotten(out: &mut Out, scopes: u64, records: u64) -> std::result::Result<(), Failure> {
+fn name_forgotten(out: &mut Out, scopes: u64, records: u64) -> Result<(), Failure> {
     if scopes > 0 {
         out.line(format!("{scopes} scopes were forgotten since and are left as they are"))?;
     }
@@ -350,48 +315,22 @@ fn name_forgotten(out: &mut Out, scopes: u64, records: u64) -> std::result::Resu
     Ok(())
 }
 
-fn name_conflicts(out: &mut Out, count: u64, first: &[Scope]) -> std::result::Result<(), Failure> {
-    name_scopes(out, "differ", count, first)
+fn noted(ScopeNote { scope, reason, .. }: &ScopeNote) -> String {
+    format!("{scope}: {reason}")
 }
 
-fn name_scopes(out: &mut Out, what: &str, count: u64, first: &[Scope]) -> std::result::Result<(), Failure> {
-    if count > 0 {
-        out.line(format!("{count} scopes {what}:"))?;
-        for scope in first.iter().take(NAMED) {
-            out.line(format!("  {scope}"))?;
-        }
-        more(count);
-    }
-    Ok(())
-}
-
-fn name_extra(out: &mut Out, report: &MigrateReport) -> std::result::Result<(), Failure> {
+fn name_extra(out: &mut Out, report: &MigrateReport) -> Result<(), Failure> {
     let what = match (report.only_in_target, report.deleted_extra) {
         (None | Some(0), _) => return Ok(()),
-        (Some(_), 0) => "only in the target; --delete-extra removes them",
-        _ if report.dry_run => "only in the target, would be removed",
-        _ => "only in the target, removed",
+        (Some(_), 0) => "scopes only in the target; --delete-extra removes them",
+        _ if report.dry_run => "scopes only in the target, would be removed",
+        _ => "scopes only in the target, removed",
     };
-    name_scopes(out, what, report.only_in_target.unwrap_or_default(), &report.only_in_target_scopes)
+    let count = report.only_in_target.unwrap_or_default();
+    out.named(what, count, &report.only_in_target_scopes, Scope::to_string)
 }
 
-fn name_notes(
-    out: &mut Out,
-    what: &str,
-    count: u64,
-    first: &[ScopeNote],
-) -> std::result::Result<(), Failure> {
-    if count > 0 {
-        out.line(format!("{count} {what}:"))?;
-        for ScopeNote { scope, reason, .. } in first.iter().take(NAMED) {
-            out.line(format!("  {scope}: {reason}"))?;
-        }
-        more(count);
-    }
-    Ok(())
-}
-
-fn name_lost(out: &mut Out, lost: &[NotCarried]) -> std::result::Result<(), Failure> {
+fn name_lost(out: &mut Out, lost: &[NotCarried]) -> Result<(), Failure> {
     for NotCarried { scope, what, .. } in lost.iter().take(NAMED) {
         for one in what.iter().take(NAMED) {
             out.line(format!("left out of {scope}: {one}"))?;
@@ -399,11 +338,4 @@ fn name_lost(out: &mut Out, lost: &[NotCarried]) -> std::result::Result<(), Fail
     }
     more(lost.len() as u64);
     Ok(())
-}
-
-fn more(count: u64) {
-    let shown = NAMED as u64;
-    if count > shown {
-        note(&format!("and {} more; --json names up to a thousand", count - shown));
-    }
 }

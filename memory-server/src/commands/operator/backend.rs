@@ -11,14 +11,13 @@ use memory_core::layer::FactsQuery;
 use memory_core::{Error, ErrorKind, ListQuery, Result, Scope, ScopeId, TenantId};
 use serde::Serialize;
 
-use crate::terminal::{Context, Exit, Failure, Out};
+use crate::terminal::{Context, Exit, Failure, Out, bytes, word};
 
 /// Time limit of `test` for one answer.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Most writes that `journal` lists.
 const MAX_LISTED: usize = 1_000;
 
-/// Options of `backend`.
 #[derive(Args, Debug)]
 pub(crate) struct BackendArgs {
     #[command(subcommand)]
@@ -142,7 +141,6 @@ impl Desk {
     }
 }
 
-/// `memory backend`.
 pub(crate) async fn run(context: &Context, args: &BackendArgs, out: &mut Out) -> Result<Exit, Failure> {
     let desk = Desk::open(context)?;
     let tenant = &desk.tenant;
@@ -246,12 +244,8 @@ fn list(desk: &Desk, all: bool, out: &mut Out) -> Result<Exit, Failure> {
             (Some(_), None) => "retired".to_owned(),
             (Some(_), Some(successor)) => format!("retired for {successor}"),
         };
-        [
-            format!("{}@{}", stored.name, stored.version),
-            stored.tenant.to_string(),
-            state,
-            stored.definition.url,
-        ]
+        let name = format!("{}@{}", stored.name, stored.version);
+        [name, stored.tenant.to_string(), state, stored.definition.url]
     });
     let rows: Vec<[String; 4]> = of_file.chain(of_tenant).collect();
     out.table(["BACKEND", "OF", "STATE", "URL"], &rows)?;
@@ -291,27 +285,18 @@ async fn test(context: &Context, desk: &Desk, which: &str, out: &mut Out) -> Res
         probe,
         capabilities: memory.capabilities(),
     };
-    if out.is_json() {
-        out.document(&tested)?;
-    } else {
-        let Tested { backend, provider, health, probe, capabilities } = tested;
+    out.tell(&tested, |out| {
+        let Tested { backend, provider, health, probe, capabilities } = &tested;
         out.line(format!("{backend}: provider {provider}"))?;
-        let status = match health.status {
-            HealthStatus::Ok => "ok",
-            HealthStatus::Degraded => "degraded",
-            _ => "down",
-        };
-        out.line(format!("health  {status}: {}", health.message))?;
-        let message = probe.message.map(|message| format!(": {message}")).unwrap_or_default();
+        out.line(format!("health  {}: {}", word(&health.status), health.message))?;
+        let message = probe.message.as_ref().map(|message| format!(": {message}")).unwrap_or_default();
         out.line(format!("{}  {}{message}", probe.operation, probe.outcome))?;
-        let capabilities = serde_json::to_value(&capabilities)
+        let capabilities = serde_json::to_value(capabilities)
             .map_err(|error| Error::internal("capabilities have no JSON form").with_source(error))?;
         let served = capabilities.as_object().into_iter().flatten();
-        let served: Vec<[String; 2]> = served
-            .map(|(name, value)| [name.clone(), value.to_string().trim_matches('"').to_owned()])
-            .collect();
-        out.table(["CAPABILITY", "VALUE"], &served)?;
-    }
+        let served: Vec<[String; 2]> = served.map(|(name, value)| [name.clone(), word(value)]).collect();
+        out.table(["CAPABILITY", "VALUE"], &served)
+    })?;
     Ok(if well { Exit::Ok } else { Exit::Failed })
 }
 
@@ -378,22 +363,15 @@ fn journal(desk: &Desk, name: &str, forget: bool, out: &mut Out) -> Result<Exit,
         counts.waiting,
         counts.scopes,
         counts.set_aside,
-        crate::terminal::bytes(counts.bytes)
+        bytes(counts.bytes)
     ))?;
     let rows: Vec<[String; 5]> = shown
         .writes
         .into_iter()
         .map(|write| {
-            let state = serde_json::to_value(write.state).ok();
-            let state = state.as_ref().and_then(serde_json::Value::as_str).unwrap_or_default().to_owned();
-            let why = write.why.unwrap_or_default();
-            [
-                write.id.to_string(),
-                write.scope.to_string(),
-                write.op.to_owned(),
-                format!("{state} {why}"),
-                write.keys.join(" "),
-            ]
+            let state = format!("{} {}", word(&write.state), write.why.unwrap_or_default());
+            let keys = write.keys.join(" ");
+            [write.id.to_string(), write.scope.to_string(), write.op.to_owned(), state, keys]
         })
         .collect();
     if !rows.is_empty() {

@@ -8,13 +8,13 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use memory_core::Scope;
 use serde::Serialize;
+use serde_json::json;
 
 use crate::terminal::{Context, Exit, Failure, Origin, Out, Settings};
 
 /// What `config init` writes.
 const TEMPLATE: &str = include_str!("memory.toml");
 
-/// Options of `config`.
 #[derive(Args, Debug)]
 pub(crate) struct ConfigArgs {
     #[command(subcommand)]
@@ -63,7 +63,6 @@ struct Shown {
     warnings: Vec<String>,
 }
 
-/// `memory config`.
 pub(crate) async fn run(context: &Context, args: &ConfigArgs, out: &mut Out) -> Result<Exit, Failure> {
     match &args.action {
         Some(Action::Check { timeout, offline }) => {
@@ -76,26 +75,25 @@ pub(crate) async fn run(context: &Context, args: &ConfigArgs, out: &mut Out) -> 
 
 fn show(settings: &Settings, out: &mut Out) -> Result<Exit, Failure> {
     let config = settings.config.as_ref();
+    let file = config.map(memory::Config::file);
     let shown = Shown {
         file: config.map(|config| config.origin().display().to_string()),
         url: Setting { value: settings.shown_url()?, from: settings.store_origin },
         embedder: settings.shown_embedder()?.map(|(value, from)| Setting { value, from }),
         tenant: Setting { value: settings.tenant.to_string(), from: settings.tenant_origin },
         scope: Setting { value: settings.scope.clone(), from: settings.scope_origin },
-        backends: config
-            .map(|config| {
-                let backends = &config.file().backends;
-                backends.iter().map(|(name, section)| (name.clone(), section.url.to_string())).collect()
-            })
-            .unwrap_or_default(),
-        embedders: config
-            .map(|config| {
-                let embedders = &config.file().embedders;
-                embedders.iter().map(|(name, section)| (name.clone(), section.kind())).collect()
-            })
-            .unwrap_or_default(),
-        agents: config.map(|config| config.file().agents.keys().cloned().collect()).unwrap_or_default(),
-        snapshot_max_scope_bytes: config.and_then(|config| config.file().snapshot.max_scope_bytes),
+        backends: file
+            .iter()
+            .flat_map(|file| &file.backends)
+            .map(|(name, section)| (name.clone(), section.url.to_string()))
+            .collect(),
+        embedders: file
+            .iter()
+            .flat_map(|file| &file.embedders)
+            .map(|(name, section)| (name.clone(), section.kind()))
+            .collect(),
+        agents: file.iter().flat_map(|file| file.agents.keys().cloned()).collect(),
+        snapshot_max_scope_bytes: file.and_then(|file| file.snapshot.max_scope_bytes),
         warnings: config.map(memory::Config::warnings).unwrap_or_default(),
     };
     if out.is_json() {
@@ -157,13 +155,8 @@ fn init(context: &Context, file: &std::path::Path, out: &mut Out) -> Result<Exit
         .map_err(|error| Failure::File(format!("{} cannot be written", file.display()), error))?;
     let after = used(context);
     if out.is_json() {
-        #[derive(Serialize)]
-        struct Written {
-            file: String,
-            store_before: Option<String>,
-            store: Option<String>,
-        }
-        out.document(&Written { file: file.display().to_string(), store_before: before, store: after })?;
+        let file = file.display().to_string();
+        out.document(&json!({ "file": file, "store_before": before, "store": after }))?;
         return Ok(Exit::Ok);
     }
     out.line(format!("written: {}", file.display()))?;

@@ -11,7 +11,7 @@ use memory::{BackendUrl, Config, HealthStatus, Registry};
 use memory_core::{Error, ErrorKind, Result};
 use serde::Serialize;
 
-use crate::terminal::{Context, Exit, Failure, Out};
+use crate::terminal::{Context, Exit, Failure, Out, word};
 
 /// How severe a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -20,16 +20,6 @@ enum Status {
     Ok,
     Warning,
     Problem,
-}
-
-impl Status {
-    const fn word(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Warning => "warning",
-            Self::Problem => "problem",
-        }
-    }
 }
 
 /// One finding.
@@ -63,7 +53,6 @@ impl Checked {
     }
 }
 
-/// `memory config check`.
 pub(super) async fn run(
     context: &Context,
     timeout: Duration,
@@ -134,12 +123,12 @@ pub(super) async fn run(
         out.document(&checked)?;
         return Ok(exit);
     }
-    out.line(format!("{}: {}", checked.file, checked.status.word()))?;
+    out.line(format!("{}: {}", checked.file, word(&checked.status)))?;
     let rows: Vec<[String; 4]> = checked
         .findings
         .into_iter()
         .map(|Finding { place, check, status, message, .. }| {
-            [place, check.to_owned(), status.word().to_owned(), message]
+            [place, check.to_owned(), word(&status), message]
         })
         .collect();
     out.table(["PLACE", "CHECK", "STATUS", "FOUND"], &rows)?;

@@ -10,10 +10,10 @@ use memory::sqlite::{RepairOptions, Repaired};
 use memory::{Access, Clock as _, DriftPolicy, DriftState, DriftToken, OpenContext};
 use memory_core::{Backend, Error, ErrorKind, Retry};
 use serde::Serialize;
+use serde_json::json;
 
 use crate::terminal::{Context, Exit, Failure, Opened, Out, bytes};
 
-/// Options of `drift`.
 #[derive(Args, Debug)]
 pub(crate) struct DriftArgs {
     #[command(subcommand)]
@@ -71,7 +71,6 @@ struct Status {
     backups: Vec<BackupInfo>,
 }
 
-/// `memory drift`.
 pub(crate) async fn run(context: &Context, args: &DriftArgs, out: &mut Out) -> Result<Exit, Failure> {
     let action = match &args.action {
         Action::Scope(action) => action,
@@ -109,11 +108,8 @@ async fn repair(context: &Context, options: RepairOptions, out: &mut Out) -> Res
     let repaired = tokio::task::spawn_blocking(work)
         .await
         .map_err(|error| Error::internal("the repair stopped because of a bug").with_source(error))??;
-    if out.is_json() {
-        out.document(&Report { repaired: &repaired, dry_run: options.dry_run })?;
-        return Ok(Exit::Ok);
-    }
-    tell(&repaired, options.dry_run, out)?;
+    let dry_run = options.dry_run;
+    out.tell(&Report { repaired: &repaired, dry_run }, |out| tell(&repaired, dry_run, out))?;
     Ok(Exit::Ok)
 }
 
@@ -275,10 +271,6 @@ async fn ack(
     token: DriftToken,
     out: &mut Out,
 ) -> Result<Exit, Failure> {
-    #[derive(Serialize)]
-    struct Acknowledged {
-        acknowledged: DriftToken,
-    }
     let state = backend.drift_state(opened.scope()).await?;
     if state.token != token {
         return Err(Error::new(
@@ -289,14 +281,12 @@ async fn ack(
         .into());
     }
     backups(opened)?.acknowledge(opened.scope(), token)?;
-    if out.is_json() {
-        out.document(&Acknowledged { acknowledged: token })?;
-    } else {
+    out.tell(&json!({ "acknowledged": token }), |out| {
         out.line(format!(
             "{} is accepted as it is; refused writes succeed when they are sent again",
             opened.scope()
-        ))?;
-    }
+        ))
+    })?;
     Ok(Exit::Ok)
 }
 

@@ -5,10 +5,10 @@ use memory::postgres::PostgresConfig;
 use memory::postgres::operator::{self, Status};
 use memory_core::Error;
 use serde::Serialize;
+use serde_json::json;
 
-use crate::terminal::{Context, Exit, Failure, Out};
+use crate::terminal::{Context, Exit, Failure, Out, word};
 
-/// Options of `postgres`.
 #[derive(Args, Debug)]
 pub(crate) struct PostgresArgs {
     #[command(subcommand)]
@@ -40,7 +40,6 @@ enum Action {
     Doctor,
 }
 
-/// `memory postgres`.
 pub(crate) async fn run(context: &Context, args: &PostgresArgs, out: &mut Out) -> Result<Exit, Failure> {
     let config = config(context)?;
     match &args.action {
@@ -79,15 +78,7 @@ pub(crate) async fn run(context: &Context, args: &PostgresArgs, out: &mut Out) -
         }
         Action::Provision { role, no_vector, .. } => {
             let script = operator::script(&config, role.as_deref(), !no_vector)?;
-            if out.is_json() {
-                #[derive(Serialize)]
-                struct Printed {
-                    sql: String,
-                }
-                out.document(&Printed { sql: script })?;
-            } else {
-                out.line(script.trim_end())?;
-            }
+            out.tell(&json!({ "sql": script }), |out| out.line(script.trim_end()))?;
             Ok(Exit::Ok)
         }
         Action::Doctor => doctor(&config, out).await,
@@ -98,30 +89,17 @@ async fn doctor(config: &PostgresConfig, out: &mut Out) -> Result<Exit, Failure>
     let report = operator::doctor(config).await?;
     let status = report.status();
     if out.is_json() {
-        #[derive(Serialize)]
-        struct Shown<'a> {
-            status: Status,
-            findings: &'a [operator::Finding],
-            exposures: &'a [memory::postgres::Exposure],
-        }
-        out.document(&Shown { status, findings: &report.findings, exposures: &report.exposures })?;
+        let (findings, exposures) = (&report.findings, &report.exposures);
+        out.document(&json!({ "status": status, "findings": findings, "exposures": exposures }))?;
     } else {
         let rows: Vec<[String; 3]> = report
             .findings
             .into_iter()
-            .map(|finding| [finding.check.to_owned(), word(finding.status).to_owned(), finding.message])
+            .map(|finding| [finding.check.to_owned(), word(&finding.status), finding.message])
             .collect();
         out.table(["CHECK", "STATUS", "FOUND"], &rows)?;
     }
     Ok(if status == Status::Problem { Exit::Failed } else { Exit::Ok })
-}
-
-fn word(status: Status) -> &'static str {
-    match status {
-        Status::Ok => "ok",
-        Status::Warning => "warning",
-        _ => "problem",
-    }
 }
 
 fn config(context: &Context) -> Result<PostgresConfig, Failure> {

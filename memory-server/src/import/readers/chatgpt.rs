@@ -26,13 +26,12 @@ struct Conversation<'a> {
     mapping: HashMap<String, &'a RawValue>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct Node<'a> {
-    #[serde(default)]
     parent: Option<String>,
-    #[serde(default)]
     children: Vec<String>,
-    #[serde(default, borrow)]
+    #[serde(borrow)]
     message: Option<&'a RawValue>,
 }
 
@@ -54,13 +53,12 @@ struct Author {
     role: String,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct Content<'a> {
-    #[serde(default)]
     content_type: String,
-    #[serde(default, borrow)]
+    #[serde(borrow)]
     parts: Option<Vec<&'a RawValue>>,
-    #[serde(default)]
     text: Option<String>,
 }
 

@@ -19,32 +19,23 @@ struct Kind {
     kind: String,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
 struct Record<'a> {
-    #[serde(default)]
     uuid: Option<String>,
-    #[serde(default)]
     parent_uuid: Option<String>,
-    #[serde(default)]
     session_id: Option<String>,
-    #[serde(default)]
     agent_id: Option<String>,
-    #[serde(default, borrow)]
+    #[serde(borrow)]
     timestamp: Option<&'a RawValue>,
-    #[serde(default)]
     cwd: Option<String>,
-    #[serde(default)]
     git_branch: Option<String>,
-    #[serde(default)]
     is_sidechain: bool,
     /// Inserted by the program.
-    #[serde(default)]
     is_meta: bool,
     /// A summary of turns that are in the file too.
-    #[serde(default)]
     is_compact_summary: bool,
-    #[serde(default, borrow)]
+    #[serde(borrow)]
     message: Option<Message<'a>>,
 }
 

@@ -7,23 +7,20 @@ use serde_json::value::RawValue;
 const TOOL_ARGUMENTS: usize = 200;
 
 /// A block with a type; unknown members are ignored.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct Block<'a> {
-    #[serde(rename = "type", alias = "content_type", default)]
+    #[serde(rename = "type", alias = "content_type")]
     kind: String,
-    #[serde(default, borrow)]
+    #[serde(borrow)]
     text: Option<&'a RawValue>,
-    #[serde(default)]
     name: Option<String>,
-    #[serde(default, borrow)]
+    #[serde(borrow)]
     input: Option<&'a RawValue>,
 }
 
 /// The text of a message's content: the string itself, or a list's text blocks separated by line breaks, with tool
 /// calls in brief; empty if there is no text.
-///
-/// # Errors
-/// A string that is not Unicode, or nesting too deep for the parser.
 pub(crate) fn said(raw: &RawValue) -> serde_json::Result<String> {
     let text = raw.get();
     if text.starts_with('"') {

@@ -14,30 +14,28 @@ use super::turn::{Place, Turn};
 use super::{content, time};
 
 /// A message; unknown members are ignored.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct Message<'a> {
-    #[serde(default)]
     role: Option<String>,
-    #[serde(default)]
     speaker: Option<String>,
-    #[serde(default)]
     name: Option<String>,
-    #[serde(default, borrow, deserialize_with = "present")]
+    #[serde(borrow, deserialize_with = "present")]
     content: Option<&'a RawValue>,
-    #[serde(default, borrow, deserialize_with = "present")]
+    #[serde(borrow, deserialize_with = "present")]
     text: Option<&'a RawValue>,
-    #[serde(default, borrow)]
+    #[serde(borrow)]
     time: Option<&'a RawValue>,
-    #[serde(default, borrow)]
+    #[serde(borrow)]
     timestamp: Option<&'a RawValue>,
-    #[serde(default, borrow)]
+    #[serde(borrow)]
     created_at: Option<&'a RawValue>,
-    #[serde(default, borrow)]
+    #[serde(borrow)]
     session: Option<&'a RawValue>,
-    #[serde(default, borrow)]
+    #[serde(borrow)]
     session_id: Option<&'a RawValue>,
     /// A whole conversation in one line, as in fine-tuning files.
-    #[serde(default, borrow)]
+    #[serde(borrow)]
     messages: Option<Vec<&'a RawValue>>,
 }
 

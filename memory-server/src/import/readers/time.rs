@@ -9,9 +9,6 @@ const MOST_SECONDS: f64 = 1e11;
 
 /// The instant of a time in a transcript: RFC 3339 text, text without an offset (read as UTC),
 /// seconds or milliseconds since the epoch; `None` for `null`.
-///
-/// # Errors
-/// `invalid_argument` for anything else, or outside 1970 to 9999.
 pub(crate) fn instant(raw: &RawValue) -> Result<Option<Timestamp>> {
     let broken = |error| Error::invalid("the time is neither text nor a number").with_source(error);
     if raw.get() == "null" {
@@ -33,9 +30,6 @@ fn written(text: &str) -> Result<Timestamp> {
 }
 
 /// An instant from seconds since the epoch, to the millisecond.
-///
-/// # Errors
-/// `invalid_argument` outside 1970 to 9999.
 pub(crate) fn seconds(seconds: f64) -> Result<Timestamp> {
     jiff::SignedDuration::try_from_secs_f64(seconds)
         .ok()
@@ -45,9 +39,6 @@ pub(crate) fn seconds(seconds: f64) -> Result<Timestamp> {
 }
 
 /// A LoCoMo date, `1:56 pm on 8 May, 2023`, read as UTC: the dataset names no zone.
-///
-/// # Errors
-/// `invalid_argument` for anything else.
 pub(crate) fn locomo(text: &str) -> Result<Timestamp> {
     let broken = || Error::invalid("the date of the session does not have the form `1:56 pm on 8 May, 2023`");
     DateTime::strptime("%I:%M %p on %d %B, %Y", text.trim()).map_err(|_| broken()).and_then(utc)

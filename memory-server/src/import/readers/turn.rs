@@ -76,9 +76,6 @@ impl Turn {
     }
 
     /// The entry of this turn under a format's name.
-    ///
-    /// # Errors
-    /// `invalid_argument` or `too_large` if a part breaks the limits of an entry.
     pub(crate) fn into_entry(self, format: &str) -> Result<NewEntry> {
         let mut key = format.to_owned();
         let session = self.session_name();

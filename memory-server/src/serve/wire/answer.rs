@@ -6,9 +6,6 @@ use std::io;
 use rmcp::model::{CallToolResult, ContentBlock, JsonRpcMessage, ServerJsonRpcMessage, ServerResult};
 
 /// The line of a message, with its line end.
-///
-/// # Errors
-/// If a message cannot be serialized.
 pub(crate) fn line(message: &ServerJsonRpcMessage) -> io::Result<Vec<u8>> {
     let mut line = match message {
         JsonRpcMessage::Response(response) => match &response.result {

@@ -16,9 +16,6 @@ pub(crate) enum Line {
 }
 
 /// Reads the next line into `buffer`, which never holds more than `limit` bytes plus a line end.
-///
-/// # Errors
-/// As the stream fails.
 pub(crate) fn next_line(stream: &mut impl BufRead, buffer: &mut Vec<u8>, limit: usize) -> io::Result<Line> {
     buffer.clear();
     let mut passing: Option<StrayId> = None;

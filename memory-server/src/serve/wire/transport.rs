@@ -80,9 +80,6 @@ pub(in crate::serve) struct Lines {
 
 impl Lines {
     /// Starts both threads. `line_limit` is in bytes; `stopping` is set when the output is closed.
-    ///
-    /// # Errors
-    /// If a thread cannot be started.
     pub(in crate::serve) fn start(
         input: impl BufRead + Send + 'static,
         output: impl Write + Send + 'static,

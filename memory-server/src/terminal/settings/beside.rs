@@ -12,9 +12,6 @@ use super::store::{Store, create_private_folder, data_folder};
 
 impl Settings {
     /// The ledger of the store's snapshots: beside a database file, else in the data folder, if there is one.
-    ///
-    /// # Errors
-    /// As [`shown_url`](Self::shown_url), or as reading the store's id fails.
     pub(crate) async fn ledger(&self, memory: &Memory) -> Result<Option<Ledger>> {
         if let Some(beside) = self.beside_file()? {
             return Ok(beside.ledger);
@@ -37,9 +34,6 @@ impl Settings {
     }
 
     /// How a command writes a file: it overwrites one only on request, and never the store's own files.
-    ///
-    /// # Errors
-    /// As [`shown_url`](Self::shown_url).
     pub(crate) fn file_options(&self, overwrite: bool) -> Result<FileOptions> {
         let mut own = match self.backend_url() {
             Ok((url, base)) if url.scheme() == "sqlite" => memory::sqlite::own_files(&url, base.as_deref())?,
@@ -55,9 +49,6 @@ impl Settings {
 
     /// The folder in the data folder for a store that is not a file; it may not exist yet. `None` without a data
     /// folder.
-    ///
-    /// # Errors
-    /// As [`store_key`](Self::store_key).
     pub(super) async fn in_data_folder(&self, kind: &str, memory: &Memory) -> Result<Option<PathBuf>> {
         let Some(folder) = data_folder() else { return Ok(None) };
         Ok(Some(folder.join("memory").join(kind).join(self.store_key(memory).await?)))
@@ -65,9 +56,6 @@ impl Settings {
 
     /// The identity of a store that is not a file, however its URL is spelled: the id its database got when it was
     /// created, else the identifying parts of its URL.
-    ///
-    /// # Errors
-    /// As [`Backend::drift_state`](memory_core::Backend::drift_state).
     async fn store_key(&self, memory: &Memory) -> Result<String> {
         if let Some(backend) = memory.backend()
             && !memory.capabilities().drift.is_empty()
@@ -96,9 +84,6 @@ impl Settings {
 
     /// Where backups of drift of a store that is no file may lie: in the data folder, and of a backend of this name, where
     /// other programs opened it, beside memory.toml.
-    ///
-    /// # Errors
-    /// As [`store_key`](Self::store_key).
     async fn drift_folders(&self, memory: &Memory, name: Option<&str>) -> Result<Vec<PathBuf>> {
         if memory.backend().is_none() || memory.capabilities().drift.is_empty() {
             return Ok(Vec::new());
@@ -134,9 +119,6 @@ impl Settings {
     }
 
     /// Every place that may hold copies of the store's data, and the auditor that records a `forget`.
-    ///
-    /// # Errors
-    /// As [`ledger`](Self::ledger), or if the audit file cannot be opened.
     pub(crate) async fn places(&self, memory: &Memory) -> Result<Places> {
         let mut places = match self.beside_file()? {
             Some(beside) => beside,

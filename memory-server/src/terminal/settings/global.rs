@@ -91,9 +91,6 @@ pub(super) fn reaching(global: &Global) -> Registry {
 
 /// What opens backends, at hosts that were listed and with the embedder that was named: `static:FOLDER`, or a name
 /// under `[embedders]` of the configuration, which is read only then.
-///
-/// # Errors
-/// `invalid_argument` for a name without a `memory.toml`; as the configuration and the embedder fail.
 pub(crate) fn registry(global: &Global, config: impl FnOnce() -> Result<Option<Config>>) -> Result<Registry> {
     let registry = reaching(global);
     let Some(chosen) = global.embedder() else { return Ok(registry) };

@@ -12,9 +12,6 @@ use super::store::{Store, create_private_folder, sqlite_url};
 
 impl Settings {
     /// Opens the store, and warns if an interrupted `forget` may have left data in it.
-    ///
-    /// # Errors
-    /// As the registry, the embedder and the backend.
     pub(crate) async fn open(&self, access: Access) -> Result<Memory> {
         let memory = self.open_to_resume(access).await?;
         // If the store is unreachable, its id is unknown, but its fallback may still answer.
@@ -30,9 +27,6 @@ impl Settings {
     }
 
     /// Opens the store to complete an interrupted `forget`.
-    ///
-    /// # Errors
-    /// As [`open`](Self::open).
     pub(crate) async fn open_to_resume(&self, access: Access) -> Result<Memory> {
         let memory = self.open_store(access).await?;
         let is_file = self.backend_url().is_ok_and(|(url, _)| url.scheme() == "sqlite");
@@ -47,9 +41,6 @@ impl Settings {
     }
 
     /// Opens the store without creating it; a missing file is replaced by an empty store in memory.
-    ///
-    /// # Errors
-    /// As [`open`](Self::open).
     pub(crate) async fn open_unmade(&self, access: Access) -> Result<Memory> {
         match self.missing_file()? {
             None => self.open(access).await,
@@ -87,9 +78,6 @@ impl Settings {
     }
 
     /// As [`ledger`](Self::ledger), without opening a store that is a file.
-    ///
-    /// # Errors
-    /// As [`ledger`](Self::ledger) and [`open`](Self::open).
     pub(crate) async fn ledger_alone(&self) -> Result<Option<Ledger>> {
         match self.beside_file()? {
             Some(beside) => Ok(beside.ledger),

@@ -36,10 +36,6 @@ pub(crate) struct Settings {
 
 impl Settings {
     /// Reads the configuration and decides; opens nothing.
-    ///
-    /// # Errors
-    /// As for `memory.toml`; `invalid_argument` for a malformed id or scope, or if no store is named and there is no
-    /// data folder.
     pub(crate) fn resolve(global: &Global) -> Result<Self> {
         let config = Config::discover(global.config.as_deref())?;
         let default = config.as_ref().map(|config| &config.file().default);
@@ -70,9 +66,6 @@ impl Settings {
     }
 
     /// The registry, with the embedder and hosts from options, environment and `memory.toml`.
-    ///
-    /// # Errors
-    /// As [`registry`].
     pub(crate) fn registry(&self) -> Result<Registry> {
         let registry = registry(&self.global, || Ok(self.config.clone()))?;
         Ok(registry.with_allowed_hosts(self.listed_hosts()))
@@ -84,9 +77,6 @@ impl Settings {
     }
 
     /// The store itself: without its fallback, and with no embedder yet.
-    ///
-    /// # Errors
-    /// As [`backend_url`](Self::backend_url).
     pub(crate) fn bare_store(&self) -> Result<BareStore> {
         let (url, base_dir) = self.backend_url()?;
         let registry = reaching(&self.global).with_allowed_hosts(self.listed_hosts());
@@ -98,9 +88,6 @@ impl Settings {
     }
 
     /// The name of the store's embedder and its origin; `None` if its entries get no vectors.
-    ///
-    /// # Errors
-    /// `not_found` if `memory.toml` does not define the store's name.
     pub(crate) fn shown_embedder(&self) -> Result<Option<(String, Origin)>> {
         if let Some(chosen) = self.global.embedder() {
             return Ok(Some((chosen.to_owned(), Origin::CommandLine)));
@@ -114,9 +101,6 @@ impl Settings {
     }
 
     /// The store's URL, and the folder its relative paths are resolved against.
-    ///
-    /// # Errors
-    /// As [`shown_url`](Self::shown_url).
     pub(crate) fn backend_url(&self) -> Result<(BackendUrl, Option<PathBuf>)> {
         match (&self.store, &self.config) {
             (Store::Url(url), _) => Ok((BackendUrl::parse(url)?, None)),
@@ -130,9 +114,6 @@ impl Settings {
     }
 
     /// The store's URL without its secrets.
-    ///
-    /// # Errors
-    /// `invalid_argument` for a malformed URL.
     pub(crate) fn shown_url(&self) -> Result<String> {
         match (&self.store, &self.config) {
             (Store::Url(url), _) => Ok(BackendUrl::parse(url)?.to_string()),
@@ -158,9 +139,6 @@ fn named_scope(global: &Global, tenant: &TenantId) -> Result<Option<Scope>> {
 }
 
 /// `user:ada`.
-///
-/// # Errors
-/// `invalid_argument` for another form or a malformed id.
 pub(crate) fn scope_of(text: &str, tenant: &TenantId) -> Result<Scope> {
     let (kind, id) = text
         .split_once(':')

@@ -39,9 +39,6 @@ pub(super) enum Store {
 }
 
 /// The store that the command line names, else `memory.toml`, else a file in the data folder.
-///
-/// # Errors
-/// `invalid_argument` if two are named, or none and there is no data folder.
 pub(super) fn store(global: &Global, config: Option<&Config>) -> Result<(Store, Origin)> {
     let (url, backend) = (named(global.url.as_deref()), named(global.backend.as_deref()));
     match (url, backend, config) {

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::support::service::Service;
-use crate::support::user::{Ran, User};
+use crate::support::user::{Ran, User, has};
 
 /// A user whose `memory.toml` names this service as `name`, with a file as the default backend.
 fn user_of(service: &Service, name: &str, parameters: &str) -> User {
@@ -46,7 +46,7 @@ fn mem0_learns_recalls_lists_and_forgets() {
 
     let id = &ids(&added)[0];
     let forgotten = run(&["forget", id]);
-    assert_eq!((&forgotten["forgotten"], &forgotten["not_found"]), (&json!(1), &json!([])));
+    has(&forgotten, json!({"forgotten": 1, "not_found": []}));
     assert!(forgotten["remains"][0].as_str().unwrap().contains("last 10 messages"), "{forgotten}");
     let again = user.run(&["--backend", "mem0", "forget", id, "--json"]);
     let told = again.document();

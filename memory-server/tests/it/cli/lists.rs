@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::user::User;
+use crate::support::user::{User, has};
 
 fn keys(page: &Value) -> Vec<&str> {
     page["entries"].as_array().unwrap().iter().map(|entry| entry["key"].as_str().unwrap()).collect()
@@ -31,21 +31,8 @@ fn entries_come_in_order_a_page_at_a_time() {
     user.refused(&["list", "--cursor", "nonsense"], 3, "invalid_argument");
     user.refused(&["list", "--limit", "0"], 3, "invalid_argument");
     user.refused(&["list", "--limit", "1001"], 3, "too_large");
-}
-
-#[test]
-fn filters_compare_metadata_by_type() {
-    let user = User::new();
-    for (key, n) in [("a", "9"), ("b", "10"), ("c", "\"10\"")] {
-        user.ok(&["set", key, "1", "--metadata", &format!("n={n}")]);
-    }
-    let filtered = |filter: &str| {
-        let page = user.json(&["list", "--filter", filter]);
-        keys(&page).join(" ")
-    };
-    assert_eq!(filtered(r#"{"gt":["metadata.n",9]}"#), "b");
-    assert_eq!(filtered(r#"{"not":{"exists":"source"}}"#), "a b c");
-    assert_eq!(filtered(r#"{"eq":["metadata.n","10"]}"#), "c");
+    let filtered = user.json(&["list", "--filter", r#"{"not":{"exists":"source"}}"#, "--prefix", "b/2"]);
+    assert_eq!(keys(&filtered), ["b/2"]);
     for bad in ["oops", r#"{"like":["metadata.n","x"]}"#, r#"{"eq":["value",1]}"#] {
         user.refused(&["list", "--filter", bad], 3, "invalid_argument");
     }
@@ -66,7 +53,7 @@ fn scopes_and_statistics_count_what_is_there() {
     assert!(user.ok(&["scopes"]).contains("ada"));
     assert_eq!(user.run(&["scopes", "--kind", "team"]).code, Some(2));
     let stats = user.json(&["stats", "--agent", "bot"]);
-    assert_eq!((&stats["entries"], &stats["expiring"]), (&json!(1), &json!(1)));
+    has(&stats, json!({"entries": 1, "expiring": 1}));
     assert_eq!(user.json(&["stats", "--agent", "nobody"])["entries"], 0);
     assert!(user.ok(&["stats", "--agent", "bot"]).contains("entries   1"));
 }

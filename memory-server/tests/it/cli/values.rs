@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::support::user::User;
+use crate::support::user::{User, has};
 
 #[test]
 fn a_value_comes_back_byte_for_byte() {
@@ -60,13 +60,12 @@ fn everything_known_about_an_entry_is_shown() {
         "--metadata",
         "b=true",
     ]);
-    assert_eq!((&set["created"], &set["written"]), (&json!(true), &json!(true)));
+    has(&set, json!({"created": true, "written": true}));
     let entry = user.json(&["get", "k"]);
-    assert_eq!(entry["key"], "k");
-    assert_eq!(entry["value"], 1);
-    assert_eq!(entry["metadata"], json!({"n": 10, "t": "ten", "b": true}));
-    assert_eq!(entry["source"], "chat");
-    assert_eq!(entry["text"], "one");
+    has(
+        &entry,
+        json!({"key": "k", "value": 1, "metadata": {"n": 10, "t": "ten", "b": true}, "source": "chat", "text": "one"}),
+    );
     assert_eq!(entry["version"], set["version"]);
     assert_eq!(entry["expires_at"], set["expires_at"]);
     let full = user.ok(&["get", "k", "--full"]);

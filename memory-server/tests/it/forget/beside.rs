@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::ledger::{forget, steps_of};
-use super::places::{says, url};
+use super::places::{says, seeded_home, url};
 use crate::support::program::{ok, run};
 use crate::support::seed::*;
 
@@ -19,9 +19,8 @@ fn line(user: &str, more: &str) -> String {
 
 #[tokio::test]
 async fn a_prefix_that_begins_with_a_forgotten_key_is_redacted_and_others_stay() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = seeded_home().await;
     let home = folder.path();
-    seed(home, &url(home)).await;
     let prefixes = ["\"prefix\":\"kept-7\"", "\"prefix\":\"kept-7-x\"", "\"prefix\":\"kept-8\""];
     fs::write(home.join("audit.jsonl"), prefixes.map(|prefix| line("ben", prefix)).concat()).unwrap();
     let named = ["--tenant", TENANT, "--user", "ben", "--key", "kept-7"];
@@ -32,9 +31,8 @@ async fn a_prefix_that_begins_with_a_forgotten_key_is_redacted_and_others_stay()
 
 #[tokio::test]
 async fn a_possibly_rotated_audit_file_is_reported_and_not_touched() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = seeded_home().await;
     let home = folder.path();
-    seed(home, &url(home)).await;
     let about = line(target().id.as_str(), "\"key\":\"k\"");
     for (name, text) in
         [("audit.1.jsonl", &about), ("audit-20260101.jsonl.gz", &about), ("audit-notes.jsonl", &about)]
@@ -57,9 +55,8 @@ async fn a_possibly_rotated_audit_file_is_reported_and_not_touched() {
 #[tokio::test]
 async fn a_redacted_audit_file_keeps_its_owner_and_group() {
     use std::os::unix::fs::{MetadataExt as _, chown};
-    let folder = tempfile::tempdir().unwrap();
+    let folder = seeded_home().await;
     let home = folder.path();
-    seed(home, &url(home)).await;
     let audit = home.join("audit.jsonl");
     // A user who may not give files away keeps their own.
     let _ = chown(&audit, Some(4_711), Some(4_712));
@@ -73,9 +70,8 @@ async fn a_redacted_audit_file_keeps_its_owner_and_group() {
 
 #[tokio::test]
 async fn snapshots_of_a_fallback_are_reached() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = seeded_home().await;
     let home = folder.path();
-    seed(home, &url(home)).await;
     journal(home, &url(home)).await;
     ok(home, &["snapshot", "spare.snapshot", "--backend", "spare", "-q"]);
     assert!(holding(home, SECRET).iter().any(|path| path.starts_with("spare.snapshot")));
@@ -86,9 +82,8 @@ async fn snapshots_of_a_fallback_are_reached() {
 
 #[tokio::test]
 async fn forgetting_a_tenant_reports_the_file_of_definitions() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = seeded_home().await;
     let home = folder.path();
-    seed(home, &url(home)).await;
     let config = fs::read_to_string(home.join("memory.toml")).unwrap();
     fs::write(home.join("memory.toml"), config + "[definitions]\n").unwrap();
     fs::write(home.join("memory.definitions.db"), "").unwrap();
@@ -100,9 +95,8 @@ async fn forgetting_a_tenant_reports_the_file_of_definitions() {
 
 #[tokio::test]
 async fn commands_say_that_a_forget_has_not_ended() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = seeded_home().await;
     let home = folder.path();
-    seed(home, &url(home)).await;
     let warned = |home: &Path, command: &[&str]| {
         let ran = run(home, command);
         String::from_utf8_lossy(&ran.stderr).contains("memory forget --resume")

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use super::places::{says, url};
+use super::places::{says, seeded_home};
 use crate::support::program::{ok, run};
 use crate::support::seed::*;
 
@@ -40,9 +40,8 @@ fn note(home: &Path, lines: usize, path: &str, limits: Value) {
 
 #[tokio::test]
 async fn a_snapshot_is_found_however_many_were_noted_after_it() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = seeded_home().await;
     let home = folder.path();
-    seed(home, &url(home)).await;
     note(home, 10_001, "elsewhere", json!({"tenant": "other"}));
     let (code, report) = forget(home);
     assert_eq!((code, holding(home, SECRET)), (Some(0), Vec::new()), "{report}");
@@ -51,9 +50,8 @@ async fn a_snapshot_is_found_however_many_were_noted_after_it() {
 
 #[tokio::test]
 async fn a_snapshot_whose_replacement_was_killed_is_found() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = seeded_home().await;
     let home = folder.path();
-    seed(home, &url(home)).await;
     // Killed between writing its line and renaming its file.
     note(home, 1, "all.snapshot", json!({"tenant": "other"}));
     let (code, report) = forget(home);
@@ -62,9 +60,8 @@ async fn a_snapshot_whose_replacement_was_killed_is_found() {
 
 #[tokio::test]
 async fn a_deleted_snapshot_is_ignored_but_one_in_a_missing_folder_is_reported() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = seeded_home().await;
     let home = folder.path();
-    seed(home, &url(home)).await;
     fs::create_dir(home.join("disk")).unwrap();
     ok(home, &["snapshot", "disk/away.snapshot", "-q"]);
     ok(home, &["snapshot", "deleted.snapshot", "-q"]);
@@ -85,9 +82,8 @@ async fn a_deleted_snapshot_is_ignored_but_one_in_a_missing_folder_is_reported()
 
 #[tokio::test]
 async fn a_snapshot_being_written_is_out_of_reach_and_stays_in_the_ledger() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = seeded_home().await;
     let home = folder.path();
-    seed(home, &url(home)).await;
     note(home, 1, "next.snapshot", json!({"tenant": TENANT}));
     let part = home.join(format!(".next.snapshot.{:032x}.part", 9));
     fs::write(&part, SECRET).unwrap();
@@ -105,9 +101,8 @@ async fn a_snapshot_being_written_is_out_of_reach_and_stays_in_the_ledger() {
 
 #[tokio::test]
 async fn a_last_snapshot_of_a_killed_sweep_is_removed_too() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = seeded_home().await;
     let home = folder.path();
-    seed(home, &url(home)).await;
     fs::create_dir(home.join("last")).unwrap();
     // The first scope of a sweep is in the ledger before its file is written.
     let named = "user-0123456789abcdef-17.snapshot";

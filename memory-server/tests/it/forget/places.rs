@@ -19,8 +19,11 @@ pub(crate) fn url(home: &Path) -> String {
     format!("sqlite:{}", home.join("store.db").display())
 }
 
-async fn seeded(home: &Path) {
-    seed(home, &url(home)).await;
+/// A home with a copy in every place that can hold one.
+pub(crate) async fn seeded_home() -> tempfile::TempDir {
+    let home = tempfile::tempdir().unwrap();
+    seed(home.path(), &url(home.path())).await;
+    home
 }
 
 pub(crate) async fn held(home: &Path, scope: &Scope) -> Held {
@@ -29,9 +32,8 @@ pub(crate) async fn held(home: &Path, scope: &Scope) -> Held {
 
 #[tokio::test]
 async fn a_forgotten_scope_is_in_no_file() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = seeded_home().await;
     let home = folder.path();
-    seeded(home).await;
     let before = holding(home, SECRET);
     for place in [
         "store.db",
@@ -83,9 +85,8 @@ pub(crate) async fn held_all(home: &Path) -> Vec<Held> {
 
 #[tokio::test]
 async fn an_older_snapshot_does_not_restore_a_forgotten_scope() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = seeded_home().await;
     let home = folder.path();
-    seeded(home).await;
     std::fs::copy(home.join("all.snapshot"), home.join("hidden")).unwrap();
     let id = target().id;
     let forget = ["forget", "--yes", "--tenant", TENANT, "--user", id.as_str(), "-q"];
@@ -113,9 +114,8 @@ async fn an_older_snapshot_does_not_restore_a_forgotten_scope() {
 
 #[tokio::test]
 async fn forgetting_a_key_leaves_the_rest_and_restoring_again_changes_nothing() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = seeded_home().await;
     let home = folder.path();
-    seeded(home).await;
     std::fs::copy(home.join("all.snapshot"), home.join("hidden")).unwrap();
     let other = others().remove(0);
     let named = ["--tenant", TENANT, "--user", other.id.as_str(), "--key", "kept-7"];
@@ -141,9 +141,8 @@ async fn forgetting_a_key_leaves_the_rest_and_restoring_again_changes_nothing() 
 
 #[tokio::test]
 async fn a_forgotten_tenant_is_in_no_file() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = seeded_home().await;
     let home = folder.path();
-    seeded(home).await;
     let output = run(
         home,
         &["forget", "--yes", "--audit", "redact", "--snapshots", "delete", "--tenant", TENANT, "--json"],
@@ -161,9 +160,8 @@ async fn a_forgotten_tenant_is_in_no_file() {
 
 #[tokio::test]
 async fn unreachable_copies_are_reported_and_set_the_exit_code() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = seeded_home().await;
     let home = folder.path();
-    seeded(home).await;
     std::fs::write(home.join("all.snapshot"), "no snapshot").unwrap();
     std::fs::write(home.join("audit.jsonl.2.gz"), "compressed").unwrap();
     let id = target().id;
@@ -185,9 +183,8 @@ async fn unreachable_copies_are_reported_and_set_the_exit_code() {
 
 #[tokio::test]
 async fn a_store_in_use_forgets_for_its_users_too() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = seeded_home().await;
     let home = folder.path();
-    seeded(home).await;
     let beside = memory::open(&url(home)).await.unwrap();
     let key = Key::new(format!("{SECRET}-1")).unwrap();
     let backend = beside.backend().unwrap();

@@ -5,7 +5,7 @@ use std::path::Path;
 use memory::fallback::journal_counts;
 use memory::{Config, Key, Scope};
 
-use super::places::{held, held_all, url};
+use super::places::{held, held_all, seeded_home, url};
 use crate::support::program::ok;
 use crate::support::seed::*;
 
@@ -21,9 +21,8 @@ fn seeded(text: &str, home: &Path) {
 
 #[tokio::test]
 async fn queued_writes_of_a_forgotten_scope_are_in_no_file_and_never_replayed() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = seeded_home().await;
     let home = folder.path();
-    seed(home, &url(home)).await;
     journal(home, &url(home)).await;
     seeded(SECRET, home);
     let others_before = held_all(home).await;
@@ -45,9 +44,8 @@ async fn queued_writes_of_a_forgotten_scope_are_in_no_file_and_never_replayed() 
 
 #[tokio::test]
 async fn queued_writes_of_a_forgotten_tenant_are_in_no_file() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = seeded_home().await;
     let home = folder.path();
-    seed(home, &url(home)).await;
     journal(home, &url(home)).await;
     seeded(SECRET, home);
     seeded(TENANT, home);
@@ -60,9 +58,8 @@ async fn queued_writes_of_a_forgotten_tenant_are_in_no_file() {
 
 #[tokio::test]
 async fn a_queued_write_of_two_keys_keeps_the_one_not_forgotten() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = seeded_home().await;
     let home = folder.path();
-    seed(home, &url(home)).await;
     journal(home, &url(home)).await;
     let (id, key) = (target().id, format!("{SECRET}-1"));
     let named = ["forget", "--yes", "-q", "--tenant", TENANT, "--user", id.as_str(), "--key", &key];

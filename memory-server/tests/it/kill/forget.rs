@@ -8,9 +8,9 @@ use memory::snapshot::{Control, check};
 use memory::{EraseTarget, Scope, TenantId, TombstoneId, TombstonesOf};
 use memory_conformance::random::Random;
 
-use crate::support::program::{ends, killed, moment, ok, rounds};
+use crate::support::program::{ends, killed, moment, ok};
 use crate::support::seed::{SECRET, TENANT, files, holding, others, seed, target};
-use crate::support::store::{Held, Kind, ONE, Store};
+use crate::support::store::{Held, Kind, Store, on_each_store};
 
 #[derive(Clone, Copy)]
 enum What {
@@ -154,28 +154,15 @@ async fn forgets(kind: &Kind, folder: &Path, what: What, rounds: u64) {
     );
 }
 
-#[tokio::test]
-async fn a_killed_forget_of_a_scope_is_completed_by_running_it_again() {
-    let folder = tempfile::tempdir().unwrap();
-    forgets(&Kind::Sqlite, folder.path(), What::Scope, rounds(5)).await;
+async fn forgets_a_scope(kind: &Kind, folder: &Path) {
+    forgets(kind, folder, What::Scope, kind.rounds(5, 2)).await;
 }
 
-#[tokio::test]
-async fn a_killed_forget_of_a_tenant_is_completed_by_running_it_again() {
-    let folder = tempfile::tempdir().unwrap();
-    forgets(&Kind::Sqlite, folder.path(), What::Tenant, rounds(3)).await;
+async fn forgets_a_tenant(kind: &Kind, folder: &Path) {
+    forgets(kind, folder, What::Tenant, kind.rounds(3, 2)).await;
 }
 
-#[tokio::test]
-async fn on_postgresql_a_killed_forget_of_a_scope_is_completed_by_running_it_again() {
-    let (folder, _one) = (tempfile::tempdir().unwrap(), ONE.lock().await);
-    let Some(kind) = Kind::postgres(folder.path()) else { return };
-    forgets(&kind, folder.path(), What::Scope, rounds(2)).await;
-}
-
-#[tokio::test]
-async fn on_postgresql_a_killed_forget_of_a_tenant_is_completed_by_running_it_again() {
-    let (folder, _one) = (tempfile::tempdir().unwrap(), ONE.lock().await);
-    let Some(kind) = Kind::postgres(folder.path()) else { return };
-    forgets(&kind, folder.path(), What::Tenant, rounds(2)).await;
+on_each_store! {
+    a_killed_forget_of_a_scope_is_completed_by_running_it_again => forgets_a_scope;
+    a_killed_forget_of_a_tenant_is_completed_by_running_it_again => forgets_a_tenant;
 }

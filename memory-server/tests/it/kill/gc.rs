@@ -1,17 +1,14 @@
 //! Garbage collection killed at any moment leaves only whole scopes, for later and for present users of the store, and
 //! is completed by running it again.
 
-use std::time::{Duration, Instant};
+use std::path::Path;
+use std::time::Duration;
 
-use memory::sql::StatementOptions;
-use memory::{
-    BackendExt as _, BulkOptions, Json, Key, Memory, NewEntry, RunContext, Scope, ScopeId, ScopeUsesQuery,
-    TenantId,
-};
+use memory::{BackendExt as _, Json, Key, Memory, Scope, ScopeUsesQuery, TenantId};
 use memory_conformance::random::Random;
 
-use crate::support::program::{killed, ok, rounds};
-use crate::support::store::{Held, Kind, ONE, Store, held};
+use crate::support::program::{killed, ok, timed};
+use crate::support::store::{Held, Kind, Store, exec, fill, held, on_each_store};
 
 const SCOPES: usize = 16;
 const ENTRIES: usize = 60;
@@ -30,33 +27,20 @@ fn scopes() -> Vec<Scope> {
         .collect()
 }
 
-fn by(scope: &Scope) -> RunContext {
-    RunContext::new(scope.tenant.clone(), ScopeId::new("t").unwrap(), ScopeId::new("r").unwrap())
-}
-
-async fn statement(memory: &Memory, scope: &Scope, sql: &str) {
-    let facet = memory.sql().unwrap();
-    facet.exec(&by(scope), scope, sql, &[], StatementOptions::default()).await.unwrap();
-}
-
 /// A new filled store, and its URL.
-async fn filled(kind: &Kind, home: &std::path::Path) -> (Store, String) {
+async fn filled(kind: &Kind, home: &Path) -> (Store, String) {
     let mut store = kind.fresh(home).await;
     store.url.push(if store.url.contains('?') { '&' } else { '?' });
     store.url.push_str(NO_SLACK);
     let memory = store.open().await;
     for (at, scope) in scopes().iter().enumerate() {
         if at % 4 != 2 {
-            let items = (0..ENTRIES).map(|at| {
-                NewEntry::new(Key::new(format!("k{at}")).unwrap(), Json::string(&"x".repeat(at % 90)))
-            });
-            let items = items.collect();
-            memory.backend().unwrap().bulk_insert(scope, items, BulkOptions::default()).await.unwrap();
+            fill(&memory, scope, (0..ENTRIES).map(|at| (format!("k{at}"), "x".repeat(at % 90)))).await;
         }
         if at % 4 != 3 {
-            statement(&memory, scope, "CREATE TABLE t (id INTEGER PRIMARY KEY, a TEXT)").await;
+            exec(&memory, scope, "CREATE TABLE t (id INTEGER PRIMARY KEY, a TEXT)").await;
             let rows: Vec<String> = (0..50).map(|row| format!("({row}, 'row {row}')")).collect();
-            statement(&memory, scope, &format!("INSERT INTO t VALUES {}", rows.join(", "))).await;
+            exec(&memory, scope, &format!("INSERT INTO t VALUES {}", rows.join(", "))).await;
         }
     }
     drop(memory);
@@ -94,20 +78,16 @@ fn arguments(url: &str) -> [&str; 6] {
     ["gc", "--idle", "20ms", "-q", "--url", url]
 }
 
-async fn is_killed(kind: &Kind, usual: u64) {
-    let _one = ONE.lock().await;
-    let home = tempfile::tempdir().unwrap();
-    let home = home.path();
+async fn is_killed(kind: &Kind, home: &Path) {
+    let rounds = kind.rounds(8, 3);
     let (store, url) = filled(kind, home).await;
     std::thread::sleep(SLACK);
-    let started = Instant::now();
-    ok(home, &arguments(&url));
-    let whole_run = u64::try_from(started.elapsed().as_micros()).unwrap();
+    let whole_run = u64::try_from(timed(home, &arguments(&url)).as_micros()).unwrap();
     assert!(all_held(&store.open().await).await.iter().all(is_gone), "all went");
     drop(store);
 
     let (mut random, mut cut, mut partly) = (Random::new(4), 0, 0);
-    for round in 0..rounds(usual) {
+    for round in 0..rounds {
         let (store, url) = filled(kind, home).await;
         // A user who has the store open the whole time.
         let witness = store.open().await;
@@ -127,7 +107,7 @@ async fn is_killed(kind: &Kind, usual: u64) {
         if let Some(at) = found.iter().position(is_gone) {
             let scope = &scopes()[at];
             memory.backend().unwrap().put(scope, &Key::new("new").unwrap(), Json::null()).await.unwrap();
-            statement(&memory, scope, "CREATE TABLE anew (a INTEGER)").await;
+            exec(&memory, scope, "CREATE TABLE anew (a INTEGER)").await;
         }
         drop(memory);
         std::thread::sleep(SLACK);
@@ -141,20 +121,9 @@ async fn is_killed(kind: &Kind, usual: u64) {
             assert_eq!(left.scopes, [], "round {round}");
         }
     }
-    println!(
-        "{cut} of {} collections were killed in the middle, {partly} with some scopes gone",
-        rounds(usual)
-    );
+    println!("{cut} of {rounds} collections were killed in the middle, {partly} with some scopes gone");
 }
 
-#[tokio::test]
-async fn a_killed_collection_leaves_whole_scopes_and_goes_on_when_run_again() {
-    is_killed(&Kind::Sqlite, 8).await;
-}
-
-#[tokio::test]
-async fn on_postgresql_a_killed_collection_leaves_whole_scopes() {
-    let keys = tempfile::tempdir().unwrap();
-    let Some(kind) = Kind::postgres(keys.path()) else { return };
-    is_killed(&kind, 3).await;
+on_each_store! {
+    a_killed_collection_leaves_whole_scopes_and_goes_on_when_run_again => is_killed;
 }

@@ -2,23 +2,20 @@
 //! completed by running it again.
 
 use std::path::Path;
-use std::time::Instant;
 
+use memory::Scope;
 use memory::snapshot::check;
-use memory::sql::StatementOptions;
-use memory::{BulkOptions, Json, Key, NewEntry, RunContext, Scope, ScopeId, SetOptions};
 use memory_conformance::random::Random;
 
-use crate::support::program::{killed, moment, ok};
-use crate::support::store::{Held, Kind, ONE, Store};
+use crate::support::program::{killed, moment, ok, timed};
+use crate::support::store::{self, Held, Kind, Store, exec, on_each_store};
 
 const SCOPES: usize = 6;
 /// More than a store imports in one step.
 const ENTRIES: usize = 400;
 
-/// Fewer rounds on a server, where each takes longer.
 fn rounds(kind: &Kind) -> u64 {
-    crate::support::program::rounds(if matches!(kind, Kind::Sqlite) { 8 } else { 3 })
+    kind.rounds(8, 3)
 }
 
 fn scopes() -> Vec<Scope> {
@@ -28,19 +25,11 @@ fn scopes() -> Vec<Scope> {
 async fn fill(store: &Store) {
     let memory = store.open().await;
     for scope in scopes() {
-        let items = (0..ENTRIES)
-            .map(|at| NewEntry::new(Key::new(format!("k{at}")).unwrap(), Json::string(&"x".repeat(at % 90))));
-        memory.backend().unwrap().bulk_insert(&scope, items.collect(), BulkOptions::default()).await.unwrap();
-        let run =
-            RunContext::new(scope.tenant.clone(), ScopeId::new("t").unwrap(), ScopeId::new("r").unwrap());
-        for sql in [
-            "CREATE TABLE t (id INTEGER PRIMARY KEY, a TEXT)",
-            "INSERT INTO t WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 400) \
-             SELECT i, 'row ' || i FROM n",
-        ] {
-            let facet = memory.sql().unwrap();
-            facet.exec(&run, &scope, sql, &[], StatementOptions::default()).await.unwrap();
-        }
+        store::fill(&memory, &scope, (0..ENTRIES).map(|at| (format!("k{at}"), "x".repeat(at % 90)))).await;
+        exec(&memory, &scope, "CREATE TABLE t (id INTEGER PRIMARY KEY, a TEXT)").await;
+        let rows = "INSERT INTO t WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 400) \
+                    SELECT i, 'row ' || i FROM n";
+        exec(&memory, &scope, rows).await;
     }
 }
 
@@ -64,16 +53,15 @@ fn whole(found: &[Held], wanted: &[Held], round: u64) -> usize {
     there
 }
 
-async fn snapshots(home: &Path, kind: &Kind) {
+async fn snapshots(kind: &Kind, home: &Path) {
     let from = kind.fresh(home).await;
     fill(&from).await;
     let before = held(&from).await;
     let out = home.join("out");
     std::fs::create_dir(&out).unwrap();
     let arguments = ["snapshot", "out/s", "--url", &from.url, "--overwrite", "-q"];
-    let started = Instant::now();
-    ok(home, &arguments);
-    let (whole_run, mut random, mut cut) = (started.elapsed(), Random::new(1), 0);
+    let whole_run = timed(home, &arguments);
+    let (mut random, mut cut) = (Random::new(1), 0);
     for round in 0..rounds(kind) {
         let _ = std::fs::remove_file(out.join("s"));
         cut += u64::from(killed(home, &arguments, moment(&mut random, whole_run)));
@@ -88,15 +76,14 @@ async fn snapshots(home: &Path, kind: &Kind) {
     println!("{cut} of {} snapshots were killed in the middle", rounds(kind));
 }
 
-async fn restores(home: &Path, kind: &Kind) {
+async fn restores(kind: &Kind, home: &Path) {
     let from = kind.fresh(home).await;
     fill(&from).await;
     let wanted = held(&from).await;
     ok(home, &["snapshot", "s", "--url", &from.url, "-q"]);
     let first = kind.fresh(home).await;
-    let started = Instant::now();
-    ok(home, &["restore", "s", "--url", &first.url, "-q"]);
-    let (whole_run, mut random, mut cut, mut partly) = (started.elapsed(), Random::new(2), 0, 0);
+    let whole_run = timed(home, &["restore", "s", "--url", &first.url, "-q"]);
+    let (mut random, mut cut, mut partly) = (Random::new(2), 0, 0);
     for round in 0..rounds(kind) {
         let to = kind.fresh(home).await;
         let arguments = ["restore", "s", "--url", &to.url, "-q"];
@@ -111,15 +98,14 @@ async fn restores(home: &Path, kind: &Kind) {
 }
 
 /// Each facet is as before or as in the snapshot.
-async fn replacements(home: &Path, kind: &Kind) {
+async fn replacements(kind: &Kind, home: &Path) {
     let (from, to) = (kind.fresh(home).await, kind.fresh(home).await);
     fill(&from).await;
     let wanted = held(&from).await;
     ok(home, &["snapshot", "s", "--url", &from.url, "-q"]);
     let arguments = ["restore", "s", "--url", &to.url, "--on-existing", "replace", "-q"];
-    let started = Instant::now();
-    ok(home, &arguments);
-    let (whole_run, mut random, mut cut, mut partly) = (started.elapsed(), Random::new(4), 0, 0);
+    let whole_run = timed(home, &arguments);
+    let (mut random, mut cut, mut partly) = (Random::new(4), 0, 0);
     for round in 0..rounds(kind) {
         let before = other(&to, round).await;
         cut += u64::from(killed(home, &arguments, moment(&mut random, whole_run)));
@@ -152,27 +138,20 @@ async fn other(store: &Store, round: u64) -> Vec<Held> {
     {
         let memory = store.open().await;
         for scope in scopes() {
-            let key = Key::new("other").unwrap();
-            let value = Json::string(&format!("of round {round}"));
-            let (kv, facet) = (memory.backend().unwrap(), memory.sql().unwrap());
-            kv.set(&scope, &key, value, SetOptions::default()).await.unwrap();
-            let run =
-                RunContext::new(scope.tenant.clone(), ScopeId::new("t").unwrap(), ScopeId::new("r").unwrap());
-            let sql = format!("CREATE TABLE other_{round} AS SELECT {round} AS n");
-            facet.exec(&run, &scope, &sql, &[], StatementOptions::default()).await.unwrap();
+            store::fill(&memory, &scope, [("other".to_owned(), format!("of round {round}"))]).await;
+            exec(&memory, &scope, &format!("CREATE TABLE other_{round} AS SELECT {round} AS n")).await;
         }
     }
     held(store).await
 }
 
-async fn moves(home: &Path, kind: &Kind) {
+async fn moves(kind: &Kind, home: &Path) {
     let from = kind.fresh(home).await;
     fill(&from).await;
     let wanted = held(&from).await;
     let first = kind.fresh(home).await;
-    let started = Instant::now();
-    ok(home, &["migrate", &from.url, &first.url, "-q"]);
-    let (whole_run, mut random, mut cut, mut partly) = (started.elapsed(), Random::new(3), 0, 0);
+    let whole_run = timed(home, &["migrate", &from.url, &first.url, "-q"]);
+    let (mut random, mut cut, mut partly) = (Random::new(3), 0, 0);
     for round in 0..rounds(kind) {
         let to = kind.fresh(home).await;
         let arguments = ["migrate", &from.url, &to.url, "-q"];
@@ -187,54 +166,9 @@ async fn moves(home: &Path, kind: &Kind) {
     println!("{cut} of {rounds} moves were killed in the middle, {partly} with some scopes copied");
 }
 
-#[tokio::test]
-async fn a_killed_snapshot_leaves_no_half_file_and_is_written_by_running_it_again() {
-    let home = tempfile::tempdir().unwrap();
-    snapshots(home.path(), &Kind::Sqlite).await;
-}
-
-#[tokio::test]
-async fn a_killed_restore_leaves_whole_scopes_and_resumes_when_run_again() {
-    let home = tempfile::tempdir().unwrap();
-    restores(home.path(), &Kind::Sqlite).await;
-}
-
-#[tokio::test]
-async fn a_killed_replacing_restore_leaves_old_or_new_contents() {
-    let home = tempfile::tempdir().unwrap();
-    replacements(home.path(), &Kind::Sqlite).await;
-}
-
-#[tokio::test]
-async fn a_killed_move_leaves_whole_scopes_and_its_source_and_resumes_when_run_again() {
-    let home = tempfile::tempdir().unwrap();
-    moves(home.path(), &Kind::Sqlite).await;
-}
-
-#[tokio::test]
-async fn on_postgresql_a_killed_snapshot_leaves_no_half_file_and_is_written_by_running_it_again() {
-    let (home, _one) = (tempfile::tempdir().unwrap(), ONE.lock().await);
-    let Some(kind) = Kind::postgres(home.path()) else { return };
-    snapshots(home.path(), &kind).await;
-}
-
-#[tokio::test]
-async fn on_postgresql_a_killed_restore_leaves_whole_scopes_and_resumes_when_run_again() {
-    let (home, _one) = (tempfile::tempdir().unwrap(), ONE.lock().await);
-    let Some(kind) = Kind::postgres(home.path()) else { return };
-    restores(home.path(), &kind).await;
-}
-
-#[tokio::test]
-async fn on_postgresql_a_killed_replacing_restore_leaves_old_or_new_contents() {
-    let (home, _one) = (tempfile::tempdir().unwrap(), ONE.lock().await);
-    let Some(kind) = Kind::postgres(home.path()) else { return };
-    replacements(home.path(), &kind).await;
-}
-
-#[tokio::test]
-async fn on_postgresql_a_killed_move_leaves_whole_scopes_and_its_source_and_resumes_when_run_again() {
-    let (home, _one) = (tempfile::tempdir().unwrap(), ONE.lock().await);
-    let Some(kind) = Kind::postgres(home.path()) else { return };
-    moves(home.path(), &kind).await;
+on_each_store! {
+    a_killed_snapshot_leaves_no_half_file_and_is_written_by_running_it_again => snapshots;
+    a_killed_restore_leaves_whole_scopes_and_resumes_when_run_again => restores;
+    a_killed_replacing_restore_leaves_old_or_new_contents => replacements;
+    a_killed_move_leaves_whole_scopes_and_its_source_and_resumes_when_run_again => moves;
 }

@@ -1,18 +1,18 @@
 //! Garbage collection over many scopes takes no more memory than over few. Prints the costs.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::support::many::{TENANTS, count, filled};
 use crate::support::program::measured;
-use crate::support::store::{Kind, ONE};
+use crate::support::store::{Kind, on_each_store};
 
 /// The extra memory allowed for many scopes: pages of listings, caches, names in a report.
 const MORE_KIB: u64 = 32 << 10;
 
 /// A dry run by both rules, a sweep by size of one half, one by idle time of the rest: peak memory of each.
-async fn costs(kind: &Kind, count: usize) -> [u64; 3] {
-    let home = tempfile::tempdir().unwrap();
-    let mut store = kind.fresh(home.path()).await;
+async fn costs(kind: &Kind, home: &Path, count: usize) -> [u64; 3] {
+    let mut store = kind.fresh(home).await;
     store.url.push_str(match kind {
         Kind::Sqlite => "?use_granularity_ms=1&durability=normal",
         Kind::Postgres { .. } => "&use_granularity_ms=1",
@@ -36,9 +36,8 @@ async fn costs(kind: &Kind, count: usize) -> [u64; 3] {
     drop(memory);
     std::thread::sleep(Duration::from_millis(50));
     let half = (bytes / 2).to_string();
-    let measured = |arguments: &[&str]| {
-        measured(home.path(), &[arguments, &["-q", "--json", "--url", &store.url]].concat())
-    };
+    let measured =
+        |arguments: &[&str]| measured(home, &[arguments, &["-q", "--json", "--url", &store.url]].concat());
     let (dry, of_dry) =
         measured(&["gc", "--dry-run", "--idle", "1d", "--max-bytes", &half, "--min-idle", "10ms"]);
     let (by_size, of_size) = measured(&["gc", "--max-bytes", &half, "--min-idle", "10ms"]);
@@ -57,23 +56,14 @@ async fn costs(kind: &Kind, count: usize) -> [u64; 3] {
     [of_dry, of_size, of_idle]
 }
 
-async fn assert_bounded(kind: &Kind, usual: usize) {
-    let _one = ONE.lock().await;
-    let count = count("MEMORY_GC_SCOPES", usual);
-    let (one, many) = (costs(kind, 1).await, costs(kind, count).await);
+async fn bounded(kind: &Kind, home: &Path) {
+    let count = count("MEMORY_GC_SCOPES", if matches!(kind, Kind::Sqlite) { 2_000 } else { 300 });
+    let (one, many) = (costs(kind, home, 1).await, costs(kind, home, count).await);
     for ((what, many), one) in ["dry run", "by size", "by idle time"].iter().zip(many).zip(one) {
         assert!(many < one + MORE_KIB, "{what}: {many} KiB, over one scope {one} KiB");
     }
 }
 
-#[tokio::test]
-async fn sweeping_thousands_of_scopes_takes_little_memory() {
-    assert_bounded(&Kind::Sqlite, 2_000).await;
-}
-
-#[tokio::test]
-async fn sweeping_hundreds_of_scopes_on_postgresql_takes_little_memory() {
-    let keys = tempfile::tempdir().unwrap();
-    let Some(kind) = Kind::postgres(keys.path()) else { return };
-    assert_bounded(&kind, 300).await;
+on_each_store! {
+    sweeping_many_scopes_takes_little_memory => bounded;
 }

@@ -4,11 +4,11 @@
 use std::path::Path;
 use std::time::Duration;
 
-use memory::{BulkOptions, Json, Key, NewEntry, Scope};
+use memory::Scope;
 
 use crate::support::many::{TENANTS, count, filled};
 use crate::support::program::measured;
-use crate::support::store::{Kind, ONE, Store};
+use crate::support::store::{Kind, Store, fill, on_each_store};
 
 /// The extra memory allowed for a large store: read-ahead, caches, and one import step.
 const MORE_KIB: u64 = 64 << 10;
@@ -62,11 +62,8 @@ async fn of_a_large_scope(kind: &Kind, home: &Path, usual: usize) -> [u64; 4] {
     let memory = store.open().await;
     let scope = Scope::user("a", "u").unwrap();
     for batch in 0..batches {
-        let items = (0..100).map(|at| {
-            let text = format!("{batch} {at} {}", "x".repeat(60_000));
-            NewEntry::new(Key::new(format!("k{batch}-{at}")).unwrap(), Json::string(&text))
-        });
-        memory.backend().unwrap().bulk_insert(&scope, items.collect(), BulkOptions::default()).await.unwrap();
+        let text = |at: u32| (format!("k{batch}-{at}"), format!("{batch} {at} {}", "x".repeat(60_000)));
+        fill(&memory, &scope, (0..100).map(text)).await;
     }
     drop(memory);
     costs(kind, home, &store, &format!("{} entries of 60 kB in one scope", batches * 100)).await
@@ -80,21 +77,13 @@ async fn of_many_scopes(kind: &Kind, home: &Path, usual: usize) -> [u64; 4] {
     costs(kind, home, &store, &what).await
 }
 
-#[tokio::test]
-async fn a_large_store_passes_through_little_memory() {
-    let _one = ONE.lock().await;
-    let home = tempfile::tempdir().unwrap();
-    let base = of_one_scope(&Kind::Sqlite, home.path()).await;
-    bounded(of_a_large_scope(&Kind::Sqlite, home.path(), 20).await, base);
-    bounded(of_many_scopes(&Kind::Sqlite, home.path(), 2_000).await, base);
+async fn little_memory(kind: &Kind, home: &Path) {
+    let (batches, scopes) = if matches!(kind, Kind::Sqlite) { (20, 2_000) } else { (10, 300) };
+    let base = of_one_scope(kind, home).await;
+    bounded(of_a_large_scope(kind, home, batches).await, base);
+    bounded(of_many_scopes(kind, home, scopes).await, base);
 }
 
-#[tokio::test]
-async fn a_large_store_on_postgresql_passes_through_little_memory() {
-    let _one = ONE.lock().await;
-    let home = tempfile::tempdir().unwrap();
-    let Some(kind) = Kind::postgres(home.path()) else { return };
-    let base = of_one_scope(&kind, home.path()).await;
-    bounded(of_a_large_scope(&kind, home.path(), 10).await, base);
-    bounded(of_many_scopes(&kind, home.path(), 300).await, base);
+on_each_store! {
+    a_large_store_passes_through_little_memory => little_memory;
 }

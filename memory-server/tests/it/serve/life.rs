@@ -228,20 +228,3 @@ fn a_long_call_sends_progress_until_its_answer() {
     assert_eq!(client.answer(id)["result"]["isError"], false);
     assert_eq!(client.close().rest.len(), 0, "nothing after the answer");
 }
-
-#[test]
-fn every_operation_is_audited_if_configured() {
-    let place = Place::new();
-    place.write(
-        "memory.toml",
-        "[backends.main]\nurl = \"sqlite:memory.db\"\n[default]\nagent = \"claude\"\nmemory_scopes = [\"agent\"]\n[audit]\nfile = \"audit.jsonl\"\n",
-    );
-    let mut client = place.connect_with(&[]);
-    client.ok(json!({"op": "set", "key": "k", "value": "kept to itself"}));
-    client.refused(json!({"op": "get", "scope": "user", "key": "k"}));
-    client.close();
-    let lines = std::fs::read_to_string(place.path().join("audit.jsonl")).unwrap();
-    let records: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!(records.len(), 2, "{lines}");
-    assert!(lines.contains("scope_denied") && !lines.contains("kept to itself"), "{lines}");
-}

@@ -43,24 +43,29 @@ fn python(scenario: &str, more: &[&str]) {
     }
 }
 
-#[test]
-fn python_lists_the_tool() {
-    python("lists_the_tool", &[]);
+macro_rules! python {
+    ($($name:ident: $scenario:literal;)*) => {$(
+        #[test]
+        fn $name() {
+            python($scenario, &[]);
+        }
+    )*};
 }
 
-#[test]
-fn python_calls_every_operation() {
-    python("calls_every_operation", &[]);
+python! {
+    python_lists_the_tool: "lists_the_tool";
+    python_calls_every_operation: "calls_every_operation";
+    python_is_denied_a_scope: "is_denied_a_scope";
+    python_finds_by_words_what_an_earlier_connection_stored: "finds_by_words_what_an_earlier_connection_stored";
+    python_shares_primes_by_sql: "shares_primes_by_sql";
+    python_cancels_a_call: "cancels_a_call";
+    python_hears_of_progress: "hears_of_progress";
+    python_calls_concurrently: "calls_concurrently";
 }
 
-#[test]
-fn python_is_denied_a_scope() {
-    python("is_denied_a_scope", &[]);
-}
-
-#[test]
-fn python_finds_by_words_what_an_earlier_connection_stored() {
-    python("finds_by_words_what_an_earlier_connection_stored", &[]);
+#[cfg(unix)]
+python! {
+    python_is_killed_in_mid_call: "is_killed_in_mid_call";
 }
 
 #[test]
@@ -73,32 +78,6 @@ fn python_finds_by_meaning_what_an_earlier_connection_stored() {
 fn python_keeps_facts_with_mem0() {
     let service = crate::support::service::Service::mem0();
     python("keeps_facts_with_mem0", &[&service.address(), memory_fakes::mem0::KEY]);
-}
-
-#[test]
-fn python_shares_primes_by_sql() {
-    python("shares_primes_by_sql", &[]);
-}
-
-#[test]
-fn python_cancels_a_call() {
-    python("cancels_a_call", &[]);
-}
-
-#[test]
-fn python_hears_of_progress() {
-    python("hears_of_progress", &[]);
-}
-
-#[test]
-fn python_calls_concurrently() {
-    python("calls_concurrently", &[]);
-}
-
-#[test]
-#[cfg(unix)]
-fn python_is_killed_in_mid_call() {
-    python("is_killed_in_mid_call", &[]);
 }
 
 /// A database of its own.
@@ -120,19 +99,20 @@ fn inspect(inspector: &str, place: &Place, options: &[&str], question: &[&str]) 
     serde_json::from_slice(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {ran:?}"))
 }
 
+/// Calls the tool.
+fn called(inspector: &str, place: &Place, options: &[&str], arguments: &[&str]) -> Value {
+    let arguments = arguments.iter().flat_map(|argument| ["--tool-arg", argument]);
+    let question = ["--method", "tools/call", "--tool-name", "memory"].into_iter().chain(arguments);
+    inspect(inspector, place, options, &question.collect::<Vec<_>>())
+}
+
 #[test]
 fn the_inspector_keeps_facts_with_mem9() {
     let Some(inspector) = given(INSPECTOR) else { return };
     let service = crate::support::service::Service::mem9();
     let parameters = "preview=true&tenancy=shared_key&api_key=file:keys/mem9";
     let place = crate::serve::layer::place_of(&service, "mem9", parameters);
-    let call = |arguments: &[&str]| {
-        let mut question = vec!["--method", "tools/call", "--tool-name", "memory"];
-        for argument in arguments {
-            question.extend(["--tool-arg", argument]);
-        }
-        inspect(&inspector, &place, &["--backend", "mem9"], &question)
-    };
+    let call = |arguments: &[&str]| called(&inspector, &place, &["--backend", "mem9"], arguments);
     let said = r#"messages=[{"role":"user","content":"I love green tea."}]"#;
     let added = call(&["op=add", said]);
     assert_eq!(added["structuredContent"]["status"], "done", "{added}");
@@ -146,13 +126,7 @@ fn the_inspector_lists_and_calls_the_tool() {
     let place = Place::new();
     let listed = inspect(&inspector, &place, &FILE, &["--method", "tools/list"]);
     assert_eq!(listed["tools"][0]["name"], "memory");
-    let call = |arguments: &[&str]| {
-        let mut question = vec!["--method", "tools/call", "--tool-name", "memory"];
-        for argument in arguments {
-            question.extend(["--tool-arg", argument]);
-        }
-        inspect(&inspector, &place, &FILE, &question)
-    };
+    let call = |arguments: &[&str]| called(&inspector, &place, &FILE, arguments);
     let stored = call(&["op=set", "key=food", "value=\"allergic to peanuts\""]);
     assert_eq!(stored["structuredContent"]["version"], 1, "{stored}");
     let found = call(&["op=search", "query=peanuts"]);

@@ -1,9 +1,8 @@
 //! A store of many small scopes.
 
-use memory::sql::StatementOptions;
-use memory::{BulkOptions, Json, Key, Memory, NewEntry, RunContext, Scope, ScopeId};
+use memory::{Memory, Scope};
 
-use crate::support::store::Store;
+use crate::support::store::{Store, exec, fill};
 
 /// The tenants of the scopes, in turn.
 pub(crate) const TENANTS: [&str; 3] = ["a", "b", "c"];
@@ -13,15 +12,9 @@ pub(crate) async fn filled(store: &Store, count: usize) -> Memory {
     let memory = store.open().await;
     for at in 0..count {
         let scope = Scope::user(TENANTS[at % 3], &format!("user-{at}")).unwrap();
-        let items =
-            (0..3).map(|at| NewEntry::new(Key::new(format!("k{at}")).unwrap(), Json::string("a few words")));
-        memory.backend().unwrap().bulk_insert(&scope, items.collect(), BulkOptions::default()).await.unwrap();
+        fill(&memory, &scope, (0..3).map(|at| (format!("k{at}"), "a few words".to_owned()))).await;
         if at % 10 == 0 {
-            let id = |id: &str| ScopeId::new(id).unwrap();
-            let run = RunContext::new(scope.tenant.clone(), id("t"), id("r"));
-            let sql = "CREATE TABLE t (a INTEGER)";
-            let facet = memory.sql().unwrap();
-            facet.exec(&run, &scope, sql, &[], StatementOptions::default()).await.unwrap();
+            exec(&memory, &scope, "CREATE TABLE t (a INTEGER)").await;
         }
     }
     memory

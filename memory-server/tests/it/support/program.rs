@@ -29,6 +29,13 @@ pub(crate) fn ok(home: &Path, arguments: &[&str]) -> String {
     ends(home, arguments, 0)
 }
 
+/// Runs a command that must succeed; returns how long it took.
+pub(crate) fn timed(home: &Path, arguments: &[&str]) -> Duration {
+    let started = std::time::Instant::now();
+    ok(home, arguments);
+    started.elapsed()
+}
+
 /// Runs a command and kills it after `after`; returns whether it was still running.
 pub(crate) fn killed(home: &Path, arguments: &[&str], after: Duration) -> bool {
     let mut child = command(home, arguments).spawn().unwrap();

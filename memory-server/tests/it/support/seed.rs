@@ -4,13 +4,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use memory::drift::Backups;
-use memory::sql::StatementOptions;
-use memory::{
-    BackendUrl, BulkOptions, Error, ErrorKind, Factory, Json, Key, Memory, NewEntry, OpenContext, Provider,
-    Registry, Result, RunContext, Scope, ScopeId,
-};
+use memory::{BackendUrl, Error, ErrorKind, Factory, Memory, OpenContext, Provider, Registry, Result, Scope};
 
 use crate::support::program::ok;
+use crate::support::store;
 
 /// A word in everything to be forgotten, and nowhere else.
 pub(crate) const SECRET: &str = "xylograph";
@@ -30,20 +27,10 @@ pub(crate) fn others() -> Vec<Scope> {
 }
 
 async fn fill(memory: &Memory, scope: &Scope, word: &str) {
-    let item = |at: usize| {
-        let value = Json::string(&format!("{word} says {}", "tea ".repeat(at % 400)));
-        NewEntry::new(Key::new(format!("{word}-{at}")).unwrap(), value)
-    };
-    let items = (0..300).map(item).collect();
-    memory.backend().unwrap().bulk_insert(scope, items, BulkOptions::default()).await.unwrap();
-    let run = RunContext::new(scope.tenant.clone(), ScopeId::new("t").unwrap(), ScopeId::new("r").unwrap());
-    for sql in [
-        "CREATE TABLE note (id INTEGER PRIMARY KEY, a TEXT)".to_owned(),
-        format!("INSERT INTO note VALUES (1, '{word}')"),
-    ] {
-        let facet = memory.sql().unwrap();
-        facet.exec(&run, scope, &sql, &[], StatementOptions::default()).await.unwrap();
-    }
+    let says = |at: usize| (format!("{word}-{at}"), format!("{word} says {}", "tea ".repeat(at % 400)));
+    store::fill(memory, scope, (0..300).map(says)).await;
+    store::exec(memory, scope, "CREATE TABLE note (id INTEGER PRIMARY KEY, a TEXT)").await;
+    store::exec(memory, scope, &format!("INSERT INTO note VALUES (1, '{word}')")).await;
 }
 
 /// An audit line of the tool, as `memory serve` writes it.
@@ -103,11 +90,8 @@ pub(crate) async fn journal(home: &Path, url: &str) {
     registry.register("sqlite", Arc::new(SpareAlone)).unwrap();
     let memory = config.open_backend_with(&registry, "main").await.unwrap();
     for (scope, word) in [(target(), SECRET), (others().remove(0), "kept")] {
-        let item = |at: usize| {
-            NewEntry::new(Key::new(format!("{word}-{at}")).unwrap(), Json::string(&format!("{word} waits")))
-        };
-        let items = vec![item(1), item(2)];
-        memory.backend().unwrap().bulk_insert(&scope, items, BulkOptions::default()).await.unwrap();
+        let waits = [1, 2].map(|at| (format!("{word}-{at}"), format!("{word} waits")));
+        store::fill(&memory, &scope, waits).await;
     }
 }
 

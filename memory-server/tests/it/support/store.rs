@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use memory::snapshot::{EntriesDigest, SqlDigest, entries_digest, sql_digest};
-use memory::{Memory, Scope};
+use memory::sql::StatementOptions;
+use memory::{BulkOptions, Json, Key, Memory, NewEntry, RunContext, Scope, ScopeId};
 use memory_fakes::postgres::{Database, SERVER};
 
 /// How long the server may take to notice that a program is dead.
@@ -23,6 +24,53 @@ pub(crate) async fn held(memory: &Memory, scope: &Scope) -> Held {
     let entries = entries_digest(memory.backend().unwrap(), scope).await.unwrap();
     (entries, sql_digest(memory.sql().unwrap(), scope).await.unwrap())
 }
+
+/// Runs one statement in a scope's database.
+pub(crate) async fn exec(memory: &Memory, scope: &Scope, sql: &str) {
+    let id = |id: &str| ScopeId::new(id).unwrap();
+    let run = RunContext::new(scope.tenant.clone(), id("t"), id("r"));
+    let facet = memory.sql().unwrap();
+    facet.exec(&run, scope, sql, &[], StatementOptions::default()).await.unwrap();
+}
+
+/// Writes entries with these keys and texts.
+pub(crate) async fn fill(
+    memory: &Memory,
+    scope: &Scope,
+    entries: impl IntoIterator<Item = (String, String)>,
+) {
+    let item = |(key, text): (String, String)| NewEntry::new(Key::new(key).unwrap(), Json::string(&text));
+    let items = entries.into_iter().map(item).collect();
+    memory.backend().unwrap().bulk_insert(scope, items, BulkOptions::default()).await.unwrap();
+}
+
+/// Tests that run on a file, and on the server if there is one, each with a home of its own and one after the other.
+macro_rules! on_each_store {
+    ($($name:ident => $test:expr;)*) => {
+        mod sqlite {
+            use super::*;
+
+            $(#[tokio::test]
+            async fn $name() {
+                let (home, _one) = (tempfile::tempdir().unwrap(), crate::support::store::ONE.lock().await);
+                $test(&crate::support::store::Kind::Sqlite, home.path()).await;
+            })*
+        }
+
+        mod postgres {
+            use super::*;
+
+            $(#[tokio::test]
+            async fn $name() {
+                let (home, _one) = (tempfile::tempdir().unwrap(), crate::support::store::ONE.lock().await);
+                let Some(kind) = crate::support::store::Kind::postgres(home.path()) else { return };
+                $test(&kind, home.path()).await;
+            })*
+        }
+    };
+}
+
+pub(crate) use on_each_store;
 
 /// What kind of stores a test is about.
 pub(crate) enum Kind {
@@ -45,6 +93,11 @@ impl Kind {
         file.write_all(b"0123456789abcdef0123456789abcdef\n").unwrap();
         file.set_permissions(std::fs::Permissions::from_mode(0o600)).unwrap();
         Some(Self::Postgres { key })
+    }
+
+    /// How often to kill at it: `file` times, or fewer on a server, where each round takes longer.
+    pub(crate) fn rounds(&self, file: u64, server: u64) -> u64 {
+        super::program::rounds(if matches!(self, Self::Sqlite) { file } else { server })
     }
 
     /// An empty store.

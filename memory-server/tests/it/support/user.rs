@@ -104,6 +104,14 @@ impl Ran {
     }
 }
 
+/// Fails unless the document has these members; others do not matter.
+#[track_caller]
+pub(crate) fn has(document: &Value, wanted: Value) {
+    for (name, value) in wanted.as_object().unwrap() {
+        assert_eq!(document[name], *value, "`{name}` of {document}");
+    }
+}
+
 fn finish(child: std::process::Child) -> Ran {
     let output = child.wait_with_output().unwrap();
     Ran {

@@ -94,9 +94,6 @@ impl Ledger {
     }
 
     /// Changes entries: `change` returns the new version of each, or `None` to drop it.
-    ///
-    /// # Errors
-    /// `unavailable` if the file cannot be replaced.
     pub(crate) fn edit(&self, mut change: impl FnMut(LedgerEntry) -> Option<LedgerEntry>) -> Result<()> {
         if !self.path.exists() {
             return Ok(());
@@ -114,17 +111,11 @@ impl Ledger {
     }
 
     /// Drops the lines about a file.
-    ///
-    /// # Errors
-    /// As [`edit`](Self::edit).
     pub(crate) fn drop_lines(&self, path: &Path) -> Result<()> {
         self.edit(|entry| (entry.path != path).then_some(entry))
     }
 
     /// Records a snapshot that is about to be written, unless its folder is known already.
-    ///
-    /// # Errors
-    /// As [`note`](Self::note) and [`entries`](Self::entries).
     pub(crate) fn note_folder(&self, path: &Path, options: &SnapshotOptions) -> Result<()> {
         let mut is_known = false;
         self.each(|entry| is_known |= entry.path.parent() == path.parent())?;
@@ -132,17 +123,11 @@ impl Ledger {
     }
 
     /// Drops the record of a planned file that was not written.
-    ///
-    /// # Errors
-    /// As [`edit`](Self::edit).
     pub(super) fn drop_begun(&self, path: &Path) -> Result<()> {
         self.edit(|entry| (entry.path != path || !entry.sha256.is_empty()).then_some(entry))
     }
 
     /// Passes every line to `show`, oldest first, finished or only started.
-    ///
-    /// # Errors
-    /// As [`entries`](Self::entries).
     pub(crate) fn each(&self, mut show: impl FnMut(LedgerEntry)) -> Result<()> {
         let unread = |error| self.unread(error);
         let file = match fs::symlink_metadata(&self.path) {

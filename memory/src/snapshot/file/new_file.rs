@@ -30,11 +30,8 @@ pub struct FileOptions {
 
 impl FileOptions {
     setters! {
-        /// Sets whether to replace an existing file.
         with_overwrite(overwrite: bool);
-        /// Records it in a ledger.
         with_ledger(ledger: Option<Ledger>);
-        /// Sets the store's own files and folders, which are never overwritten.
         with_own(own: Vec<PathBuf>);
     }
 }

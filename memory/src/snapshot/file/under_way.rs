@@ -7,9 +7,6 @@ use memory_core::{Result, Scope, Timestamp};
 use super::place::{Place, clean_parts};
 
 /// Whether a process is writing a snapshot with this name. Leftovers of dead processes are removed.
-///
-/// # Errors
-/// `unavailable` if the folder cannot be read.
 pub(crate) fn is_under_way(path: &Path) -> Result<bool> {
     Place::of(path)?.clean()
 }
@@ -25,9 +22,6 @@ pub(crate) fn last_name(scope: &Scope, now: Timestamp) -> String {
 }
 
 /// Removes what dead processes left of last snapshots in a folder.
-///
-/// # Errors
-/// `unavailable` if the folder cannot be read.
 pub(crate) fn clean_last(folder: &Path) -> Result<()> {
     clean_parts(folder, |of| {
         let parts = of.strip_prefix('.').and_then(|of| of.strip_suffix(".snapshot."));

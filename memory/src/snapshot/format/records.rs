@@ -16,9 +16,6 @@ pub(in crate::snapshot) struct Passed {
 
 impl Passed {
     /// Adds a record's line, including its line feed.
-    ///
-    /// # Errors
-    /// `corrupt` if it is not allowed at this place; the error quotes nothing of the record.
     pub(in crate::snapshot) fn take(&mut self, line: &[u8]) -> Result<Record> {
         let text = std::str::from_utf8(line).map_err(|_| corrupt("the record is not UTF-8"))?;
         let text = text.strip_suffix('\n').unwrap_or(text);

@@ -77,9 +77,6 @@ pub(in crate::snapshot) struct Scanner<R> {
 
 impl<R: BufRead + Seek> Scanner<R> {
     /// Reads the header.
-    ///
-    /// # Errors
-    /// `corrupt` for a file that is no snapshot, or of a newer version; `unavailable` if it cannot be read.
     pub(in crate::snapshot) fn open(mut input: R) -> Result<Self> {
         let base = input.stream_position().map_err(unread)?;
         let mut buffer = Vec::new();
@@ -124,9 +121,6 @@ impl<R: BufRead + Seek> Scanner<R> {
     }
 
     /// Moves to a position.
-    ///
-    /// # Errors
-    /// `unavailable` if the file cannot be read there.
     pub(in crate::snapshot) fn rewind(&mut self, mark: Mark) -> Result<()> {
         let to = self.base.saturating_add(mark.progress.bytes);
         self.input.seek(SeekFrom::Start(to)).map_err(unread)?;
@@ -135,9 +129,6 @@ impl<R: BufRead + Seek> Scanner<R> {
     }
 
     /// The next line; [`Item::End`] is the last.
-    ///
-    /// # Errors
-    /// `corrupt` with `details.line`, and `details.scope` within a scope, for an invalid snapshot; `unavailable`.
     pub(in crate::snapshot) fn next(&mut self) -> Result<Item> {
         let mut line = std::mem::take(&mut self.buffer);
         let item = self.read(&mut line);

@@ -84,8 +84,6 @@ pub(in crate::snapshot) struct Target<'a> {
 }
 
 impl<'a> Target<'a> {
-    /// # Errors
-    /// `capability_unsupported` for a store that cannot import a scope's entries as a whole.
     pub(in crate::snapshot) fn new(provider: &'a dyn Provider) -> Result<Self> {
         let capabilities = provider.capabilities();
         if provider.backend().is_some() && !capabilities.atomic_import {

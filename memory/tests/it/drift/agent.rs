@@ -1,13 +1,14 @@
 //! The steps of the scenarios, for every engine.
 
+use std::borrow::Borrow;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use memory::drift::{Backups, DriftSession, Guarded};
 use memory::{
-    Backend, BackendExt as _, Clock, DeleteOptions, DriftPolicy, Entry, Error, ErrorKind, GetOptions, Json,
-    Key, Memory, Result, Scope, SetOptions, SetOutcome, Timestamp,
+    Backend, BackendExt as _, BulkOptions, Clock, DeleteOptions, DriftPolicy, Entry, Error, ErrorKind,
+    GetOptions, Json, Key, Memory, NewEntry, Result, SetOptions, SetOutcome, Timestamp,
 };
 
 use super::support::Fixture;
@@ -45,25 +46,66 @@ pub(crate) async fn open(path: &Path, clock: &Arc<TestClock>) -> Memory {
     registry.open(&url).await.unwrap()
 }
 
-/// An agent whose session guards its writes to the scope.
-pub(crate) struct Agent<'a>(pub(crate) Guarded<'a>, pub(crate) &'a Scope);
+/// An agent whose session guards its writes to the scope of a store. Owns both, or borrows them.
+pub(crate) struct Agent<S = DriftSession, F = Fixture> {
+    pub(crate) session: S,
+    fixture: F,
+    memory: Memory,
+}
 
-impl<'a> Agent<'a> {
+impl Agent {
+    /// With a store of its own; `None`: there is no server.
+    pub(crate) async fn new(policy: DriftPolicy) -> Option<Self> {
+        let fixture = Fixture::new().await?;
+        Some(Self { session: fixture.session(policy), memory: fixture.memory.clone(), fixture })
+    }
+}
+
+impl<'a> Agent<&'a DriftSession, &'a Fixture> {
     pub(crate) fn of(session: &'a DriftSession, fixture: &'a Fixture) -> Self {
-        Self(session.guard(fixture.backend()), &fixture.scope)
+        Self::on(&fixture.memory, session, fixture)
+    }
+
+    /// Through another handle on the store.
+    pub(crate) fn on(memory: &Memory, session: &'a DriftSession, fixture: &'a Fixture) -> Self {
+        Self { session, fixture, memory: memory.clone() }
+    }
+}
+
+impl<S, F: Borrow<Fixture>> std::ops::Deref for Agent<S, F> {
+    type Target = Fixture;
+
+    fn deref(&self) -> &Fixture {
+        self.fixture.borrow()
+    }
+}
+
+impl<S: Borrow<DriftSession>, F: Borrow<Fixture>> Agent<S, F> {
+    pub(crate) fn guarded(&self) -> Guarded<'_> {
+        self.session.borrow().guard(self.memory.backend().unwrap())
     }
 
     pub(crate) async fn read(&self, name: &str) -> Option<Entry> {
-        self.0.get(self.1, &key(name), GetOptions::default()).await.unwrap()
+        self.guarded().get(&self.scope, &key(name), GetOptions::default()).await.unwrap()
     }
 
     pub(crate) async fn set(&self, name: &str, value: &str) -> Result<SetOutcome> {
-        self.0.set(self.1, &key(name), json(value), SetOptions::default()).await
+        self.guarded().set(&self.scope, &key(name), json(value), SetOptions::default()).await
     }
 
     pub(crate) async fn delete(&self, name: &str) -> Result<bool> {
-        let deleted = self.0.delete(self.1, &key(name), DeleteOptions::default()).await?;
-        Ok(deleted.deleted)
+        Ok(self.guarded().delete(&self.scope, &key(name), DeleteOptions::default()).await?.deleted)
+    }
+
+    pub(crate) async fn bulk(&self, items: impl IntoIterator<Item = NewEntry>) -> Result<Vec<SetOutcome>> {
+        let items = items.into_iter().collect();
+        self.guarded().bulk_insert(&self.scope, items, BulkOptions::default()).await
+    }
+
+    /// Accepts the scope as it is.
+    pub(crate) async fn acks(&self) {
+        let token = self.guarded().drift_state(&self.scope).await.unwrap().token;
+        self.guarded().ack(&self.scope, token).await.unwrap();
     }
 }
 
@@ -109,16 +151,18 @@ impl Fixture {
 /// Whatever a client did to the entry `k`, a session that wrote it before refuses to overwrite it, without a trace.
 pub(crate) async fn is_refused_after(sql: &str) {
     for policy in BOTH {
-        let Some(fixture) = Fixture::new().await else { return };
-        let session = fixture.session(policy);
-        let agent = Agent::of(&session, &fixture);
+        let Some(agent) = Agent::new(policy).await else { return };
         agent.set("k", "1").await.unwrap();
-        fixture.foreign_runs(sql);
-        let before = agent.0.drift_state(agent.1).await.unwrap();
+        agent.foreign_runs(sql);
+        let before = agent.guarded().drift_state(&agent.scope).await.unwrap();
         let refused = agent.set("k", "2").await;
         assert_eq!(refused.unwrap_err().kind(), ErrorKind::DriftDetected, "{policy}: {sql}");
-        assert_eq!(agent.0.drift_state(agent.1).await.unwrap(), before, "nothing was written: {sql}");
-        assert_ne!(fixture.value("k").await.as_deref(), Some("2"), "{sql}");
+        assert_eq!(
+            agent.guarded().drift_state(&agent.scope).await.unwrap(),
+            before,
+            "nothing was written: {sql}"
+        );
+        assert_ne!(agent.value("k").await.as_deref(), Some("2"), "{sql}");
     }
 }
 

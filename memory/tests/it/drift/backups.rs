@@ -199,17 +199,19 @@ async fn scenario_32_the_newest_and_unresolved_backups_are_kept() {
 #[tokio::test]
 async fn drift_found_again_after_own_writes_is_saved_once() {
     for policy in [DriftPolicy::Row, DriftPolicy::Strict] {
-        let Some(fixture) = Fixture::new().await else { return };
-        let session = fixture.session(policy);
-        let first = backup_of(&refused(&session, &fixture, "k").await);
-        let agent = Agent::of(&session, &fixture);
+        let Some(agent) = Agent::new(policy).await else { return };
+        let first = backup_of(&refused(&agent.session, &agent, "k").await);
         for n in 0..3 {
-            fixture.clock.advance(1);
-            agent.0.increment(agent.1, &key(&format!("own{n}")), 1, Default::default()).await.unwrap();
+            agent.clock.advance(1);
+            agent
+                .guarded()
+                .increment(&agent.scope, &key(&format!("own{n}")), 1, Default::default())
+                .await
+                .unwrap();
             assert_eq!(backup_of(&agent.set("k", "\"mine\"").await.unwrap_err()), first);
         }
-        assert_eq!(fixture.backup_files().len(), 1);
-        fixture.other_sets("k", "\"changed once more\"").await;
+        assert_eq!(agent.backup_files().len(), 1);
+        agent.other_sets("k", "\"changed once more\"").await;
         let second = backup_of(&agent.set("k", "\"mine\"").await.unwrap_err());
         assert_ne!(second, first);
         assert!(std::fs::read_to_string(&second).unwrap().contains("once more"));
@@ -308,16 +310,14 @@ async fn scenario_33_a_refusal_shows_no_stored_text() {
 
 #[tokio::test]
 async fn an_acknowledgement_elsewhere_lets_the_retried_write_pass() {
-    let Some(fixture) = Fixture::new().await else { return };
-    let session = fixture.session(DriftPolicy::Strict);
-    let error = refused(&session, &fixture, "k").await;
+    let Some(agent) = Agent::new(DriftPolicy::Strict).await else { return };
+    let error = refused(&agent.session, &agent, "k").await;
     let token = text(&error, "actual").parse().unwrap();
-    fixture.backups().acknowledge(&fixture.scope, token).unwrap();
-    Agent::of(&session, &fixture).set("k", "1").await.unwrap();
-    assert!(fixture.backups().list(&fixture.scope).unwrap().iter().all(|info| info.resolved));
+    agent.backups().acknowledge(&agent.scope, token).unwrap();
+    Agent::of(&agent.session, &agent).set("k", "1").await.unwrap();
+    assert!(agent.backups().list(&agent.scope).unwrap().iter().all(|info| info.resolved));
     // Only that state was acknowledged.
-    fixture.other_sets("k", "2").await;
-    let agent = Agent::of(&session, &fixture);
+    agent.other_sets("k", "2").await;
     assert_eq!(agent.set("k", "3").await.unwrap_err().kind(), ErrorKind::DriftDetected);
     assert_eq!(agent.set("k", "3").await.unwrap_err().kind(), ErrorKind::DriftDetected);
 }

@@ -2,31 +2,19 @@
 //!
 //! Needs a server: `MEMORY_TEST_POSTGRES_URL` names one, `cargo xtask test` starts one.
 
+use memory::Memory;
 use memory::snapshot::{
     Control, MigrateOptions, OnDifferent, RestoreOptions, SnapshotOptions, entries_digest, migrate, restore,
 };
-use memory::{Memory, Scope};
 use memory_conformance::random::Random;
 
 use super::postgres_place::Place;
-use super::random::{database, entries, rows};
+use super::property::{fill, rounds, scopes};
+use super::random::{entries, rows};
 use super::support::{content, kv, restored, same, scope, set, sql, store, taken};
 
 /// Scope roles are shared by all databases of the cluster.
 static ONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
-
-fn rounds(usually: u64) -> u64 {
-    std::env::var("MEMORY_SNAPSHOT_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(usually)
-}
-
-fn scopes() -> Vec<Scope> {
-    vec![
-        Scope::agent("a", "x").unwrap(),
-        Scope::user("a", "x").unwrap(),
-        Scope::user("ab", "x/y %").unwrap(),
-        Scope::user("b", "é").unwrap(),
-    ]
-}
 
 async fn entries_alone(from: &Memory, to: &Memory) {
     for scope in scopes() {
@@ -41,17 +29,8 @@ async fn a_random_store_comes_back_from_its_snapshot() {
     let Some(place) = Place::fresh().await else { return };
     let mut made = 0;
     for seed in 0..rounds(6) {
-        let mut random = Random::new(seed);
         let from = place.open().await;
-        for scope in scopes() {
-            if random.one_in(3) {
-                continue;
-            }
-            entries(kv(&from), &scope, &mut random).await;
-            if random.one_in(2) {
-                made += database(&from, &scope, &mut random).await;
-            }
-        }
+        made += fill(&from, &mut Random::new(seed)).await;
         let (file, report) = taken(&from, &SnapshotOptions::default()).await;
         assert!(report.is_complete(), "seed {seed}: {report:?}");
         let other = Place::fresh().await.unwrap();
@@ -102,14 +81,6 @@ async fn entries_move_to_postgresql_and_back_byte_for_byte() {
 
 /// Vectors of two models, with numbers that are hard to write.
 fn vectored() -> Vec<memory::Record> {
-    let entry = |name: &str| {
-        memory::Entry::new(
-            memory::Key::new(name).unwrap(),
-            memory::Json::null(),
-            90,
-            memory::Timestamp::EPOCH,
-        )
-    };
     let numbers = [0.1_f32, -0.333_333_34, f32::MIN_POSITIVE, 3.402_823_5e38, 1e-7];
     let vector = |model: &str, numbers: &[f32]| memory::RecordVector {
         model: memory::EmbeddingModel {
@@ -120,7 +91,8 @@ fn vectored() -> Vec<memory::Record> {
         vector: numbers.to_vec(),
         text: None,
     };
-    let mut record = memory::Record::from(entry("vectored"));
+    let (name, null) = (super::support::key("vectored"), memory::Json::null());
+    let mut record = memory::Record::from(memory::Entry::new(name, null, 90, memory::Timestamp::EPOCH));
     record.vectors = vec![vector("z", &numbers), vector("a", &numbers[..2])];
     vec![record]
 }

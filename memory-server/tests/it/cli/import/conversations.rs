@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::user::User;
+use crate::support::user::{User, has};
 
 fn keys(user: &User, scope: &[&str]) -> Vec<String> {
     let lines = user.run(&[&["list", "--all", "--json"], scope].concat()).lines();
@@ -27,7 +27,7 @@ fn locomo_dialogues_go_to_a_scope_each() {
     };
     user.file("dialogues.json", json!([dialogue("conv-1"), dialogue("conv-2")]).to_string());
     let report = user.json(&["import", "dialogues.json"]);
-    assert_eq!((&report["formats"], &report["created"]), (&json!(["locomo"]), &json!(4)));
+    has(&report, json!({"formats": ["locomo"], "created": 4}));
     let scopes: Vec<&Value> =
         report["scopes"].as_array().unwrap().iter().map(|scope| &scope["scope"]["id"]).collect();
     assert_eq!(scopes, ["conv-1", "conv-2"]);
@@ -37,8 +37,7 @@ fn locomo_dialogues_go_to_a_scope_each() {
     );
     let entry = user.json(&["get", "locomo/conv-1/0001/0002/D1:2", "--user", "conv-1"]);
     assert_eq!(entry["value"]["caption"], "a red kite");
-    assert_eq!(entry["metadata"]["dia_id"], "D1:2");
-    assert_eq!(entry["metadata"]["time"], "2023-05-08T13:56:00.000Z");
+    has(&entry["metadata"], json!({"dia_id": "D1:2", "time": "2023-05-08T13:56:00.000Z"}));
     assert_eq!(user.json(&["import", "dialogues.json", "--agent", "all"])["scopes"][0]["created"], 4);
     assert_eq!(keys(&user, &["--agent", "all"]).len(), 4);
 }
@@ -118,8 +117,7 @@ fn claude_code_sessions_are_read_by_what_was_said() {
     let ran = user.run(&["import", "projects", "--agent", "coder", "--json"]);
     assert_eq!(ran.code, Some(7), "{ran:?}");
     let report = ran.document();
-    assert_eq!(report["formats"], json!(["claude-code"]));
-    assert_eq!((&report["created"], &report["unchanged"]), (&json!(3), &json!(2)));
+    has(&report, json!({"formats": ["claude-code"], "created": 3, "unchanged": 2}));
     assert_eq!(report["problems"]["first"][0]["line"], 7);
     let stored = keys(&user, &["--agent", "coder"]);
     assert_eq!(stored[1], "claude-code/s1/2026-01-01T00:00:02.000Z/u2");
@@ -148,7 +146,7 @@ fn a_chatgpt_export_yields_the_branch_last_shown() {
     let ran = user.run(&["import", "conversations.json", "--json"]);
     assert_eq!(ran.code, Some(7));
     let report = ran.document();
-    assert_eq!((&report["formats"], &report["created"]), (&json!(["chatgpt"]), &json!(2)));
+    has(&report, json!({"formats": ["chatgpt"], "created": 2}));
     let parts: Vec<&Value> =
         report["problems"]["first"].as_array().unwrap().iter().map(|problem| &problem["part"]).collect();
     assert_eq!(parts, ["conversation 2", "conversation 3"]);

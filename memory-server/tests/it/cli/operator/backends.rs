@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::support::user::User;
+use crate::support::user::{User, has};
 
 const ALLOWING: &str = "[backends.main]\nurl = \"sqlite:main.db\"\n[default]\nbackend = \"main\"\ntenant = \"acme\"\n\
     memory_scopes = [\"agent\"]\n[definitions]\nschemes = [\"sqlite\"]\npaths = [\"agents\"]\n";
@@ -18,10 +18,7 @@ fn user() -> User {
 fn a_definition_is_made_forked_listed_shown_and_retired() {
     let user = user();
     let made = user.json(&["backend", "create", "notes", "sqlite:agents/notes.db"]);
-    assert_eq!(
-        (&made["name"], &made["version"], &made["tenant"]),
-        (&json!("notes"), &json!(1), &json!("acme"))
-    );
+    has(&made, json!({"name": "notes", "version": 1, "tenant": "acme"}));
     assert_eq!(made["id"].as_str().unwrap().len(), 64);
     assert_eq!(made["definition"], json!({"url": "sqlite:agents/notes.db"}));
     assert_eq!(user.json(&["backend", "create", "notes", "sqlite:agents/notes.db"]), made);
@@ -33,7 +30,7 @@ fn a_definition_is_made_forked_listed_shown_and_retired() {
     user.refused(&["backend", "create", "Bad Name", "sqlite:agents/x.db"], 3, "invalid_argument");
 
     let forked = user.json(&["backend", "fork", "notes", "sqlite:agents/notes-2.db"]);
-    assert_eq!((&forked["version"], &forked["parent"]), (&json!(2), &json!("notes@1")));
+    has(&forked, json!({"version": 2, "parent": "notes@1"}));
     let copy = user.json(&["backend", "fork", "notes@1", "--as", "copy"]);
     assert_eq!((&copy["version"], &copy["id"]), (&json!(1), &made["id"]));
     assert_eq!(user.json(&["backend", "show", "notes@1"]), made);

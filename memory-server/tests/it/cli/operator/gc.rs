@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::support::user::User;
+use crate::support::user::{User, has};
 
 /// So little slack that writes of an earlier process count as idle.
 const STORE: &str = "sqlite:memory.db?use_granularity_ms=1";
@@ -22,7 +22,7 @@ fn a_dry_run_lists_what_a_sweep_drops() {
     let user = filled();
     let gc = ["gc", "--idle", "1ms", "--url", STORE];
     let dry = user.json(&[&gc[..], &["--dry-run"]].concat());
-    assert_eq!((&dry["dry_run"], &dry["evicted"], &dry["scopes"]), (&json!(true), &json!(3), &json!(3)));
+    has(&dry, json!({"dry_run": true, "evicted": 3, "scopes": 3}));
     assert_eq!(dry["victims"][0]["reason"], "idle");
     assert_eq!(
         user.json(&[&gc[..], &["--dry-run"]].concat())["victims"],
@@ -32,7 +32,7 @@ fn a_dry_run_lists_what_a_sweep_drops() {
     let text = user.ok(&[&gc[..], &["--dry-run"]].concat());
     assert!(text.contains("3 of 3 scopes would be dropped") && text.contains("LAST USED"), "{text}");
     let done = user.json(&gc);
-    assert_eq!((&done["evicted"], &done["failed"]), (&json!(3), &json!(0)));
+    has(&done, json!({"evicted": 3, "failed": 0}));
     assert!(done["reclaimed"].is_object(), "{done}");
     assert_eq!(user.json(&["scopes", "--url", STORE])["scopes"], json!([]));
     assert_eq!(user.json(&gc)["scopes"], 0);
@@ -45,7 +45,7 @@ fn without_a_policy_nothing_is_dropped_and_a_tenant_limits_the_sweep() {
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert!(ran.stderr.contains("--idle"), "{ran:?}");
     let done = user.json(&["gc", "--idle", "1ms", "--tenant", "zeta", "--url", STORE]);
-    assert_eq!((&done["scopes"], &done["evicted"]), (&json!(1), &json!(1)));
+    has(&done, json!({"scopes": 1, "evicted": 1}));
     assert_eq!(user.ok(&["get", "tea", "--url", STORE]).trim(), "\"oolong\"");
 }
 
@@ -56,7 +56,7 @@ fn exceeding_the_limit_sets_the_exit_code() {
     assert_eq!(kept.code, Some(7), "{kept:?}");
     assert!(kept.document()["over"].as_u64().unwrap() > 0);
     let done = user.json(&["gc", "--max-bytes", "0", "--min-idle", "1ms", "--url", STORE]);
-    assert_eq!((&done["evicted"], &done["over"]), (&json!(3), &json!(0)));
+    has(&done, json!({"evicted": 3, "over": 0}));
     assert_eq!(
         done["victims"][0]["scope"]["id"], "default",
         "the one with the database is the largest: {done}"
@@ -74,7 +74,7 @@ fn the_last_snapshot_restores_a_dropped_scope_and_is_in_the_audit() {
         ),
     );
     let done = user.json(&["gc", "--config", "memory.toml"]);
-    assert_eq!((&done["evicted"], &done["snapshots"]), (&json!(3), &json!(3)), "{done}");
+    has(&done, json!({"evicted": 3, "snapshots": 3}));
     let listed = user.run(&["snapshot", "--list", "--json", "--config", "memory.toml"]);
     assert_eq!(listed.lines().len(), 3, "{listed:?}");
     let audit = std::fs::read_to_string(user.home().join("audit.jsonl")).unwrap();
@@ -82,8 +82,7 @@ fn the_last_snapshot_restores_a_dropped_scope_and_is_in_the_audit() {
         audit.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(records.len(), 3);
     for record in &records {
-        assert_eq!((&record["kind"], &record["op"]), (&json!("eviction"), &json!("gc.evict")));
-        assert_eq!((&record["outcome"], &record["reason"]), (&json!("ok"), &json!("idle")));
+        has(&record, json!({"kind": "eviction", "op": "gc.evict", "outcome": "ok", "reason": "idle"}));
         let snapshot = std::path::Path::new(record["snapshot"].as_str().unwrap());
         assert!(snapshot.is_absolute() && snapshot.is_file(), "whoever reads the audit finds it: {record}");
     }

@@ -57,13 +57,11 @@ async fn scenario_13_every_change_by_an_sql_client_is_detected() {
 #[tokio::test]
 async fn scenario_30_rows_from_copy_are_detected() {
     for policy in BOTH {
-        let Some(fixture) = Fixture::new().await else { return };
-        fixture.other_sets("k", "1").await;
-        let session = fixture.session(policy);
-        let agent = Agent::of(&session, &fixture);
+        let Some(agent) = Agent::new(policy).await else { return };
+        agent.other_sets("k", "1").await;
         agent.read("k").await;
         assert!(agent.read("copied").await.is_none());
-        let client = fixture.client().await;
+        let client = agent.client().await;
         let row = client
             .query_one(
                 "SELECT concat_ws(E'\\t', tenant, space, 'copied', 1, 1, 1, 1, '\\N', 0, 7, 1, 1, '{}', '{}', '\\N', '\\N', \
@@ -77,7 +75,7 @@ async fn scenario_30_rows_from_copy_are_detected() {
         copy(sink, &format!("{}\n", row.get::<_, String>(0))).await;
         let refused = reason(agent.set("copied", "2").await);
         assert_eq!(refused, if policy == DriftPolicy::Row { "appeared" } else { "scope_changed" });
-        let stats = fixture.backend().stats(&fixture.scope).await.unwrap();
+        let stats = agent.backend().stats(&agent.scope).await.unwrap();
         assert_eq!((stats.entries, stats.bytes), (2, 9));
         let entry = agent.read("copied").await.unwrap();
         assert!(entry.version > 1, "a version that the scope never had");
@@ -94,9 +92,7 @@ async fn copy(sink: tokio_postgres::CopyInSink<bytes::Bytes>, text: &str) {
 #[tokio::test]
 async fn scenarios_07_14_and_30_statements_without_changes_cause_no_refusal() {
     for policy in BOTH {
-        let Some(fixture) = Fixture::new().await else { return };
-        let session = fixture.session(policy);
-        let agent = Agent::of(&session, &fixture);
+        let Some(agent) = Agent::new(policy).await else { return };
         agent.set("k", "1").await.unwrap();
         for (round, sql) in [
             // No row is touched.
@@ -124,7 +120,7 @@ async fn scenarios_07_14_and_30_statements_without_changes_cause_no_refusal() {
         .into_iter()
         .enumerate()
         {
-            fixture.foreign_runs(sql);
+            agent.foreign_runs(sql);
             let set = agent.set("k", &round.to_string()).await;
             set.unwrap_or_else(|error| panic!("{policy}, {sql}: {error:?}"));
         }
@@ -187,12 +183,10 @@ async fn versions_are_never_reused() {
 
 #[tokio::test]
 async fn a_client_with_rights_on_entries_only_is_detected_too() {
-    let Some(fixture) = Fixture::new().await else { return };
-    let session = fixture.session(DriftPolicy::Strict);
-    let agent = Agent::of(&session, &fixture);
+    let Some(agent) = Agent::new(DriftPolicy::Strict).await else { return };
     agent.set("k", "1").await.unwrap();
     let role = format!("patch_{}", std::process::id());
-    fixture.foreign_runs(&format!(
+    agent.foreign_runs(&format!(
         "CREATE ROLE {role}; GRANT USAGE ON SCHEMA memory TO {role}; GRANT SELECT, UPDATE ON entry TO {role}; \
          SET ROLE {role}; UPDATE entry SET value = '9'; RESET ROLE; DROP OWNED BY {role}; DROP ROLE {role}"
     ));
@@ -201,14 +195,28 @@ async fn a_client_with_rights_on_entries_only_is_detected_too() {
 
 #[tokio::test]
 async fn calls_of_our_functions_by_a_client_leave_no_exemption() {
-    let Some(fixture) = Fixture::new().await else { return };
-    let session = fixture.session(DriftPolicy::Strict);
-    let agent = Agent::of(&session, &fixture);
+    let Some(agent) = Agent::new(DriftPolicy::Strict).await else { return };
     agent.set("k", "1").await.unwrap();
-    fixture.foreign_runs(
+    agent.foreign_runs(
         "BEGIN; SELECT kv_delete('acme', 0::smallint, 'ada', NULL, 'none', 0::smallint, NULL, NULL); \
          UPDATE entry SET value = '9'; COMMIT",
     );
     assert_eq!(reason(agent.set("k", "2").await), "scope_changed");
-    fixture.backend().put(&fixture.scope, &key("k"), json("3")).await.unwrap();
+    agent.backend().put(&agent.scope, &key("k"), json("3")).await.unwrap();
+}
+
+/// Both lock the scope and the row, in different orders: whichever the server aborts, nothing is overwritten unseen.
+#[tokio::test]
+async fn an_uncommitted_foreign_write_is_awaited() {
+    for policy in BOTH {
+        let Some(agent) = Agent::new(policy).await else { return };
+        agent.set("k", "1").await.unwrap();
+        let stranger = agent.client().await;
+        stranger.batch_execute("BEGIN; UPDATE memory.entry SET value = '9'").await.unwrap();
+        let (refused, committed) =
+            futures_util::future::join(agent.set("k", "2"), stranger.batch_execute("COMMIT")).await;
+        committed.unwrap();
+        assert!(reason(refused).contains("changed"));
+        assert_eq!(agent.value("k").await.unwrap(), "9");
+    }
 }

@@ -6,7 +6,11 @@ mod agent;
 mod backups;
 mod foreign;
 mod housekeeping;
+#[path = "../own.rs"]
+mod own;
+#[path = "../past.rs"]
 mod past;
+#[path = "../races.rs"]
 mod races;
 #[cfg(unix)]
 #[path = "../read_only.rs"]
@@ -18,3 +22,4 @@ mod sessions;
 #[path = "../strict.rs"]
 mod strict;
 mod support;
+mod triggers;

@@ -12,6 +12,12 @@ use tokio_postgres::Client;
 
 pub(crate) use super::agent::{Agent, BOTH, SECONDS, TestClock, json, key, open, reason, text};
 
+pub(crate) const OFF: &str = "ALTER TABLE entry DISABLE TRIGGER ALL; ALTER TABLE scope DISABLE TRIGGER ALL;";
+pub(crate) const ON: &str = "ALTER TABLE entry ENABLE ALWAYS TRIGGER guard_inserted; \
+    ALTER TABLE entry ENABLE ALWAYS TRIGGER guard_updated; ALTER TABLE entry ENABLE ALWAYS TRIGGER guard_deleted; \
+    ALTER TABLE entry ENABLE ALWAYS TRIGGER guard_truncated; ALTER TABLE scope ENABLE ALWAYS TRIGGER guard_scope; \
+    ALTER TABLE scope ENABLE ALWAYS TRIGGER guard_scopes_truncated;";
+
 pub(crate) struct Fixture {
     pub(crate) folder: tempfile::TempDir,
     pub(crate) memory: Memory,
@@ -43,14 +49,45 @@ impl Fixture {
         Some(Self { folder, memory, provider, scope: Scope::agent("acme", "ada").unwrap(), clock, database })
     }
 
+    pub(crate) fn place(&self) -> String {
+        self.database.url()
+    }
+
+    /// The store at a place.
+    pub(crate) async fn opened(&self, place: &str) -> Memory {
+        memory(&provider(place, &self.clock).await, self.folder.path())
+    }
+
+    pub(crate) fn provider(&self) -> Arc<PostgresProvider> {
+        Arc::clone(&self.provider)
+    }
+
     /// The same database, opened once more.
     pub(crate) async fn again(&self) -> Memory {
-        memory(&provider(&self.database.url(), &self.clock).await, self.folder.path())
+        self.opened(&self.place()).await
     }
 
     /// Another program, with SQL, on a connection of its own.
     pub(crate) fn foreign_runs(&self, sql: &str) {
-        foreign_runs(&self.database.url(), sql);
+        foreign_runs(&self.place(), sql);
+    }
+
+    /// Copies the tables, to be restored later.
+    pub(crate) fn copies(&self) {
+        self.foreign_runs(
+            "CREATE TABLE copy_entry AS SELECT * FROM entry; CREATE TABLE copy_scope AS SELECT * FROM scope",
+        );
+    }
+
+    /// Restores the rows of the copy in place, as a program may do.
+    pub(crate) fn restores(&self, how: &str) {
+        let rows = "TRUNCATE entry, scope; INSERT INTO scope SELECT * FROM copy_scope; \
+                    INSERT INTO entry SELECT * FROM copy_entry;";
+        self.foreign_runs(&match how {
+            "sql" => format!("BEGIN; {rows} COMMIT"),
+            "replica" => format!("SET session_replication_role = replica; BEGIN; {rows} COMMIT"),
+            _ => format!("BEGIN; {OFF} {rows} {ON} COMMIT"),
+        });
     }
 
     /// Runs statements as the superuser, in another database: this one is to be replaced. `DATABASE_NAME` stands for its
@@ -75,4 +112,25 @@ pub(crate) fn foreign_runs(url: &str, sql: &str) {
         client.batch_execute("SET search_path = memory").await.unwrap();
         client.batch_execute(sql).await.unwrap_or_else(|error| panic!("{sql}: {error:?}"));
     });
+}
+
+/// The ways to restore a copy in place, and whether none of them leaves a trace in the scope's token.
+pub(crate) const RESTORES: [&str; 3] = ["sql", "replica", "triggers off"];
+pub(crate) const IN_SILENCE: bool = false;
+
+/// Entries of a large scope, and after how many a [`Meddler`] writes.
+pub(crate) const MANY: u32 = 2_000;
+pub(crate) const EVERY: u32 = 500;
+
+/// Another program, which does not wait long for a lock.
+pub(crate) struct Meddler(String);
+
+impl Meddler {
+    pub(crate) fn new(place: &str) -> Self {
+        Self(place.to_owned())
+    }
+
+    pub(crate) fn runs(&self, sql: &str) {
+        foreign_runs(&self.0, &format!("SET statement_timeout = '5s'; {sql}"));
+    }
 }

@@ -1,8 +1,6 @@
 //! Other programs on the same file: SQL clients, restored copies, removed triggers.
 
-use memory::{Backend as _, BackendExt as _, DriftPolicy, ErrorKind, Expect, SetOptions};
-use rusqlite::Connection;
-use rusqlite::config::DbConfig;
+use memory::{Backend as _, DriftPolicy, ErrorKind, Expect, SetOptions};
 
 use super::agent::is_refused_after;
 use super::support::{Agent, BOTH, Fixture, json, key, reason, text};
@@ -52,11 +50,9 @@ async fn every_change_by_an_sql_client_is_detected() {
 async fn changes_in_side_tables_are_detected_too() {
     for sql in ["UPDATE body SET value = '9'", "DELETE FROM body", "UPDATE body SET id = id + 100"] {
         for policy in BOTH {
-            let Some(fixture) = Fixture::new().await else { return };
-            let session = fixture.session(policy);
-            let agent = Agent::of(&session, &fixture);
+            let Some(agent) = Agent::new(policy).await else { return };
             agent.set("k", &format!("\"{}\"", "long ".repeat(400))).await.unwrap();
-            fixture.foreign_runs(sql);
+            agent.foreign_runs(sql);
             assert!(agent.set("k", "2").await.is_err(), "{policy}: {sql}");
         }
     }
@@ -64,25 +60,23 @@ async fn changes_in_side_tables_are_detected_too() {
 
 #[tokio::test]
 async fn an_entry_inserted_by_a_client_is_seen_and_counted_by_the_next_write() {
-    let Some(fixture) = Fixture::new().await else { return };
-    let session = fixture.session(DriftPolicy::Row);
-    let agent = Agent::of(&session, &fixture);
+    let Some(agent) = Agent::new(DriftPolicy::Row).await else { return };
     agent.set("gone", "1").await.unwrap();
     agent.delete("gone").await.unwrap();
     assert!(agent.read("k").await.is_none());
-    fixture.foreign_runs(
+    agent.foreign_runs(
         "INSERT INTO entry (space, key, version, born, created_at, updated_at, accesses, size, value) \
          SELECT space, 'k', 1, 1, 1, 1, 0, 2, '7' FROM scope WHERE name = 'ada'",
     );
     assert_eq!(reason(agent.set("k", "8").await), "appeared");
     assert_eq!(agent.read("k").await.unwrap().value.as_str(), "7");
     assert!(!agent.set("k", "8").await.unwrap().created);
-    let stats = fixture.backend().stats(&fixture.scope).await.unwrap();
+    let stats = agent.backend().stats(&agent.scope).await.unwrap();
     assert_eq!((stats.entries, stats.bytes), (1, 2));
-    fixture.foreign_runs("DELETE FROM entry");
-    assert_eq!(fixture.backend().stats(&fixture.scope).await.unwrap().entries, 0);
+    agent.foreign_runs("DELETE FROM entry");
+    assert_eq!(agent.backend().stats(&agent.scope).await.unwrap().entries, 0);
     assert_eq!(
-        fixture.backend().scopes(&fixture.scope.tenant, Default::default()).await.unwrap().scopes.len(),
+        agent.backend().scopes(&agent.scope.tenant, Default::default()).await.unwrap().scopes.len(),
         0
     );
 }
@@ -104,13 +98,11 @@ async fn a_version_assigned_by_a_client_is_never_reused() {
 #[tokio::test]
 async fn scenario_07_a_rolled_back_change_is_not_drift() {
     for policy in BOTH {
-        let Some(fixture) = Fixture::new().await else { return };
-        let session = fixture.session(policy);
-        let agent = Agent::of(&session, &fixture);
+        let Some(agent) = Agent::new(policy).await else { return };
         agent.set("k", "1").await.unwrap();
-        fixture.foreign_runs("BEGIN; UPDATE entry SET value = '9'; ROLLBACK");
-        fixture.foreign_runs("BEGIN; SAVEPOINT s; DELETE FROM entry; ROLLBACK TO s; RELEASE s; COMMIT");
-        fixture.foreign_runs("INSERT OR IGNORE INTO entry SELECT * FROM entry");
+        agent.foreign_runs("BEGIN; UPDATE entry SET value = '9'; ROLLBACK");
+        agent.foreign_runs("BEGIN; SAVEPOINT s; DELETE FROM entry; ROLLBACK TO s; RELEASE s; COMMIT");
+        agent.foreign_runs("INSERT OR IGNORE INTO entry SELECT * FROM entry");
         agent.set("k", "2").await.unwrap();
     }
 }
@@ -118,9 +110,7 @@ async fn scenario_07_a_rolled_back_change_is_not_drift() {
 #[tokio::test]
 async fn scenario_14_other_tables_vacuum_and_checkpoints_refuse_nothing() {
     for policy in BOTH {
-        let Some(fixture) = Fixture::new().await else { return };
-        let session = fixture.session(policy);
-        let agent = Agent::of(&session, &fixture);
+        let Some(agent) = Agent::new(policy).await else { return };
         agent.set("k", "1").await.unwrap();
         for (round, sql) in [
             "UPDATE sequence SET last = last + 1",
@@ -132,7 +122,7 @@ async fn scenario_14_other_tables_vacuum_and_checkpoints_refuse_nothing() {
         .into_iter()
         .enumerate()
         {
-            let foreign = fixture.foreign();
+            let foreign = agent.foreign();
             // The pragma's answer does not matter.
             if let Err(error) = foreign.execute_batch(sql) {
                 assert!(sql.starts_with("PRAGMA") || sql == "VACUUM", "{sql}: {error}");
@@ -149,11 +139,9 @@ async fn scenario_14_other_tables_vacuum_and_checkpoints_refuse_nothing() {
 #[tokio::test]
 async fn scenario_15_removed_and_restored_triggers_hide_no_change() {
     for policy in BOTH {
-        let Some(fixture) = Fixture::new().await else { return };
-        let session = fixture.session(policy);
-        let agent = Agent::of(&session, &fixture);
+        let Some(agent) = Agent::new(policy).await else { return };
         agent.set("k", "1").await.unwrap();
-        let foreign = fixture.foreign();
+        let foreign = agent.foreign();
         let triggers: Vec<(String, String)> = foreign
             .prepare("SELECT name, sql FROM sqlite_schema WHERE type = 'trigger'")
             .unwrap()
@@ -180,17 +168,15 @@ async fn scenario_15_removed_and_restored_triggers_hide_no_change() {
 #[tokio::test]
 async fn after_a_repair_a_session_can_write_once_it_has_read() {
     for policy in BOTH {
-        let Some(fixture) = Fixture::new().await else { return };
-        let session = fixture.session(policy);
-        let agent = Agent::of(&session, &fixture);
+        let Some(agent) = Agent::new(policy).await else { return };
         agent.set("k", "1").await.unwrap();
-        fixture.foreign_runs("DROP TRIGGER entry_updated; UPDATE entry SET value = '9'");
+        agent.foreign_runs("DROP TRIGGER entry_updated; UPDATE entry SET value = '9'");
         let refused = agent.set("k", "2").await.unwrap_err();
         assert_eq!(text(&refused, "reason"), "triggers");
         for told in [refused.message(), &text(&refused, "remediation")] {
             assert!(told.contains("`memory drift repair`") && told.contains("provision --apply"), "{told}");
         }
-        let url = memory::BackendUrl::parse(&format!("sqlite:{}", fixture.path.display())).unwrap();
+        let url = memory::BackendUrl::parse(&format!("sqlite:{}", agent.path.display())).unwrap();
         let repaired = memory::sqlite::repair(&url, &Default::default(), Default::default()).unwrap();
         assert_eq!(repaired.made, ["trigger entry_updated"]);
         assert!(reason(agent.set("k", "2").await).contains("changed"));
@@ -199,20 +185,12 @@ async fn after_a_repair_a_session_can_write_once_it_has_read() {
     }
 }
 
-fn without_triggers(fixture: &Fixture) -> Connection {
-    let foreign = fixture.foreign();
-    foreign.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false).unwrap();
-    foreign
-}
-
 #[tokio::test]
 async fn scenario_16_disabled_triggers_hide_no_change() {
     for policy in BOTH {
-        let Some(fixture) = Fixture::new().await else { return };
-        let session = fixture.session(policy);
-        let agent = Agent::of(&session, &fixture);
+        let Some(agent) = Agent::new(policy).await else { return };
         agent.set("k", "1").await.unwrap();
-        without_triggers(&fixture).execute_batch("UPDATE entry SET value = '9'").unwrap();
+        agent.without_triggers().execute_batch("UPDATE entry SET value = '9'").unwrap();
         assert_eq!(reason(agent.set("k", "2").await), "changed");
         reason(agent.set("k", "2").await);
         agent.read("k").await;
@@ -228,12 +206,10 @@ async fn rows_added_or_removed_with_triggers_off_are_missed_by_the_counters() {
         "UPDATE entry SET expires_at = 9000000000000 WHERE key = 'b'",
         "UPDATE entry SET version = version + 100 WHERE key = 'b'",
     ] {
-        let Some(fixture) = Fixture::new().await else { return };
-        fixture.other_sets("b", "1").await;
-        let session = fixture.session(DriftPolicy::Strict);
-        let agent = Agent::of(&session, &fixture);
+        let Some(agent) = Agent::new(DriftPolicy::Strict).await else { return };
+        agent.other_sets("b", "1").await;
         agent.set("k", "1").await.unwrap();
-        without_triggers(&fixture).execute_batch(sql).unwrap();
+        agent.without_triggers().execute_batch(sql).unwrap();
         assert_eq!(reason(agent.set("k", "2").await), "silent", "{sql}");
         assert_eq!(reason(agent.set("k", "2").await), "silent", "{sql}");
     }
@@ -242,14 +218,12 @@ async fn rows_added_or_removed_with_triggers_off_are_missed_by_the_counters() {
 #[tokio::test]
 async fn scenario_17_a_file_renamed_over_stops_writes_that_would_be_lost() {
     for policy in BOTH {
-        let Some(fixture) = Fixture::new().await else { return };
-        let session = fixture.session(policy);
-        let agent = Agent::of(&session, &fixture);
+        let Some(agent) = Agent::new(policy).await else { return };
         agent.set("k", "1").await.unwrap();
-        let copy = fixture.folder.path().join("copy.db");
-        fixture.foreign().execute("VACUUM INTO ?1", [copy.to_str().unwrap()]).unwrap();
-        std::fs::rename(&copy, &fixture.path).unwrap();
-        let placed = std::fs::read(&fixture.path).unwrap();
+        let copy = agent.folder.path().join("copy.db");
+        agent.foreign().execute("VACUUM INTO ?1", [copy.to_str().unwrap()]).unwrap();
+        std::fs::rename(&copy, &agent.path).unwrap();
+        let placed = std::fs::read(&agent.path).unwrap();
         let refused = agent.set("k", "2").await.unwrap_err();
         assert_eq!(refused.details()["reason"], "file_replaced");
         for told in [refused.message(), &text(&refused, "remediation")] {
@@ -260,68 +234,10 @@ async fn scenario_17_a_file_renamed_over_stops_writes_that_would_be_lost() {
         assert_eq!(backup.records.len(), 1, "of what was there before");
         reason(agent.delete("k").await);
         assert_eq!(reason(agent.set("never read", "1").await), "file_replaced");
-        let counted = agent.0.increment(agent.1, &key("count"), 1, Default::default()).await;
+        let counted = agent.guarded().increment(&agent.scope, &key("count"), 1, Default::default()).await;
         let counted = counted.unwrap_err();
         assert_eq!(text(&counted, "reason"), "file_replaced");
         assert!(text(&counted, "remediation").contains("open the store again"));
-        assert!(
-            std::fs::read(&fixture.path).unwrap() == placed,
-            "the file that was put in place is as it was"
-        );
-    }
-}
-
-/// Restores the rows of a copy in place, as a program may do.
-fn restore_in_place(fixture: &Fixture, copy: &std::path::Path) {
-    let foreign = without_triggers(fixture);
-    foreign.execute("ATTACH ?1 AS copy", [copy.to_str().unwrap()]).unwrap();
-    let tables = ["scope", "entry", "body", "sequence", "garbage", "vector", "model"];
-    let sql: String = tables
-        .iter()
-        .map(|table| {
-            format!("DELETE FROM main.{table}; INSERT INTO main.{table} SELECT * FROM copy.{table};")
-        })
-        .collect();
-    foreign.execute_batch(&format!("BEGIN; {sql} COMMIT;")).unwrap();
-}
-
-#[tokio::test]
-async fn scenario_18_a_copy_restored_in_place_is_detected_despite_its_lower_generation() {
-    for policy in BOTH {
-        let Some(fixture) = Fixture::new().await else { return };
-        fixture.other_sets("k", "1").await;
-        let copy = fixture.folder.path().join("copy.db");
-        fixture.foreign().execute("VACUUM INTO ?1", [copy.to_str().unwrap()]).unwrap();
-        let session = fixture.session(policy);
-        let agent = Agent::of(&session, &fixture);
-        agent.set("k", "2").await.unwrap();
-        let before = session.status(&fixture.scope).observed.unwrap();
-        restore_in_place(&fixture, &copy);
-        let now = fixture.backend().drift_state(&fixture.scope).await.unwrap().token;
-        assert!(now.generation < before.generation);
-        assert!(reason(agent.set("k", "3").await).contains("changed"));
-        assert_eq!(fixture.value("k").await.unwrap(), "1");
-    }
-}
-
-#[tokio::test]
-async fn scenario_19_a_restored_copy_with_as_many_writes_is_another_state() {
-    for policy in BOTH {
-        let Some(fixture) = Fixture::new().await else { return };
-        fixture.other_sets("k", "1").await;
-        let copy = fixture.folder.path().join("copy.db");
-        fixture.foreign().execute("VACUUM INTO ?1", [copy.to_str().unwrap()]).unwrap();
-        let session = fixture.session(policy);
-        let agent = Agent::of(&session, &fixture);
-        let version = agent.set("k", "\"mine\"").await.unwrap().version;
-        let before = session.status(&fixture.scope).observed.unwrap();
-        restore_in_place(&fixture, &copy);
-        let other = fixture.again().await;
-        let theirs = other.backend().unwrap().put(&fixture.scope, &key("k"), json("\"them\"")).await.unwrap();
-        let now = fixture.backend().drift_state(&fixture.scope).await.unwrap().token;
-        assert_eq!((theirs.version, now.generation), (version, before.generation));
-        assert_ne!(now, before);
-        assert!(reason(agent.set("k", "3").await).contains("changed"));
-        assert_eq!(fixture.value("k").await.unwrap(), "\"them\"");
+        assert!(std::fs::read(&agent.path).unwrap() == placed, "the file that was put in place is as it was");
     }
 }

@@ -6,10 +6,14 @@ mod agent;
 mod backups;
 mod foreign;
 mod forgotten;
+mod formats;
 #[cfg(unix)]
 mod full_disk;
-mod meanwhile;
+#[path = "../own.rs"]
 mod own;
+#[path = "../past.rs"]
+mod past;
+#[path = "../races.rs"]
 mod races;
 #[cfg(unix)]
 #[path = "../read_only.rs"]

@@ -1,0 +1,52 @@
+//! Lists that come a page at a time.
+
+use clap::Args;
+use memory_core::Result as CoreResult;
+use serde::Serialize;
+
+use super::{Exit, Failure, Out, note};
+
+#[derive(Args, Debug)]
+pub(crate) struct PageArgs {
+    /// How many per page: 1 to 1,000
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    limit: usize,
+    /// The cursor that the previous page printed
+    #[arg(long, conflicts_with = "all")]
+    cursor: Option<String>,
+    /// Print every page; with --json one item per line
+    #[arg(long)]
+    all: bool,
+}
+
+impl PageArgs {
+    /// Prints the page that was asked for, or all. `read` gets the cursor and the limit; `parts` returns the items of a page
+    /// and the next cursor.
+    pub(crate) async fn print<P: Serialize, I: Serialize>(
+        self,
+        out: &mut Out,
+        mut read: impl AsyncFnMut(Option<String>, usize) -> CoreResult<P>,
+        parts: impl Fn(&P) -> (&[I], Option<&str>),
+        table: impl Fn(&mut Out, &[I]) -> Result<(), Failure>,
+    ) -> Result<Exit, Failure> {
+        let mut cursor = self.cursor;
+        loop {
+            let page = read(cursor, self.limit).await?;
+            let (items, next) = parts(&page);
+            match (out.is_json(), self.all) {
+                (true, true) => items.iter().try_for_each(|item| out.document(item))?,
+                (true, false) => out.document(&page)?,
+                (false, _) => table(out, items)?,
+            }
+            out.flush()?;
+            match next {
+                Some(next) if self.all => cursor = Some(next.to_owned()),
+                Some(next) if !out.is_json() => {
+                    note(&format!("more: --cursor {next}"));
+                    return Ok(Exit::Ok);
+                }
+                _ => return Ok(Exit::Ok),
+            }
+        }
+    }
+}
