@@ -1,0 +1,3 @@
+//! Conversations on any key/value provider.
+
+pub mod rank;
