@@ -1,8 +1,24 @@
 //! Ranking of turns: pure functions over an index in memory, without I/O and clock.
+//!
+//! The score of a turn is a weighted sum of [signals](Signal). What each is, and why it weighs what it does, is in
+//! `docs/spec/recall.md`.
+
+mod calendar;
+mod dates;
+mod index;
+mod lexical;
+mod search;
+mod signal;
+mod speakers;
+mod text;
+mod vectors;
+mod words;
 
 use memory_core::Timestamp;
 use memory_core::layer::Role;
-use memory_core::lexical::{K1, LexicalIndex};
+
+pub use index::Index;
+pub use signal::{Signal, Weights};
 
 /// One turn of a conversation, as the index sees it.
 #[derive(Clone, Debug, PartialEq)]
@@ -59,23 +75,11 @@ impl Turn {
 pub struct Question {
     /// In plain words.
     pub text: String,
-    /// When it is asked: what "yesterday" counts from.
+    /// When it is asked: what "yesterday" counts from. Turns said later are not found. Without it, relative dates count
+    /// from the last turn.
     pub at: Option<Timestamp>,
     /// The embedding of [`Index::masked`] of the text, if there is one.
     pub vector: Option<Vec<f32>>,
-}
-
-/// The weights of the signals.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Weights {
-    /// BM25 of the turn.
-    pub lexical: f64,
-}
-
-impl Default for Weights {
-    fn default() -> Self {
-        Self { lexical: 1.0 }
-    }
 }
 
 /// The part of a signal in a score.
@@ -100,77 +104,7 @@ pub struct Ranked {
     pub shares: Vec<Share>,
 }
 
-/// The turns of one scope.
-#[derive(Debug, Default)]
-pub struct Index {
-    words: LexicalIndex<u64>,
-}
-
-impl Index {
-    /// An index without turns.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Adds a turn, or replaces the one with its number. Turns are mostly added in order of their numbers.
-    pub fn insert(&mut self, turn: &Turn) {
-        let speaker = turn.speaker.as_deref().unwrap_or_default();
-        let caption = turn.caption.as_deref().unwrap_or_default();
-        self.words.insert(turn.number, &format!("{speaker}: {} {caption}", turn.text), None);
-    }
-
-    /// Removes a turn with everything known of it. Returns whether it was there.
-    pub fn remove(&mut self, number: u64) -> bool {
-        self.words.remove(&number)
-    }
-
-    /// Number of turns.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.words.len()
-    }
-
-    /// Whether there is no turn.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.words.is_empty()
-    }
-
-    /// About how many bytes it takes in memory, vectors included.
-    #[must_use]
-    pub fn bytes(&self) -> usize {
-        self.words.heap_bytes()
-    }
-
-    /// The question's text as an embedder is given it: without the names of the scope's speakers, which would outweigh
-    /// what is asked.
-    #[must_use]
-    pub fn masked(&self, text: &str) -> String {
-        text.to_owned()
-    }
-
-    /// The best `limit` turns for which `eligible` is true, best first, ties by number.
-    ///
-    /// Statistics are those of all turns, whatever is eligible.
-    #[must_use]
-    pub fn search(
-        &self,
-        question: &Question,
-        weights: &Weights,
-        eligible: &(dyn Fn(u64) -> bool + Sync),
-        limit: usize,
-    ) -> Vec<Ranked> {
-        let found = self.words.search(&question.text, |number| eligible(*number), limit);
-        let ranked = found.into_iter().map(|hit| {
-            let score = weights.lexical * hit.bm25;
-            Ranked {
-                number: hit.key,
-                score,
-                similarity: (hit.score * (K1 + 1.0)).min(1.0),
-                shares: vec![Share { signal: "lexical", value: score }],
-            }
-        });
-        ranked.collect()
-    }
+/// Exact: no index has more slots than memory has bytes.
+fn place(slot: u32) -> usize {
+    slot as usize
 }
