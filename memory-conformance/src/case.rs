@@ -63,11 +63,17 @@ pub enum Need {
     LayerMetadata,
     /// `Capabilities::layer_threshold`
     LayerThreshold,
+    /// `Capabilities::layer_idempotent`
+    LayerIdempotent,
+    /// `Capabilities::layer_supersede`
+    LayerSupersede,
+    /// `Capabilities::layer_expiry`
+    LayerExpiry,
 }
 
 impl Need {
     /// Every need.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 27] = [
         Self::Kv,
         Self::Lexical,
         Self::Vector,
@@ -92,6 +98,9 @@ impl Need {
         Self::LayerVerbatim,
         Self::LayerMetadata,
         Self::LayerThreshold,
+        Self::LayerIdempotent,
+        Self::LayerSupersede,
+        Self::LayerExpiry,
     ];
 
     /// Whether it is advertised.
@@ -122,6 +131,9 @@ impl Need {
             Self::LayerVerbatim => capabilities.layer_verbatim,
             Self::LayerMetadata => capabilities.layer_metadata,
             Self::LayerThreshold => capabilities.layer_threshold,
+            Self::LayerIdempotent => capabilities.layer_idempotent,
+            Self::LayerSupersede => capabilities.layer_supersede,
+            Self::LayerExpiry => capabilities.layer_expiry,
         }
     }
 
@@ -145,6 +157,9 @@ impl Need {
                 | Self::LayerVerbatim
                 | Self::LayerMetadata
                 | Self::LayerThreshold
+                | Self::LayerIdempotent
+                | Self::LayerSupersede
+                | Self::LayerExpiry
         )
     }
 

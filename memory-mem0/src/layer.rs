@@ -5,7 +5,7 @@ use memory_core::layer::{
     AddOptions, AddOutcome, EventId, EventStatus, Fact, FactsPage, FactsQuery, Forget, ForgetOutcome,
     Message, RecallQuery,
 };
-use memory_core::{Error, ErrorKind, MemoryLayer, Op, Provider as _, Result, RunContext, Scope, Secret};
+use memory_core::{Error, ErrorKind, MemoryLayer, Op, Provider as _, Result, RunContext, Scope, Secret, Ttl};
 use memory_http::Method;
 use memory_http::service::{Owner, Request, forget_within};
 use serde::Deserialize;
@@ -42,6 +42,20 @@ impl Mem0Provider {
     }
 }
 
+/// mem0 attaches metadata to a whole `add`, corrects facts itself, and lets nobody choose an expiry.
+fn refuse_unserved(provider: &str, messages: &[Message], options: &AddOptions) -> Result<()> {
+    for (refused, option) in [
+        (messages.iter().any(|message| !message.metadata.is_empty()), "messages.metadata"),
+        (!options.supersedes.is_empty(), "supersedes"),
+        (options.ttl != Ttl::Keep, "ttl"),
+    ] {
+        if refused {
+            return Err(Error::unsupported(Op::Add.as_str(), provider).with_detail("option", option));
+        }
+    }
+    Ok(())
+}
+
 #[async_trait]
 impl MemoryLayer for Mem0Provider {
     async fn add(
@@ -51,6 +65,7 @@ impl MemoryLayer for Mem0Provider {
         messages: &[Message],
         options: AddOptions,
     ) -> Result<AddOutcome> {
+        refuse_unserved(self.name(), messages, &options)?;
         let owner = self.owner(run, scope)?;
         let key = self.keys.of_writer(run, scope)?;
         let status = add(&self.client, &key, &owner, messages, &options, self.options.add_timeout()).await?;
@@ -58,6 +73,9 @@ impl MemoryLayer for Mem0Provider {
     }
 
     async fn recall(&self, run: &RunContext, scope: &Scope, query: RecallQuery) -> Result<Vec<Fact>> {
+        if query.as_of.is_some() {
+            return Err(Error::unsupported(Op::Recall.as_str(), self.name()).with_detail("option", "as_of"));
+        }
         let owner = self.owner(run, scope)?;
         listing::recall(&self.client, &self.keys.of(run)?, &owner, &query, &self.options).await
     }

@@ -5,7 +5,7 @@ use memory_core::layer::{
     AddOptions, AddOutcome, AddStatus, EventId, EventStatus, Fact, FactsPage, FactsQuery, Forget,
     ForgetOutcome, Message, RecallQuery, Role,
 };
-use memory_core::{Error, ErrorKind, MemoryLayer, Op, Provider as _, Result, RunContext, Scope, Secret};
+use memory_core::{Error, ErrorKind, MemoryLayer, Op, Provider as _, Result, RunContext, Scope, Secret, Ttl};
 use memory_http::service::{Owner, Request, forget_within};
 use memory_http::{CallKind, Method, Reply};
 use serde::Deserialize;
@@ -77,7 +77,12 @@ impl MemoryLayer for Mem9Provider {
         options: AddOptions,
     ) -> Result<AddOutcome> {
         let owner = self.owner(run, scope)?;
-        for (refused, option) in [(!options.infer, "infer"), (!options.metadata.is_empty(), "metadata")] {
+        for (refused, option) in [
+            (!options.infer, "infer"),
+            (!options.metadata.is_empty(), "metadata"),
+            (!options.supersedes.is_empty(), "supersedes"),
+            (options.ttl != Ttl::Keep, "ttl"),
+        ] {
             if refused {
                 return Err(Error::unsupported(Op::Add.as_str(), self.name()).with_detail("option", option));
             }
@@ -112,6 +117,9 @@ impl MemoryLayer for Mem9Provider {
     }
 
     async fn recall(&self, run: &RunContext, scope: &Scope, query: RecallQuery) -> Result<Vec<Fact>> {
+        if query.as_of.is_some() {
+            return Err(Error::unsupported(Op::Recall.as_str(), self.name()).with_detail("option", "as_of"));
+        }
         let owner = self.owner(run, scope)?;
         listing::recall(&self.client, &self.keys.of(run)?, &owner, &query, &self.options).await
     }

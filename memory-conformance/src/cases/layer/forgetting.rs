@@ -2,12 +2,12 @@
 
 use memory_core::Scope;
 use memory_core::ScopeKind;
-use memory_core::layer::FactId;
+use memory_core::layer::{AddOptions, FactId};
 
 use crate::case::cases;
 use crate::check::{CaseResult, check, expect_eq};
 use crate::cx::Cx;
-use crate::cx::conversation::mentions;
+use crate::cx::conversation::{about, mentions, user};
 
 cases! {
     "layer.forget.ids": [Layer, LayerForget], ["LAY-30"] => ids;
@@ -205,11 +205,14 @@ async fn again(cx: &Cx) -> CaseResult {
 async fn learned_again(cx: &Cx) -> CaseResult {
     let chat = cx.conversation()?;
     let first = chat.learn("theremin").await?;
+    let again = || AddOptions::default().with_again(true);
     chat.forget(std::slice::from_ref(&first)).await?;
-    chat.learn("theremin").await?;
+    chat.add_and_wait(&user(&about("theremin")), again()).await?;
+    chat.wait_for("theremin").await?;
     chat.knows_only(&["theremin"], &[]).await?;
     chat.forget_all().await?;
-    chat.learn("theremin").await?;
+    chat.add_and_wait(&user(&about("theremin")), again()).await?;
+    chat.wait_for("theremin").await?;
     let facts = chat.facts().await?;
     check!(facts.iter().any(|fact| mentions(fact, "theremin")), "it is not learned again");
     Ok(())

@@ -2,6 +2,7 @@
 
 use clap::Args;
 use memory::Access;
+use memory::conversations::list_entries;
 use memory_core::{Cursor, GetOptions, Key, ListQuery};
 
 use super::shown;
@@ -83,7 +84,7 @@ pub(crate) async fn list(context: &Context, args: ListArgs, out: &mut Out) -> Re
     loop {
         let mut query = ListQuery::prefix(args.prefix.as_str()).with_limit(args.limit).with_cursor(cursor);
         query.filter.clone_from(&filter);
-        let page = backend.list(opened.scope(), query).await?;
+        let page = list_entries(backend, opened.scope(), query).await?;
         if !args.all {
             if out.is_json() {
                 out.document(&page)?;

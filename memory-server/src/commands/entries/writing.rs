@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use memory::Access;
+use memory::conversations::check_writable;
 use memory_core::{
     DeleteOptions, Embedding, Error, Expect, Json, Key, Reducer, Result as CoreResult, Scalar, SetOptions,
     Source, Ttl, UpdateOptions,
@@ -60,7 +61,7 @@ impl ExpectArgs {
 
 /// `memory set`.
 pub(crate) async fn set(context: &Context, args: SetArgs, out: &mut Out) -> Result<Exit, Failure> {
-    let key = Key::new(&args.key)?;
+    let key = own_key(&args.key)?;
     let text = match (args.value, args.file) {
         (_, Some(file)) => {
             let opened = std::fs::File::open(&file);
@@ -94,6 +95,12 @@ pub(crate) async fn set(context: &Context, args: SetArgs, out: &mut Out) -> Resu
     Ok(Exit::Ok)
 }
 
+/// A key that may be written.
+fn own_key(key: &str) -> CoreResult<Key> {
+    let key = Key::new(key)?;
+    check_writable(&key).map(|()| key)
+}
+
 /// Warns if an entry was stored without a vector.
 fn tell(embedding: &Embedding) {
     if let Embedding::Failed(reason) = embedding {
@@ -112,7 +119,7 @@ pub(crate) struct DeleteArgs {
 
 /// `memory delete`.
 pub(crate) async fn delete(context: &Context, args: &DeleteArgs, out: &mut Out) -> Result<Exit, Failure> {
-    let key = Key::new(&args.key)?;
+    let key = own_key(&args.key)?;
     let opened = context.open(Access::Existing).await?;
     let options = DeleteOptions::expecting(args.expect.expect());
     let outcome = opened.backend("delete")?.delete(opened.scope(), &key, options).await?;
@@ -139,7 +146,7 @@ pub(crate) struct IncrArgs {
 
 /// `memory incr`.
 pub(crate) async fn incr(context: &Context, args: &IncrArgs, out: &mut Out) -> Result<Exit, Failure> {
-    let key = Key::new(&args.key)?;
+    let key = own_key(&args.key)?;
     let opened = context.open(Access::Create).await?;
     let options = UpdateOptions::default().with_ttl(args.ttl);
     let outcome = opened.backend("increment")?.increment(opened.scope(), &key, args.delta, options).await?;
@@ -193,7 +200,7 @@ impl ReducerArgs {
 
 /// `memory update`.
 pub(crate) async fn update(context: &Context, args: UpdateArgs, out: &mut Out) -> Result<Exit, Failure> {
-    let key = Key::new(&args.key)?;
+    let key = own_key(&args.key)?;
     let reducer = args.reducer.reducer(args.limit)?;
     let opened = context.open(Access::Create).await?;
     let options = UpdateOptions::default().with_ttl(args.ttl);
