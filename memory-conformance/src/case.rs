@@ -62,6 +62,9 @@ needs! {
     LayerVerbatim: capabilities.layer_verbatim;
     LayerMetadata: capabilities.layer_metadata;
     LayerThreshold: capabilities.layer_threshold;
+    LayerIdempotent: capabilities.layer_idempotent;
+    LayerSupersede: capabilities.layer_supersede;
+    LayerExpiry: capabilities.layer_expiry;
 }
 
 impl Need {
@@ -85,6 +88,9 @@ impl Need {
                 | Self::LayerVerbatim
                 | Self::LayerMetadata
                 | Self::LayerThreshold
+                | Self::LayerIdempotent
+                | Self::LayerSupersede
+                | Self::LayerExpiry
         )
     }
 

@@ -115,6 +115,16 @@ pub struct Capabilities {
     /// `add` and `event` name the facts that were stored.
     #[serde(default)]
     pub layer_ids: bool,
+    /// The same message added twice is one fact, and what was forgotten is left out unless `again` asks for it.
+    #[serde(default)]
+    pub layer_idempotent: bool,
+    /// Serves [`AddOptions::supersedes`](crate::layer::AddOptions::supersedes) and
+    /// [`RecallQuery::as_of`](crate::layer::RecallQuery::as_of).
+    #[serde(default)]
+    pub layer_supersede: bool,
+    /// Serves [`AddOptions::ttl`](crate::layer::AddOptions::ttl).
+    #[serde(default)]
+    pub layer_expiry: bool,
     /// Serves [`SqlFacet`](crate::SqlFacet).
     pub sql: bool,
     /// Its dialect, if `sql`.
@@ -165,6 +175,9 @@ impl Capabilities {
             layer_metadata: false,
             layer_threshold: false,
             layer_ids: false,
+            layer_idempotent: false,
+            layer_supersede: false,
+            layer_expiry: false,
             sql: false,
             sql_dialect: None,
             sql_transactions: false,
@@ -203,6 +216,9 @@ impl Capabilities {
             (self.layer_metadata && !self.memory_layer, "layer_metadata without memory_layer"),
             (self.layer_threshold && !self.memory_layer, "layer_threshold without memory_layer"),
             (self.layer_ids && !self.memory_layer, "layer_ids without memory_layer"),
+            (self.layer_idempotent && !self.memory_layer, "layer_idempotent without memory_layer"),
+            (self.layer_supersede && !self.memory_layer, "layer_supersede without memory_layer"),
+            (self.layer_expiry && !self.memory_layer, "layer_expiry without memory_layer"),
             (self.sql != self.sql_dialect.is_some(), "sql and sql_dialect disagree"),
             (self.sql_transactions && !self.sql, "sql_transactions without sql"),
             (self.sql_vectors && !self.sql, "sql_vectors without sql"),

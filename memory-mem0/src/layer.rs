@@ -5,7 +5,7 @@ use memory_core::layer::{
     AddOptions, AddOutcome, EventId, EventStatus, Fact, FactsPage, FactsQuery, Forget, ForgetOutcome,
     Message, RecallQuery,
 };
-use memory_core::{Error, ErrorKind, MemoryLayer, Op, Provider as _, Result, RunContext, Scope, Secret};
+use memory_core::{Error, ErrorKind, MemoryLayer, Op, Provider as _, Result, RunContext, Scope, Secret, Ttl};
 use memory_http::Method;
 use memory_http::service::{Forgets as _, Owner, Request};
 use serde::Deserialize;
@@ -29,6 +29,20 @@ impl Mem0Provider {
     }
 }
 
+/// mem0 attaches metadata to a whole `add`, corrects facts itself, and lets nobody choose an expiry.
+fn refuse_unserved(provider: &str, messages: &[Message], options: &AddOptions) -> Result<()> {
+    for (refused, option) in [
+        (messages.iter().any(|message| !message.metadata.is_empty()), "messages.metadata"),
+        (!options.supersedes.is_empty(), "supersedes"),
+        (options.ttl != Ttl::Keep, "ttl"),
+    ] {
+        if refused {
+            return Err(Error::unsupported(Op::Add.as_str(), provider).with_detail("option", option));
+        }
+    }
+    Ok(())
+}
+
 #[async_trait]
 impl MemoryLayer for Mem0Provider {
     async fn add(
@@ -38,12 +52,16 @@ impl MemoryLayer for Mem0Provider {
         messages: &[Message],
         options: AddOptions,
     ) -> Result<AddOutcome> {
+        refuse_unserved(self.name(), messages, &options)?;
         let owner = SERVICE.owner_for(&self.keys, run, scope)?;
         let session = self.session_of(self.keys.of_writer(run, scope)?, owner);
         session.add(messages, &options).await.map(AddOutcome::new)
     }
 
     async fn recall(&self, run: &RunContext, scope: &Scope, query: RecallQuery) -> Result<Vec<Fact>> {
+        if query.as_of.is_some() {
+            return Err(Error::unsupported(Op::Recall.as_str(), self.name()).with_detail("option", "as_of"));
+        }
         self.session(run, scope)?.recall(&query).await
     }
 

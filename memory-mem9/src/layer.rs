@@ -6,7 +6,7 @@ use memory_core::layer::{
     ForgetOutcome, Message, RecallQuery, Role,
 };
 use memory_core::{
-    Error, ErrorKind, MemoryLayer, Op, Provider as _, Result, RunContext, Scope, ScopeKind, Secret,
+    Error, ErrorKind, MemoryLayer, Op, Provider as _, Result, RunContext, Scope, ScopeKind, Secret, Ttl,
 };
 use memory_http::service::{Forgets as _, Owner, Request};
 use memory_http::{CallKind, Method, Reply};
@@ -65,7 +65,12 @@ impl MemoryLayer for Mem9Provider {
         options: AddOptions,
     ) -> Result<AddOutcome> {
         let owner = SERVICE.owner_for(&self.keys, run, scope)?;
-        for (refused, option) in [(!options.infer, "infer"), (!options.metadata.is_empty(), "metadata")] {
+        for (refused, option) in [
+            (!options.infer, "infer"),
+            (!options.metadata.is_empty(), "metadata"),
+            (!options.supersedes.is_empty(), "supersedes"),
+            (options.ttl != Ttl::Keep, "ttl"),
+        ] {
             if refused {
                 return Err(Error::unsupported(Op::Add.as_str(), self.name()).with_detail("option", option));
             }
@@ -100,6 +105,9 @@ impl MemoryLayer for Mem9Provider {
     }
 
     async fn recall(&self, run: &RunContext, scope: &Scope, query: RecallQuery) -> Result<Vec<Fact>> {
+        if query.as_of.is_some() {
+            return Err(Error::unsupported(Op::Recall.as_str(), self.name()).with_detail("option", "as_of"));
+        }
         self.session(run, scope)?.recall(&query).await
     }
 

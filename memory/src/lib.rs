@@ -2,6 +2,7 @@
 //!
 //! - [`open`] and [`Registry`]: a backend by URL, always behind [`Checked`];
 //! - [`embedders`]: computing vectors for entries;
+//! - [`conversations`]: `add` and `recall` on stores of entries (feature `recall`);
 //! - [`config`]: `memory.toml` with named backends, agents and limits;
 //! - `definitions` (feature `sqlite`): backends defined at run time;
 //! - `fallback` (feature `sqlite`): a store that answers while another cannot be reached;
@@ -15,12 +16,14 @@
 //! - `workers` (feature `sql-workers`): SQL in worker processes.
 //!
 //! Everything in `memory-core` is re-exported. Cargo features select backends, `sqlite` (on by default), `postgres`,
-//! `mem0` and `mem9`; `sql`, with which SQLite also serves SQL to agents; and embedders, `embed-static` and `embed-openai`.
+//! `mem0` and `mem9`; `sql`, with which SQLite also serves SQL to agents; `recall` (on by default), with which stores of
+//! entries also serve conversations; and embedders, `embed-static` and `embed-openai`.
 //! Without features there is no database, and [`Registry::register`] adds your own.
 
 pub mod audit;
 mod backends;
 pub mod config;
+pub mod conversations;
 #[cfg(feature = "sqlite")]
 pub mod definitions;
 pub mod drift;

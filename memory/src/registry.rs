@@ -157,7 +157,8 @@ impl Registry {
         let factory = self.factories.get(url.scheme()).ok_or_else(|| self.unknown(url.scheme()))?;
         let mut context = self.context.clone();
         context.base_dir = base_dir.or(context.base_dir);
-        let memory = Memory::new(factory.open(url, &context).await?)?;
+        let provider = factory.open(url, &context).await?;
+        let memory = Memory::new(crate::conversations::with_conversations(provider, &context))?;
         #[cfg(feature = "sqlite")]
         let memory = match crate::backends::sqlite::drift_folder(url, context.base_dir.as_deref()) {
             Some(folder) => memory.with_drift_backups(folder),

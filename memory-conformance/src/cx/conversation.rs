@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use memory_core::layer::{
-    AddOptions, AddStatus, EventId, EventStatus, Fact, FactId, FactsQuery, Forget, ForgetOutcome,
+    AddOptions, AddOutcome, AddStatus, EventId, EventStatus, Fact, FactId, FactsQuery, Forget, ForgetOutcome,
     MemoryLayer, Message, RecallQuery, Role,
 };
 use memory_core::{Result, RunContext, Scope};
@@ -75,6 +75,20 @@ impl<'a> Conversation<'a> {
     /// Adds messages and returns the immediate status.
     pub(crate) async fn add(&self, messages: &[Message], options: AddOptions) -> Result<AddStatus> {
         Ok(self.layer.add(&self.run, &self.scope, messages, options).await?.status)
+    }
+
+    /// Adds messages and returns the whole outcome.
+    pub(crate) async fn tell(&self, messages: &[Message], options: AddOptions) -> Result<AddOutcome> {
+        self.layer.add(&self.run, &self.scope, messages, options).await
+    }
+
+    /// Adds messages, waits until they are done, and returns the outcome with the named facts.
+    pub(crate) async fn told(&self, messages: &[Message], options: AddOptions) -> CaseResult<AddOutcome> {
+        let mut outcome = self.tell(messages, options).await?;
+        if let AddStatus::Pending(Some(event)) = &outcome.status {
+            outcome.status = AddStatus::Done(self.done(event).await?);
+        }
+        Ok(outcome)
     }
 
     /// Adds messages, waits until they are done, and returns the named facts.

@@ -10,6 +10,7 @@ use memory_core::layer::{
 };
 use memory_core::{
     Capabilities, Clock, Cursor, Error, ErrorKind, Key, MemoryLayer, Op, Result, RunContext, Scope,
+    Timestamp, Ttl,
 };
 
 /// How often an event is polled before it is done.
@@ -28,18 +29,76 @@ pub enum LayerKind {
 /// Shared by all handles on a store.
 #[derive(Debug, Default)]
 pub(super) struct Learned {
-    facts: BTreeMap<Scope, Vec<Fact>>,
+    scopes: BTreeMap<Scope, Heard>,
     events: BTreeMap<String, Work>,
     /// Ids are never reused.
     count: u64,
 }
+
+/// What one scope heard.
+#[derive(Debug, Default)]
+struct Heard {
+    facts: Vec<Held>,
+    /// The fact of everything that was said; `None`: it was forgotten.
+    said: BTreeMap<String, Option<FactId>>,
+}
+
+/// A fact, and how long it lives.
+#[derive(Clone, Debug)]
+struct Held {
+    fact: Fact,
+    expires: Option<Timestamp>,
+}
+
+/// Something said: what it is known by, and the fact it becomes.
+type Said = (String, Held);
 
 /// Pending work.
 #[derive(Debug)]
 struct Work {
     scope: Scope,
     asked: u32,
-    facts: Vec<Fact>,
+    said: Vec<Said>,
+}
+
+impl Heard {
+    fn learn(&mut self, said: Vec<Said>) {
+        for (what, held) in said {
+            self.said.insert(what, Some(held.fact.id.clone()));
+            self.facts.push(held);
+        }
+    }
+
+    /// The facts that have not expired; what has is as if it was never said.
+    fn live(&mut self, now: Timestamp) -> &mut Vec<Held> {
+        let (said, expired) = (&mut self.said, |held: &Held| held.expires.is_some_and(|at| at <= now));
+        for held in self.facts.iter().filter(|held| expired(held)) {
+            said.retain(|_, id| id.as_ref() != Some(&held.fact.id));
+        }
+        self.facts.retain(|held| !expired(held));
+        &mut self.facts
+    }
+
+    fn forget(&mut self, id: &FactId) {
+        self.facts.retain(|held| held.fact.id != *id);
+        self.said.values_mut().filter(|known| known.as_ref() == Some(id)).for_each(|known| *known = None);
+    }
+
+    /// Ends facts in favour of another.
+    fn supersede(&mut self, ids: &[FactId], by: &FactId, until: Timestamp) -> Result<()> {
+        for id in ids {
+            let held = self.facts.iter().find(|held| held.fact.id == *id).ok_or_else(|| {
+                Error::new(ErrorKind::NotFound, "there is no such fact to supersede; nothing was changed")
+            })?;
+            if held.fact.superseded_by.as_ref().is_some_and(|other| other != by) {
+                return Err(Error::new(ErrorKind::Conflict, "the fact was superseded before by another"));
+            }
+        }
+        for held in self.facts.iter_mut().filter(|held| ids.contains(&held.fact.id)) {
+            (held.fact.superseded_by, held.fact.valid_to) = (Some(by.clone()), Some(until));
+        }
+        Ok(())
+    }
 }
 
 /// The layer of a [`Reference`](crate::Reference).
@@ -62,6 +121,9 @@ pub(super) fn advertise(kind: LayerKind, capabilities: &mut Capabilities) {
     capabilities.layer_metadata = true;
     capabilities.layer_threshold = true;
     capabilities.layer_ids = true;
+    capabilities.layer_idempotent = true;
+    capabilities.layer_supersede = true;
+    capabilities.layer_expiry = true;
 }
 
 impl ReferenceLayer {
@@ -77,23 +139,35 @@ impl ReferenceLayer {
     /// Removes everything about a scope.
     pub(super) fn end(&self, scope: &Scope) {
         let mut learned = self.lock();
-        learned.facts.remove(scope);
+        learned.scopes.remove(scope);
         learned.events.retain(|_, work| work.scope != *scope);
     }
 }
 
-/// The sentences of user and assistant; whole messages if verbatim.
-fn sentences(messages: &[Message], infer: bool) -> Vec<String> {
+/// The sentences of user and assistant, each with its message; whole messages if verbatim.
+fn sentences(messages: &[Message], infer: bool) -> Vec<(&Message, String)> {
     let heard = messages.iter().filter(|message| matches!(message.role, Role::User | Role::Assistant));
     if !infer {
-        return heard.map(|message| message.content.clone()).filter(|text| !text.trim().is_empty()).collect();
+        return heard
+            .map(|message| (message, message.content.clone()))
+            .filter(|(_, text)| !text.trim().is_empty())
+            .collect();
     }
     heard
-        .flat_map(|message| message.content.split(['.', '!', '?', '\n']))
-        .map(str::trim)
-        .filter(|sentence| sentence.chars().any(char::is_alphanumeric))
-        .map(str::to_owned)
+        .flat_map(|message| {
+            message.content.split(['.', '!', '?', '\n']).map(move |part| (message, part.trim()))
+        })
+        .filter(|(_, sentence)| sentence.chars().any(char::is_alphanumeric))
+        .map(|(message, sentence)| (message, sentence.to_owned()))
         .collect()
+}
+
+/// What a sentence is known by: its message's id and its place there, or else its words, speaker and time.
+fn known_by(message: &Message, place: usize, sentence: &str) -> String {
+    match &message.id {
+        Some(id) => format!("id {place} {id}"),
+        None => format!("said {:?} {:?} {:?} {sentence}", message.role, message.name, message.at),
+    }
 }
 
 fn words(text: &str) -> BTreeSet<String> {
@@ -124,42 +198,90 @@ impl MemoryLayer for ReferenceLayer {
         messages: &[Message],
         options: AddOptions,
     ) -> Result<AddOutcome> {
-        self.require(options.infer || self.capabilities.layer_verbatim, Op::Add)?;
-        self.require(options.metadata.is_empty() || self.capabilities.layer_metadata, Op::Add)?;
+        let served = &self.capabilities;
+        self.require(options.infer || served.layer_verbatim, Op::Add)?;
+        self.require(options.metadata.is_empty() || served.layer_metadata, Op::Add)?;
+        self.require(options.supersedes.is_empty() || served.layer_supersede, Op::Add)?;
+        self.require(options.ttl == Ttl::Keep || served.layer_expiry, Op::Add)?;
+        let now = self.clock.now();
         let mut learned = self.lock();
-        let known: BTreeSet<String> =
-            learned.facts.get(scope).into_iter().flatten().map(|fact| fact.memory.clone()).collect();
-        let mut facts = Vec::new();
-        for memory in sentences(messages, options.infer) {
-            if options.infer && known.contains(&memory) {
-                continue;
+        let Learned { scopes, events, count } = &mut *learned;
+        let heard = scopes.entry(scope.clone()).or_default();
+        heard.live(now);
+        let mut outcome = AddOutcome::new(AddStatus::Unknown);
+        let mut said: Vec<Said> = Vec::new();
+        let mut known_fact = None;
+        for (place, (message, memory)) in sentences(messages, options.infer).into_iter().enumerate() {
+            let what = known_by(message, place, &memory);
+            let known = heard.said.get(&what).filter(|_| served.layer_idempotent);
+            match known {
+                Some(Some(id)) => {
+                    known_fact = Some(id.clone());
+                    let same =
+                        heard.facts.iter().any(|held| held.fact.id == *id && held.fact.memory == memory);
+                    if same {
+                        outcome.known += 1
+                    } else {
+                        outcome.different.push(id.clone())
+                    }
+                    continue;
+                }
+                Some(None) if !options.again => {
+                    outcome.forgotten += 1;
+                    continue;
+                }
+                _ if said.iter().any(|(other, _)| *other == what) => {
+                    outcome.known += 1;
+                    continue;
+                }
+                _ => {}
             }
-            learned.count += 1;
-            let mut fact = Fact::new(FactId::new(format!("fact-{}", learned.count))?, memory);
+            *count += 1;
+            let mut fact = Fact::new(FactId::new(format!("fact-{count}"))?, memory);
             fact.metadata = options.metadata.clone();
-            fact.created_at = Some(self.clock.now());
-            facts.push(fact);
+            message.metadata.iter().for_each(|(name, value)| fact.metadata.insert(name, value.clone()));
+            (fact.created_at, fact.at, fact.order) = (Some(now), message.at, Some(*count));
+            (fact.speaker, fact.role) = (message.name.clone(), Some(message.role));
+            (fact.session, fact.caption) = (message.session.clone(), message.caption.clone());
+            said.push((what, Held { fact, expires: options.ttl.expiry(now, None)? }));
+        }
+        if !options.supersedes.is_empty() && outcome.forgotten == 0 {
+            let by = said.first().map(|(_, held)| held.fact.id.clone()).or(known_fact);
+            let by = by.ok_or_else(|| Error::invalid("a correction says something"))?;
+            let until = messages.iter().find_map(|message| message.at).unwrap_or(now);
+            heard.supersede(&options.supersedes, &by, until)?;
         }
         if self.kind == LayerKind::Pending {
-            learned.count += 1;
-            let event = format!("event-{}", learned.count);
-            learned.events.insert(event.clone(), Work { scope: scope.clone(), asked: 0, facts });
-            return Ok(AddOutcome::new(AddStatus::Pending(Some(EventId::new(event)?))));
+            *count += 1;
+            let event = format!("event-{count}");
+            events.insert(event.clone(), Work { scope: scope.clone(), asked: 0, said });
+            outcome.status = AddStatus::Pending(Some(EventId::new(event)?));
+            return Ok(outcome);
         }
-        let ids = facts.iter().map(|fact| fact.id.clone()).collect();
-        learned.facts.entry(scope.clone()).or_default().extend(facts);
-        Ok(AddOutcome::new(AddStatus::Done(ids)))
+        outcome.status = AddStatus::Done(said.iter().map(|(_, held)| held.fact.id.clone()).collect());
+        heard.learn(said);
+        Ok(outcome)
     }
 
     async fn recall(&self, _run: &RunContext, scope: &Scope, query: RecallQuery) -> Result<Vec<Fact>> {
         self.require(query.threshold.is_none() || self.capabilities.layer_threshold, Op::Recall)?;
+        self.require(query.as_of.is_none() || self.capabilities.layer_supersede, Op::Recall)?;
         let question = words(&query.text);
-        let learned = self.lock();
+        let held = |fact: &Fact| match query.as_of {
+            None => fact.valid_to.is_none(),
+            Some(at) => {
+                fact.at.or(fact.created_at).is_none_or(|begins| begins <= at)
+                    && fact.valid_to.is_none_or(|until| until > at)
+            }
+        };
+        let mut learned = self.lock();
         let mut found: Vec<(f64, Fact)> = learned
-            .facts
-            .get(scope)
+            .scopes
+            .get_mut(scope)
             .into_iter()
-            .flatten()
+            .flat_map(|heard| heard.live(self.clock.now()).iter())
+            .map(|held| &held.fact)
+            .filter(|fact| held(fact))
             .map(|fact| (similarity(&question, &words(&fact.memory)), fact.clone()))
             .filter(|(similarity, _)| *similarity > 0.0 && *similarity >= query.threshold.unwrap_or(0.0))
             .collect();
@@ -187,10 +309,10 @@ impl MemoryLayer for ReferenceLayer {
         if work.asked < ASKED_UNTIL_DONE {
             return Ok(EventStatus::Pending);
         }
-        let ids = work.facts.iter().map(|fact| fact.id.clone()).collect();
+        let ids = work.said.iter().map(|(_, held)| held.fact.id.clone()).collect();
         if work.asked == ASKED_UNTIL_DONE {
-            let facts = work.facts.clone();
-            learned.facts.entry(scope.clone()).or_default().extend(facts);
+            let said = work.said.clone();
+            learned.scopes.entry(scope.clone()).or_default().learn(said);
         }
         Ok(EventStatus::Done(ids))
     }
@@ -198,24 +320,23 @@ impl MemoryLayer for ReferenceLayer {
     async fn forget(&self, _run: &RunContext, scope: &Scope, what: Forget) -> Result<ForgetOutcome> {
         self.require(self.capabilities.layer_forget, Op::Forget)?;
         let mut learned = self.lock();
-        let facts = learned.facts.entry(scope.clone()).or_default();
-        let before = facts.len();
-        let mut outcome = ForgetOutcome::default();
-        match what {
-            Forget::Ids(ids) => {
-                outcome.not_found =
-                    ids.iter().filter(|id| facts.iter().all(|fact| fact.id != **id)).cloned().collect();
-                facts.retain(|fact| !ids.contains(&fact.id));
-            }
-            _ => facts.clear(),
-        }
-        outcome.forgotten = u64::try_from(before.saturating_sub(facts.len())).ok();
+        let heard = learned.scopes.entry(scope.clone()).or_default();
+        let all: Vec<FactId> = heard.live(self.clock.now()).iter().map(|held| held.fact.id.clone()).collect();
+        let ids = match what {
+            Forget::Ids(ids) => ids,
+            _ => all.clone(),
+        };
+        let (known, not_found): (Vec<FactId>, Vec<FactId>) = ids.into_iter().partition(|id| all.contains(id));
+        known.iter().for_each(|id| heard.forget(id));
+        let mut outcome = ForgetOutcome::new(u64::try_from(known.len()).ok());
+        outcome.not_found = not_found;
         Ok(outcome)
     }
 
     async fn facts(&self, _run: &RunContext, scope: &Scope, query: FactsQuery) -> Result<FactsPage> {
-        let learned = self.lock();
-        let facts = learned.facts.get(scope).map_or(&[][..], Vec::as_slice);
+        let mut learned = self.lock();
+        let heard = learned.scopes.entry(scope.clone()).or_default();
+        let facts: Vec<&Fact> = heard.live(self.clock.now()).iter().map(|held| &held.fact).collect();
         let start = match query.cursor {
             None => 0,
             Some(cursor) => {
@@ -227,7 +348,7 @@ impl MemoryLayer for ReferenceLayer {
             }
         };
         let rest = facts.get(start..).unwrap_or_default();
-        let page: Vec<Fact> = rest.iter().take(query.limit).cloned().collect();
+        let page: Vec<Fact> = rest.iter().take(query.limit).map(|fact| (*fact).clone()).collect();
         let next = match page.last() {
             Some(last) if rest.len() > page.len() => {
                 Some(Cursor::after_key(scope, "facts", &Key::new(last.id.as_str())?).as_str().to_owned())
@@ -246,9 +367,12 @@ mod tests {
     fn a_sentence_is_a_fact_and_blank_text_is_not() {
         let said =
             [Message::new(Role::User, "I own a theremin. I own a sextant!"), Message::new(Role::Tool, "x y")];
-        assert_eq!(sentences(&said, true), ["I own a theremin", "I own a sextant"]);
-        assert_eq!(sentences(&[Message::new(Role::User, " … ")], true), [""; 0]);
-        assert_eq!(sentences(&said, false), ["I own a theremin. I own a sextant!"]);
+        let texts = |messages: &[Message], infer| -> Vec<String> {
+            sentences(messages, infer).into_iter().map(|(_, text)| text).collect()
+        };
+        assert_eq!(texts(&said, true), ["I own a theremin", "I own a sextant"]);
+        assert_eq!(texts(&[Message::new(Role::User, " … ")], true), [""; 0]);
+        assert_eq!(texts(&said, false), ["I own a theremin. I own a sextant!"]);
     }
 
     #[test]

@@ -151,12 +151,18 @@ impl Reference {
                 self.capabilities.layer_metadata = false;
                 self.capabilities.layer_threshold = false;
                 self.capabilities.layer_ids = false;
+                self.capabilities.layer_idempotent = false;
+                self.capabilities.layer_supersede = false;
+                self.capabilities.layer_expiry = false;
             }
             Need::LayerEvents => self.capabilities.layer_events = false,
             Need::LayerForget => self.capabilities.layer_forget = false,
             Need::LayerVerbatim => self.capabilities.layer_verbatim = false,
             Need::LayerMetadata => self.capabilities.layer_metadata = false,
             Need::LayerThreshold => self.capabilities.layer_threshold = false,
+            Need::LayerIdempotent => self.capabilities.layer_idempotent = false,
+            Need::LayerSupersede => self.capabilities.layer_supersede = false,
+            Need::LayerExpiry => self.capabilities.layer_expiry = false,
         }
         if let Some(layer) = &mut self.layer {
             layer.capabilities = self.capabilities.clone();

@@ -1,7 +1,9 @@
 //! Refusals of the conversational layer for capabilities that are not advertised.
 
+use std::time::Duration;
+
 use memory_core::layer::{AddOptions, EventId, FactId, FactsQuery, Forget, Message, RecallQuery, Role};
-use memory_core::{MemoryLayer, Metadata, RunContext, Scope};
+use memory_core::{MemoryLayer, Metadata, RunContext, Scope, Ttl};
 
 use super::refuser::Refuser;
 use crate::case::Need;
@@ -58,6 +60,17 @@ impl Asked<'_> {
                 let asked = RecallQuery::new("a theremin").with_threshold(0.5);
                 let recall = layer.recall(&self.run, &self.scope, asked).await;
                 self.refuser.expect(via, "recall", recall)
+            }
+            Need::LayerSupersede => {
+                let corrects = AddOptions::default().with_supersedes(vec![FactId::new("fact-1")?]);
+                self.add(layer, via, corrects).await?;
+                let asked = RecallQuery::new("a theremin").with_as_of(self.refuser.cx.now());
+                let recall = layer.recall(&self.run, &self.scope, asked).await;
+                self.refuser.expect(via, "recall", recall)
+            }
+            Need::LayerExpiry => {
+                let short = AddOptions::default().with_ttl(Ttl::After(Duration::from_secs(1)));
+                self.add(layer, via, short).await
             }
             _ => Ok(()),
         }

@@ -2,7 +2,9 @@
 
 use crate::cursor::Cursor;
 use crate::error::{Error, ErrorKind, Result};
-use crate::layer::{MAX_MESSAGES, MAX_MESSAGES_BYTES, MAX_SPEAKER_BYTES, Message};
+use crate::layer::{
+    MAX_CAPTION_BYTES, MAX_MESSAGE_ID_BYTES, MAX_MESSAGES, MAX_MESSAGES_BYTES, MAX_SPEAKER_BYTES, Message,
+};
 use crate::limits::{MAX_KEY_BYTES, MAX_PAGE};
 use crate::scope::{RunContext, Scope, TenantId};
 use crate::sql::{MAX_ARGUMENTS, MAX_STATEMENT_BYTES, SqlValue, StatementOptions};
@@ -66,6 +68,31 @@ pub(super) fn check_messages(messages: &[Message]) -> Result<()> {
             return Err(
                 Error::invalid("a message has a NUL character; remove it").with_detail("index", index)
             );
+        }
+        for (what, id) in [
+            ("message's id", &message.id),
+            ("session", &message.session),
+            ("id of the answered message", &message.answers),
+        ] {
+            let Some(id) = id else { continue };
+            if id.len() > MAX_MESSAGE_ID_BYTES {
+                return Err(Error::too_large(what, id.len(), MAX_MESSAGE_ID_BYTES, "bytes"));
+            }
+            if id.trim().is_empty() || id.chars().any(char::is_control) {
+                let advice = format!("a {what} is blank or has a control character; leave it out");
+                return Err(Error::invalid(advice).with_detail("index", index));
+            }
+        }
+        message.metadata.check().map_err(|error| error.with_detail("index", index))?;
+        if let Some(caption) = &message.caption {
+            if caption.len() > MAX_CAPTION_BYTES {
+                return Err(Error::too_large("caption", caption.len(), MAX_CAPTION_BYTES, "bytes"));
+            }
+            if caption.contains('\0') {
+                return Err(
+                    Error::invalid("a caption has a NUL character; remove it").with_detail("index", index)
+                );
+            }
         }
         let Some(name) = &message.name else { continue };
         if name.len() > MAX_SPEAKER_BYTES {

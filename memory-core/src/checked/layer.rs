@@ -6,11 +6,12 @@ use async_trait::async_trait;
 
 use super::Checked;
 use super::arguments::{check_limit, check_messages, check_tenant, check_threshold};
+use crate::entry::Ttl;
 use crate::error::{Error, Result};
 use crate::interposed::Op;
 use crate::layer::{
-    AddOptions, AddOutcome, EventId, EventStatus, Fact, FactsPage, FactsQuery, Forget, ForgetOutcome,
-    MAX_FACTS_CURSOR_BYTES, MemoryLayer, Message, RecallQuery,
+    AddOptions, AddOutcome, EventId, EventStatus, Fact, FactId, FactsPage, FactsQuery, Forget, ForgetOutcome,
+    MAX_FACTS_CURSOR_BYTES, MAX_SUPERSEDED, MemoryLayer, Message, RecallQuery,
 };
 use crate::limits::{MAX_PAGE, MAX_QUERY_BYTES};
 use crate::provider::Provider;
@@ -28,6 +29,11 @@ impl<P: Provider> Checked<P> {
     }
 }
 
+fn check_distinct(ids: &[FactId]) -> Result<()> {
+    let distinct: BTreeSet<_> = ids.iter().collect();
+    if distinct.len() == ids.len() { Ok(()) } else { Err(Error::invalid("an id is named twice")) }
+}
+
 #[async_trait]
 impl<P: Provider> MemoryLayer for Checked<P> {
     async fn add(
@@ -41,11 +47,24 @@ impl<P: Provider> MemoryLayer for Checked<P> {
         if !options.infer && !self.capabilities.layer_verbatim {
             return Err(self.unsupported_option(Op::Add, "infer"));
         }
-        if !options.metadata.is_empty() && !self.capabilities.layer_metadata {
+        let labelled =
+            !options.metadata.is_empty() || messages.iter().any(|message| !message.metadata.is_empty());
+        if labelled && !self.capabilities.layer_metadata {
             return Err(self.unsupported_option(Op::Add, "metadata"));
+        }
+        if !options.supersedes.is_empty() && !self.capabilities.layer_supersede {
+            return Err(self.unsupported_option(Op::Add, "supersedes"));
+        }
+        if options.ttl != Ttl::Keep && !self.capabilities.layer_expiry {
+            return Err(self.unsupported_option(Op::Add, "ttl"));
         }
         check_messages(messages)?;
         options.metadata.check()?;
+        options.ttl.check()?;
+        check_distinct(&options.supersedes)?;
+        if options.supersedes.len() > MAX_SUPERSEDED {
+            return Err(Error::too_large("supersedes", options.supersedes.len(), MAX_SUPERSEDED, "facts"));
+        }
         layer.add(run, scope, messages, options).await
     }
 
@@ -65,6 +84,9 @@ impl<P: Provider> MemoryLayer for Checked<P> {
         if query.threshold.is_some() && !self.capabilities.layer_threshold {
             return Err(self.unsupported_option(Op::Recall, "threshold"));
         }
+        if query.as_of.is_some() && !self.capabilities.layer_supersede {
+            return Err(self.unsupported_option(Op::Recall, "as_of"));
+        }
         layer.recall(run, scope, query).await
     }
 
@@ -79,10 +101,7 @@ impl<P: Provider> MemoryLayer for Checked<P> {
         self.require(self.capabilities.layer_forget, Op::Forget)?;
         if let Forget::Ids(ids) = &what {
             check_limit("ids", ids.len(), MAX_PAGE)?;
-            let distinct: BTreeSet<_> = ids.iter().collect();
-            if distinct.len() != ids.len() {
-                return Err(Error::invalid("an id is named twice"));
-            }
+            check_distinct(ids)?;
         }
         layer.forget(run, scope, what).await
     }

@@ -321,7 +321,9 @@ impl SegmentedIndex {
         for (at, part) in ranges.iter().enumerate() {
             let until = ranges.get(at + 1).and_then(|next| next.segment.first());
             let mut mine: Vec<Analysed<'_>> = Vec::new();
-            while let Some(document) = between.next_if(|document| until.is_none_or(|until| document.key < until)) {
+            while let Some(document) =
+                between.next_if(|document| until.is_none_or(|until| document.key < until))
+            {
                 mine.push(document);
             }
             let first = part.segment.first().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Readers of real conversations: every format yields turns, and every turn becomes one entry.
+//! Readers of real conversations: every format yields turns, and every turn becomes a turn of a conversation or an entry.
 //!
 //! Readers pull from a file of any size and hold one line or conversation at a time. Broken parts are reported by their
 //! place; the rest is read.
@@ -11,6 +11,7 @@ mod readers;
 mod records;
 mod store;
 mod template;
+mod turns;
 
 pub(crate) use detect::{Opened, detect, undetected};
 pub(crate) use format::Format;
@@ -23,3 +24,4 @@ pub(crate) use records::{
 };
 pub(crate) use store::{OnDifferent, Store, Totals};
 pub(crate) use template::ScopeTemplate;
+pub(crate) use turns::{Turns, message};

@@ -35,6 +35,12 @@ impl Problems {
             self.first.push(Problem { file: file.to_owned(), place, why: why.into() });
         }
     }
+
+    pub(crate) fn extend(&mut self, more: Self) {
+        self.count += more.count;
+        let room = SHOWN.saturating_sub(self.first.len());
+        self.first.extend(more.first.into_iter().take(room));
+    }
 }
 
 #[cfg(test)]

@@ -52,6 +52,15 @@ pub(crate) struct Totals {
 }
 
 impl Totals {
+    /// Adds others.
+    pub(crate) fn add(&mut self, more: &Self) {
+        self.created += more.created;
+        self.replaced += more.replaced;
+        self.unchanged += more.unchanged;
+        self.kept += more.kept;
+        self.without_vector += more.without_vector;
+    }
+
     /// How many turns were decided.
     pub(crate) fn decided(&self) -> u64 {
         self.created + self.replaced + self.unchanged + self.kept
@@ -108,13 +117,9 @@ impl<'a> Store<'a> {
 
     /// Sum over all scopes.
     pub(crate) fn total(&self) -> Totals {
-        self.totals.values().fold(Totals::default(), |sum, one| Totals {
-            created: sum.created + one.created,
-            replaced: sum.replaced + one.replaced,
-            unchanged: sum.unchanged + one.unchanged,
-            kept: sum.kept + one.kept,
-            without_vector: sum.without_vector + one.without_vector,
-        })
+        let mut sum = Totals::default();
+        self.totals.values().for_each(|one| sum.add(one));
+        sum
     }
 
     /// Queues one entry; writes a batch once enough are queued.
@@ -216,12 +221,7 @@ impl<'a> Store<'a> {
 
     /// Adds to the totals of a scope.
     pub(crate) fn count(&mut self, scope: &Scope, totals: &Totals) {
-        let sum = self.totals.entry(scope.clone()).or_default();
-        sum.created += totals.created;
-        sum.replaced += totals.replaced;
-        sum.unchanged += totals.unchanged;
-        sum.kept += totals.kept;
-        sum.without_vector += totals.without_vector;
+        self.totals.entry(scope.clone()).or_default().add(totals);
     }
 
     /// Splits a batch into entries to write, with their positions, and entries that need no write.

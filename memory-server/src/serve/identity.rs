@@ -17,6 +17,8 @@ use crate::terminal::{Context, Settings};
 
 /// The default tenant, as for every command.
 const DEFAULT_TENANT: &str = "default";
+/// The default user, as for every command.
+const DEFAULT_USER: &str = "default";
 
 /// What a connection needs.
 pub(super) struct Served {
@@ -49,7 +51,10 @@ pub(super) async fn resolve(context: &Context, args: &ServeArgs) -> Result<Serve
     };
     let user = match (&args.user, default.and_then(|section| section.user.clone())) {
         (Some(user), _) => Some(ScopeId::new(user.as_str())?),
-        (None, user) => user,
+        (None, Some(user)) => Some(user),
+        // Without a configuration: whose memory the commands of this terminal use.
+        (None, None) if config.is_none() => Some(ScopeId::new(DEFAULT_USER)?),
+        (None, None) => None,
     };
     let scopes: Option<BTreeSet<ScopeKind>> =
         args.scopes.as_ref().map(|kinds| kinds.iter().copied().collect());

@@ -2,11 +2,16 @@
 
 use memory::system::RandomIds;
 use memory::{Access, Config, Memory, Registry};
+use memory_core::limits::MAX_PAGE;
 use memory_core::{
     Backend, Error, ErrorKind, IdGen as _, MemoryLayer, Result, Retry, RunContext, Scope, ScopeId, ScopeKind,
+    ScopesQuery,
 };
+use serde::Serialize;
 
 use super::credentials::CredentialArgs;
+use super::failure::Failure;
+use super::output::Out;
 use super::settings::{BareStore, Global, Settings, registry};
 
 /// What every command receives.
@@ -18,6 +23,55 @@ pub struct Context {
 pub(crate) struct Opened {
     pub(crate) memory: Memory,
     pub(crate) settings: Settings,
+}
+
+/// Other scopes that are named where nothing was found.
+const OTHERS: usize = 5;
+
+/// `user:ada`
+pub(crate) fn scope_name(scope: &Scope) -> String {
+    format!("{}:{}", scope.kind, scope.id)
+}
+
+/// Where nothing was found, and where something is.
+#[derive(Serialize)]
+pub(crate) struct Elsewhere {
+    looked_in: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    elsewhere: Vec<Held>,
+}
+
+#[derive(Serialize)]
+struct Held {
+    scope: String,
+    entries: u64,
+}
+
+impl Elsewhere {
+    /// Says so.
+    ///
+    /// # Errors
+    /// As output.
+    pub(crate) fn tell(&self, out: &mut Out) -> std::result::Result<(), Failure> {
+        let looked_in = match self.looked_in.as_slice() {
+            [one] => one.clone(),
+            several => format!("{} scopes", several.len()),
+        };
+        out.line(format!("nothing found in {looked_in}"))?;
+        let Some(first) = self.elsewhere.first() else { return Ok(()) };
+        let held: Vec<String> = self
+            .elsewhere
+            .iter()
+            .take(OTHERS)
+            .map(|held| format!("{} ({} entries)", held.scope, held.entries))
+            .collect();
+        let more = if self.elsewhere.len() > OTHERS { " and others" } else { "" };
+        out.line(format!(
+            "elsewhere: {}{more}; name one, as --scope {}, or let `recall` look into all with --all-scopes",
+            held.join(", "),
+            first.scope
+        ))
+    }
 }
 
 impl Context {
@@ -75,13 +129,6 @@ impl Context {
         let memory = settings.open(access).await?;
         Ok(Opened { memory, settings })
     }
-
-    /// Opens a store of facts. No file is one, so a missing file is not created to find that out.
-    pub(crate) async fn open_facts(&self) -> Result<Opened> {
-        let settings = self.settings()?;
-        let memory = settings.open_unmade(Access::Existing).await?;
-        Ok(Opened { memory, settings })
-    }
 }
 
 impl Opened {
@@ -105,10 +152,43 @@ impl Opened {
         self.memory.layer().ok_or_else(|| {
             self.unsupported(
                 operation,
-                "it keeps entries, not facts: use `memory set`, `search`, `list` and `delete`, or name a store with facts, \
-                 as --backend NAME or --url 'mem0+https://…'",
+                "it keeps entries, not facts: use `memory set`, `search`, `list` and `delete`, or name a store with facts",
             )
         })
+    }
+
+    /// Every scope of the tenant that holds something.
+    ///
+    /// # Errors
+    /// `capability_unsupported` if the store cannot list them; as [`Backend::scopes`].
+    pub(crate) async fn all_scopes(&self) -> Result<Vec<Scope>> {
+        let backend = self.backend("scopes")?;
+        let (mut scopes, mut query) = (Vec::new(), ScopesQuery::default());
+        loop {
+            let page = backend.scopes(&self.settings.tenant, query.clone()).await?;
+            scopes.extend(page.scopes.into_iter().map(|info| info.scope));
+            query.cursor = page.next;
+            if query.cursor.is_none() {
+                return Ok(scopes);
+            }
+        }
+    }
+
+    /// Where was looked, and which other scopes hold something.
+    pub(crate) async fn elsewhere(&self, looked_in: &[Scope]) -> Elsewhere {
+        let mut elsewhere =
+            Elsewhere { looked_in: looked_in.iter().map(scope_name).collect(), elsewhere: Vec::new() };
+        let Some(backend) = self.memory.backend() else { return elsewhere };
+        let query =
+            ScopesQuery::default().with_limit(looked_in.len().saturating_add(OTHERS + 1).min(MAX_PAGE));
+        // It only helps: the answer stands without it.
+        if let Ok(page) = backend.scopes(&self.settings.tenant, query).await {
+            let others = page.scopes.into_iter().filter(|info| !looked_in.contains(&info.scope));
+            let held =
+                |info: memory_core::ScopeInfo| Held { scope: scope_name(&info.scope), entries: info.entries };
+            elsewhere.elsewhere = others.map(held).take(OTHERS + 1).collect();
+        }
+        elsewhere
     }
 
     fn unsupported(&self, operation: &str, advice: &str) -> Error {

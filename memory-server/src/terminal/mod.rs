@@ -21,7 +21,7 @@ pub use progress::{Progress, Stop, note};
 pub use settings::{BareStore, Global, sqlite_url};
 pub use values::duration;
 
-pub(crate) use context::Opened;
+pub(crate) use context::{Elsewhere, Opened, scope_name};
 pub(crate) use credentials::CredentialArgs;
 pub(crate) use input::read_text;
 pub(crate) use output::{NAMED, more, printable, width, word};

@@ -20,6 +20,11 @@ pub(crate) struct PageArgs {
 }
 
 impl PageArgs {
+    /// Whether the first page was asked for.
+    pub(crate) fn is_first(&self) -> bool {
+        self.cursor.is_none()
+    }
+
     /// Prints the page that was asked for, or all. `read` gets the cursor and the limit; `parts` returns the items of a page
     /// and the next cursor.
     pub(crate) async fn print<P: Serialize, I: Serialize>(

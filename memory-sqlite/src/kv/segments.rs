@@ -61,7 +61,9 @@ impl Batch<'_> {
             let documents = signed(segment.len() as u64);
             // Documents in stored segments are current, so as many within the same keys are the same.
             let stored = self
-                .statement("SELECT last = ?3 AND documents = ?4 FROM text_segment WHERE space = ?1 AND first = ?2")?
+                .statement(
+                    "SELECT last = ?3 AND documents = ?4 FROM text_segment WHERE space = ?1 AND first = ?2",
+                )?
                 .query_map(params![space.id, first, last, documents], |row| row.get(0))?
                 .collect::<rusqlite::Result<Vec<bool>>>()?;
             if stored == [true] {

@@ -70,7 +70,9 @@ fn garbage_step(batch: &mut Batch<'_>) -> Result<bool, Fault> {
         }
     };
     let segments = batch
-        .statement("DELETE FROM text_segment WHERE id IN (SELECT id FROM text_segment WHERE space = ?1 LIMIT 8)")?
+        .statement(
+            "DELETE FROM text_segment WHERE id IN (SELECT id FROM text_segment WHERE space = ?1 LIMIT 8)",
+        )?
         .execute([space])?;
     if segments > 0 {
         batch.wrote(segments);

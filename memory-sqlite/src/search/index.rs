@@ -98,8 +98,7 @@ impl ScopeIndex {
             tracing::warn!(error = %damage, "the stored text index of a scope is damaged; it is made anew");
         }
         self.changes = state.changes;
-        self.complete =
-            state.segmented == state.changes && self.documents.len() as u64 == state.entries;
+        self.complete = state.segmented == state.changes && self.documents.len() as u64 == state.entries;
         Ok(())
     }
 
@@ -110,15 +109,16 @@ impl ScopeIndex {
         let mut last: Option<Arc<Segment>> = None;
         while let Some(row) = rows.next()? {
             let segment = row.get_ref(0)?.as_blob().ok().and_then(Segment::decode).map(Arc::new);
-            let follows = |segment: &Arc<Segment>| {
-                last.as_ref().is_none_or(|last| last.last() < segment.first())
-            };
+            let follows =
+                |segment: &Arc<Segment>| last.as_ref().is_none_or(|last| last.last() < segment.first());
             match segment.filter(follows) {
                 Some(segment) => {
                     self.documents.add(Arc::clone(&segment));
                     last = Some(segment);
                 }
-                None => tracing::warn!("a stored part of a text index is damaged or of another version; it is made anew"),
+                None => tracing::warn!(
+                    "a stored part of a text index is damaged or of another version; it is made anew"
+                ),
             }
         }
         Ok(())
@@ -134,8 +134,8 @@ impl ScopeIndex {
     ) -> Result<bool, Unreadable> {
         self.complete = false;
         // Including expired ones: the index itself knows when they expire.
-        let mut listing =
-            connection.prepare_cached("SELECT key, version, expires_at FROM entry WHERE space = ?1 ORDER BY key")?;
+        let mut listing = connection
+            .prepare_cached("SELECT key, version, expires_at FROM entry WHERE space = ?1 ORDER BY key")?;
         let mut content = connection.prepare_cached(
             "SELECT coalesce(e.text, b.text), coalesce(e.value, b.value) \
              FROM entry e LEFT JOIN body b ON b.id = e.body WHERE e.space = ?1 AND e.key = ?2",

@@ -17,5 +17,7 @@ fn entries() -> memory_core::Capabilities {
     let mut capabilities = memory_core::Capabilities::none();
     (capabilities.kv, capabilities.compare_and_set) = (true, true);
     capabilities.embedding = memory_core::EmbeddingOwner::Embedder;
+    #[cfg(feature = "recall")]
+    memory_recall::advertise(&mut capabilities);
     capabilities
 }

@@ -23,6 +23,9 @@ pub(super) fn both(one: &Capabilities, other: &Capabilities) -> Capabilities {
     both.layer_metadata = one.layer_metadata && other.layer_metadata;
     both.layer_threshold = one.layer_threshold && other.layer_threshold;
     both.layer_ids = one.layer_ids && other.layer_ids;
+    both.layer_idempotent = one.layer_idempotent && other.layer_idempotent;
+    both.layer_supersede = one.layer_supersede && other.layer_supersede;
+    both.layer_expiry = one.layer_expiry && other.layer_expiry;
     both.sql = one.sql && other.sql && one.sql_dialect == other.sql_dialect;
     if both.sql {
         both.sql_dialect = one.sql_dialect;

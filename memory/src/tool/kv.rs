@@ -13,6 +13,7 @@ use serde_json::value::RawValue;
 use super::answer::{Budget, EntryAnswer, Row, capped, text};
 use super::memory_tool::MemoryTool;
 use super::ops::{BulkInsert, BulkItem, Delete, Get, Incr, List, Search, Set, ToolOp, TtlWord, Update};
+use crate::conversations::{check_writable, list_entries};
 use crate::drift::Guarded;
 
 impl MemoryTool {
@@ -68,7 +69,7 @@ impl MemoryTool {
 
     pub(super) async fn delete(&self, op: Delete) -> Result<String> {
         let scope = self.memory_scope(op.scope)?;
-        let key = Key::new(op.key)?;
+        let key = own_key(op.key)?;
         let options = DeleteOptions::expecting(expect(op.if_version, None)?);
         text(&self.kv(ToolOp::Delete)?.delete(&scope, &key, options).await?)
     }
@@ -91,7 +92,7 @@ impl MemoryTool {
         query.filter = op.filter;
         let guarded = self.kv(ToolOp::List)?;
         let reading = guarded.reading(&scope).await?;
-        let page = guarded.backend().list(&scope, query).await?;
+        let page = list_entries(guarded.backend(), &scope, query).await?;
         let mut budget = Budget::new(self.policy.max_answer_bytes);
         let mut entries = Vec::new();
         let mut next = page.next;
@@ -154,14 +155,14 @@ impl MemoryTool {
 
     pub(super) async fn incr(&self, op: Incr) -> Result<String> {
         let scope = self.memory_scope(op.scope)?;
-        let key = Key::new(op.key)?;
+        let key = own_key(op.key)?;
         let options = self.update_options(op.ttl_seconds, op.ttl)?;
         text(&self.kv(ToolOp::Incr)?.increment(&scope, &key, op.by.unwrap_or(1), options).await?)
     }
 
     pub(super) async fn update(&self, op: Update) -> Result<String> {
         let scope = self.memory_scope(op.scope)?;
-        let key = Key::new(op.key)?;
+        let key = own_key(op.key)?;
         let options = self.update_options(op.ttl_seconds, op.ttl)?;
         let reducer = match (op.merge, op.append, op.push, op.limit) {
             (Some(patch), None, None, None) => Reducer::Merge(patch),
@@ -225,6 +226,12 @@ impl MemoryTool {
     }
 }
 
+/// A key that an agent may write.
+fn own_key(key: String) -> Result<Key> {
+    let key = Key::new(key)?;
+    check_writable(&key).map(|()| key)
+}
+
 fn new_entry(item: BulkItem) -> Result<NewEntry> {
     let mut options = SetOptions::default()
         .with_metadata(item.metadata.unwrap_or_default())
@@ -232,7 +239,7 @@ fn new_entry(item: BulkItem) -> Result<NewEntry> {
         .with_expect(expect(item.if_version, item.if_absent)?);
     options.source = item.source.map(Source::new).transpose()?;
     options.text = item.text;
-    let mut entry = NewEntry::new(Key::new(item.key)?, item.value);
+    let mut entry = NewEntry::new(own_key(item.key)?, item.value);
     entry.options = options;
     Ok(entry)
 }
@@ -248,7 +255,7 @@ fn expect(version: Option<u64>, absent: Option<bool>) -> Result<Expect> {
     }
 }
 
-fn ttl(seconds: Option<f64>, word: Option<TtlWord>) -> Result<Ttl> {
+pub(super) fn ttl(seconds: Option<f64>, word: Option<TtlWord>) -> Result<Ttl> {
     match (seconds, word) {
         (None, None | Some(TtlWord::Keep)) => Ok(Ttl::Keep),
         (None, Some(TtlWord::Never)) => Ok(Ttl::Never),

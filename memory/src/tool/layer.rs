@@ -1,18 +1,24 @@
 //! The conversational operations.
 
+use std::collections::BTreeSet;
+
 use memory_core::layer::{
-    AddOptions, AddStatus, EventId, EventStatus, Fact, FactId, FactsQuery, Forget as What, MemoryLayer,
-    RecallQuery,
+    AddOptions, AddStatus, ContextBlock, EventId, EventStatus, Fact, FactId, FactsQuery, Forget as What,
+    MAX_CONTEXT_TOKENS, MemoryLayer, RecallQuery, approximate_tokens,
 };
 use memory_core::limits::{DEFAULT_PAGE, DEFAULT_TOP_K, MAX_PAGE};
-use memory_core::{Error, Result};
+use memory_core::{Error, Result, ScopeKind};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::answer::{Budget, raw, text};
-use super::kv::check_count;
+use super::kv::{check_count, ttl};
 use super::memory_tool::MemoryTool;
-use super::ops::{Add, Event, Forget, ListFacts, Recall, ToolOp};
+use super::ops::{Add, DEFAULT_SCOPE, Event, Forget, ListFacts, Recall, ToolOp};
+use crate::conversations::merged;
+
+/// How many facts a block of text is made of, unless the call says.
+const CONTEXT_FACTS: usize = 50;
 
 /// The status of messages that were added.
 #[derive(Serialize)]
@@ -26,11 +32,35 @@ struct Status<'a> {
     reason: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     truncated: Option<bool>,
+    /// As of [`AddOutcome`](memory_core::layer::AddOutcome).
+    #[serde(skip_serializing_if = "is_zero")]
+    known: u64,
+    #[serde(skip_serializing_if = "is_zero")]
+    forgotten: u64,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    different: Vec<Box<RawValue>>,
+    #[serde(skip_serializing_if = "is_zero")]
+    without_vector: u64,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 impl<'a> Status<'a> {
     fn plain(status: &'static str) -> Self {
-        Self { status, ids: None, event: None, reason: None, truncated: None }
+        Self {
+            status,
+            ids: None,
+            event: None,
+            reason: None,
+            truncated: None,
+            known: 0,
+            forgotten: 0,
+            different: Vec::new(),
+            without_vector: 0,
+        }
     }
 
     fn done(ids: &'a [FactId], max_answer_bytes: usize) -> Result<Self> {
@@ -58,15 +88,25 @@ impl MemoryTool {
 
     pub(super) async fn add(&self, op: Add) -> Result<String> {
         let scope = self.memory_scope(op.scope)?;
-        let mut options = AddOptions::default().with_metadata(op.metadata.unwrap_or_default());
+        let supersedes = op.supersedes.unwrap_or_default();
+        let mut options = AddOptions::default()
+            .with_metadata(op.metadata.unwrap_or_default())
+            .with_supersedes(supersedes.into_iter().map(FactId::new).collect::<Result<_>>()?)
+            .with_again(op.again.unwrap_or_default())
+            .with_ttl(ttl(op.ttl_seconds, None)?)
+            .with_quota(self.policy.quota);
         options.infer = op.infer.unwrap_or(true);
         let outcome = self.layer(ToolOp::Add)?.add(&self.run, &scope, &op.messages, options).await?;
-        text(&match &outcome.status {
+        let mut status = match &outcome.status {
             AddStatus::Done(ids) => Status::done(ids, self.policy.max_answer_bytes)?,
             AddStatus::Pending(event) => Status { event: event.as_ref(), ..Status::plain("pending") },
             // An unknown status of a newer version is not known to be done.
             _ => Status::plain("unknown"),
-        })
+        };
+        (status.known, status.forgotten) = (outcome.known, outcome.forgotten);
+        status.different = Budget::new(self.policy.max_answer_bytes / 4).fit(&outcome.different)?;
+        status.without_vector = outcome.without_vector;
+        text(&status)
     }
 
     pub(super) async fn event(&self, op: Event) -> Result<String> {
@@ -84,20 +124,49 @@ impl MemoryTool {
     pub(super) async fn recall(&self, op: Recall) -> Result<String> {
         #[derive(Serialize)]
         struct Answer {
+            #[serde(skip_serializing_if = "Option::is_none")]
+            context: Option<ContextBlock>,
             facts: Vec<Box<RawValue>>,
             truncated: bool,
         }
-        let scope = self.memory_scope(op.scope)?;
-        let asked = op.top_k.unwrap_or(DEFAULT_TOP_K);
-        check_count("top_k", asked, self.memory.capabilities().max_top_k)?;
+        let layer = self.layer(ToolOp::Recall)?;
+        let most = self.memory.capabilities().max_top_k;
+        let asked =
+            op.top_k.unwrap_or(if op.max_tokens.is_some() { CONTEXT_FACTS.min(most) } else { DEFAULT_TOP_K });
+        check_count("top_k", asked, most)?;
         let top_k = asked.min(self.policy.max_rows);
-        let mut query = RecallQuery::new(op.query).with_top_k(top_k);
-        query.threshold = op.threshold;
-        let mut found = self.layer(ToolOp::Recall)?.recall(&self.run, &scope, query).await?;
-        let more = found.len() > top_k || (top_k < asked && found.len() == top_k);
-        found.truncate(top_k);
-        let facts = self.fitting(&found)?;
-        text(&Answer { truncated: more || facts.len() < found.len(), facts })
+        let mut query =
+            RecallQuery::new(op.query).with_top_k(top_k).with_explain(op.explain.unwrap_or_default());
+        (query.threshold, query.as_of) = (op.threshold, op.as_of);
+        let kinds = match op.scope {
+            None if !self.memory_kinds().is_empty() => self.memory_kinds(),
+            asked => BTreeSet::from([asked.unwrap_or(DEFAULT_SCOPE)]),
+        };
+        let (several, mut recalled, mut more) = (kinds.len() > 1, Vec::new(), false);
+        for kind in kinds {
+            let scope = self.memory_scope(Some(kind))?;
+            let mut found = layer.recall(&self.run, &scope, query.clone()).await?;
+            more |= found.len() > top_k || (top_k < asked && found.len() == top_k);
+            found.truncate(top_k);
+            recalled.push((kind, found));
+        }
+        let mut found = merged(recalled, top_k);
+        let context = match op.max_tokens {
+            None => None,
+            Some(tokens) => {
+                check_count("max_tokens", tokens, MAX_CONTEXT_TOKENS)?;
+                let facts: Vec<Fact> = found.iter().map(|(_, fact)| fact.clone()).collect();
+                // A block is of ASCII for the most part: four bytes a token, and half of the answer.
+                let tokens = tokens.min(self.policy.max_answer_bytes / 8);
+                let block = ContextBlock::of(&facts, tokens, &approximate_tokens);
+                let shown: BTreeSet<&FactId> = block.sources.iter().flat_map(|source| &source.ids).collect();
+                found.retain(|(_, fact)| shown.contains(&fact.id));
+                Some(block)
+            }
+        };
+        let taken = context.as_ref().map(raw).transpose()?.map_or(0, |block| block.get().len());
+        let facts = self.fitting(found.iter().map(|(kind, fact)| (several.then_some(*kind), fact)), taken)?;
+        text(&Answer { context, truncated: more || facts.len() < found.len(), facts })
     }
 
     pub(super) async fn list_facts(&self, op: ListFacts) -> Result<String> {
@@ -116,7 +185,7 @@ impl MemoryTool {
         (query.cursor, query.limit) = (op.cursor, asked.min(self.policy.max_rows));
         loop {
             let page = layer.facts(&self.run, &scope, query.clone()).await?;
-            let facts = self.fitting(&page.facts)?;
+            let facts = self.fitting(page.facts.iter().map(|fact| (None, fact)), 0)?;
             if facts.len() == page.facts.len() || query.limit == 1 {
                 return text(&Answer { facts, truncated: page.next.is_some(), next: page.next });
             }
@@ -151,12 +220,26 @@ impl MemoryTool {
         })
     }
 
-    /// The leading facts that fit into an answer; one that alone exceeds it comes without its words.
-    fn fitting(&self, facts: &[Fact]) -> Result<Vec<Box<RawValue>>> {
-        let mut budget = Budget::new(self.policy.max_answer_bytes);
+    /// The leading facts that fit into an answer of which so many bytes are taken; one that alone exceeds it comes without its
+    /// words.
+    fn fitting<'a>(
+        &self,
+        facts: impl Iterator<Item = (Option<ScopeKind>, &'a Fact)>,
+        taken: usize,
+    ) -> Result<Vec<Box<RawValue>>> {
+        #[derive(Serialize)]
+        struct OfScope<'a> {
+            scope: ScopeKind,
+            #[serde(flatten)]
+            fact: &'a Fact,
+        }
+        let mut budget = Budget::new(self.policy.max_answer_bytes.saturating_sub(taken));
         let mut kept = Vec::new();
-        for fact in facts {
-            let mut row = raw(fact)?;
+        for (scope, fact) in facts {
+            let mut row = match scope {
+                Some(scope) => raw(&OfScope { scope, fact })?,
+                None => raw(fact)?,
+            };
             if !budget.could_ever_take(&row) {
                 row = raw(&LargeFact { id: &fact.id, score: fact.score, omitted_bytes: fact.memory.len() })?;
             }

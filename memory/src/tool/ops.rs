@@ -3,7 +3,7 @@
 use memory_core::json::JsonKind;
 use memory_core::layer::Message;
 use memory_core::sql::SqlValue;
-use memory_core::{Dedup, Filter, Json, Metadata, RankOptions, ScopeKind, SearchMode};
+use memory_core::{Dedup, Filter, Json, Metadata, RankOptions, ScopeKind, SearchMode, Timestamp};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -62,7 +62,7 @@ operations! {
     BulkInsert = "bulk_insert": BulkInsert;
     /// Hand over messages to be remembered as facts.
     Add = "add": Add;
-    /// Find remembered facts.
+    /// Find remembered facts; without `scope` in every scope you may use.
     Recall = "recall": Recall;
     /// List remembered facts, a page at a time.
     Facts = "facts": ListFacts;
@@ -218,12 +218,18 @@ fields! {
     }
 
     Add {
-        /// What was said: role, content; optional name and at (RFC 3339).
+        /// What was said: role, content; optional name, at (RFC 3339), id, session, answers (an id), caption.
         messages: Vec<Message>,
         /// Extract facts (default true) or store the words as they are.
         infer: Option<bool>,
         /// Flat labels (boolean, number, string) that filters can ask about.
         metadata: Option<Metadata>,
+        /// Ids of facts that the one message corrects.
+        supersedes: Option<Vec<String>>,
+        /// Store also what was forgotten before.
+        again: Option<bool>,
+        /// Lifetime in seconds, above 0.
+        ttl_seconds: Option<f64>,
     }
 
     Recall {
@@ -234,6 +240,14 @@ fields! {
         top_k: Option<usize>,
         /// Leave out hits with a lower score, 0 to 1.
         threshold: Option<f64>,
+        /// Also give a block of text of at most so many tokens.
+        #[serde(default, deserialize_with = "whole")]
+        max_tokens: Option<usize>,
+        /// What held at this time (RFC 3339).
+        #[schemars(with = "Option<String>")]
+        as_of: Option<Timestamp>,
+        /// Say what each score is made of.
+        explain: Option<bool>,
     }
 
     ListFacts {

@@ -93,6 +93,20 @@ const RULES: &[Rule] = &[
         ],
     },
     Rule {
+        package: "memory-recall",
+        arguments: &["--all-features"],
+        must: &["memory-core"],
+        must_not: &[
+            "tokio",
+            "memory-sqlite",
+            "memory-postgres",
+            "rusqlite",
+            "tokio-postgres",
+            "reqwest",
+            "hyper",
+        ],
+    },
+    Rule {
         package: "memory-sql",
         arguments: &["--all-features"],
         must: &["memory-core", "memory-validator"],
@@ -196,7 +210,15 @@ const RULES: &[Rule] = &[
 const FLOORS: &[&[&str]] = &[
     &["memory-core", "memory-validator"],
     &["memory-http", "memory-sql"],
-    &["memory-conformance", "memory-embed", "memory-mem0", "memory-mem9", "memory-postgres", "memory-sqlite"],
+    &[
+        "memory-conformance",
+        "memory-embed",
+        "memory-mem0",
+        "memory-mem9",
+        "memory-postgres",
+        "memory-recall",
+        "memory-sqlite",
+    ],
     &["memory", "memory-fakes"],
     &["memory-eval"],
     &["memory-server", "prime-stream"],

@@ -2,11 +2,11 @@
 
 use memory_core::Scope;
 use memory_core::ScopeKind;
-use memory_core::layer::FactId;
+use memory_core::layer::{AddOptions, FactId};
 
 use crate::case::{Case, case};
 use crate::check::{check, expect_eq};
-use crate::cx::conversation::{Conversation, mentions};
+use crate::cx::conversation::{Conversation, about, mentions, user};
 
 pub(crate) const CASES: &[Case] = &[
     case!("layer.forget.ids", [Layer, LayerForget], ["LAY-30"], |cx, chat: Conversation| {
@@ -187,11 +187,14 @@ pub(crate) const CASES: &[Case] = &[
     }),
     case!("layer.forget.learned-again", [Layer, LayerForget], ["LAY-35"], |cx, chat: Conversation| {
         let first = chat.learn("theremin").await?;
+        let again = || AddOptions::default().with_again(true);
         chat.forget(std::slice::from_ref(&first)).await?;
-        chat.learn("theremin").await?;
+        chat.add_and_wait(&user(&about("theremin")), again()).await?;
+        chat.wait_for("theremin").await?;
         chat.knows_only(&["theremin"], &[]).await?;
         chat.forget_all().await?;
-        chat.learn("theremin").await?;
+        chat.add_and_wait(&user(&about("theremin")), again()).await?;
+        chat.wait_for("theremin").await?;
         let facts = chat.facts().await?;
         check!(facts.iter().any(|fact| mentions(fact, "theremin")), "it is not learned again");
     }),

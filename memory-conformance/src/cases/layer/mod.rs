@@ -1,8 +1,10 @@
 //! LAY: the conversational layer.
 
 mod adding;
+mod again;
 mod concurrency;
 mod content;
+mod corrections;
 mod events;
 mod forgetting;
 mod isolation;
@@ -16,6 +18,8 @@ use crate::case::Case;
 pub(super) fn cases() -> Vec<Case> {
     [
         adding::CASES,
+        again::CASES,
+        corrections::CASES,
         content::CASES,
         recalling::CASES,
         events::CASES,

@@ -1,6 +1,7 @@
 //! Mutants of the conversational layer, including the known flaws of remote services.
 
 mod adding;
+mod again;
 mod concurrency;
 mod events;
 mod forgetting;
@@ -16,6 +17,7 @@ use super::mutant::Mutant;
 pub(super) fn mutants() -> Vec<Mutant> {
     [
         adding::MUTANTS,
+        again::MUTANTS,
         recalling::MUTANTS,
         events::MUTANTS,
         forgetting::MUTANTS,

@@ -61,7 +61,11 @@ fn a_stored_document_that_goes_away_is_not_found_and_counts_no_more() {
     assert_eq!(keys(&index, "tea"), Vec::<String>::new());
     assert_eq!(keys(&index, "rain coffee"), ["b", "c"]);
     let again = arrange(&mut index);
-    assert!(again.iter().all(|segment| !contains(&segment.encode(), "green") && !contains(&segment.encode(), "tea")));
+    assert!(
+        again
+            .iter()
+            .all(|segment| !contains(&segment.encode(), "green") && !contains(&segment.encode(), "tea"))
+    );
 }
 
 fn contains(bytes: &[u8], text: &str) -> bool {
@@ -113,7 +117,9 @@ fn segments_keep_their_size_and_those_without_a_change_stay() {
 #[test]
 fn an_index_in_segments_takes_a_fraction_of_the_memory() {
     let documents: Vec<(String, String)> = (0..50_000)
-        .map(|n| (format!("note/{n:08}"), format!("{n} the thing {} about {} and some more", n % 977, n % 331)))
+        .map(|n| {
+            (format!("note/{n:08}"), format!("{n} the thing {} about {} and some more", n % 977, n % 331))
+        })
         .collect();
     let index = index(documents.iter().map(|(key, text)| (key.as_str(), text.as_str())));
     assert!(index.heap_bytes() < 100 * documents.len(), "{}", index.heap_bytes() / documents.len());

@@ -2,6 +2,7 @@
 
 use clap::Args;
 use memory::Access;
+use memory::conversations::list_entries;
 use memory_core::{Cursor, Entry, GetOptions, Key, ListQuery, Page};
 
 use super::shown;
@@ -72,7 +73,7 @@ pub(crate) async fn list(context: &Context, args: ListArgs, out: &mut Out) -> Re
         let cursor = cursor.map(Cursor::from_text);
         let mut query = ListQuery::prefix(args.prefix.as_str()).with_limit(limit).with_cursor(cursor);
         query.filter.clone_from(&filter);
-        backend.list(opened.scope(), query).await
+        list_entries(backend, opened.scope(), query).await
     };
     args.page.print(out, read, parts, shown::table).await
 }

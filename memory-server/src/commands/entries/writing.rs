@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use memory::Access;
+use memory::conversations::check_writable;
 use memory_core::{
     DeleteOptions, Embedding, Error, Expect, Json, Key, Reducer, Result as CoreResult, Scalar, SetOptions,
     Source, Ttl, UpdateOptions,
@@ -58,7 +59,7 @@ impl ExpectArgs {
 }
 
 pub(crate) async fn set(context: &Context, args: SetArgs, out: &mut Out) -> Result<Exit, Failure> {
-    let key = Key::new(&args.key)?;
+    let key = own_key(&args.key)?;
     let text = match (args.value, args.file) {
         (_, Some(file)) => {
             let opened = std::fs::File::open(&file);
@@ -90,6 +91,12 @@ pub(crate) async fn set(context: &Context, args: SetArgs, out: &mut Out) -> Resu
     Ok(Exit::Ok)
 }
 
+/// A key that may be written.
+fn own_key(key: &str) -> CoreResult<Key> {
+    let key = Key::new(key)?;
+    check_writable(&key).map(|()| key)
+}
+
 /// Warns if an entry was stored without a vector.
 fn tell(embedding: &Embedding) {
     if let Embedding::Failed(reason) = embedding {
@@ -106,7 +113,7 @@ pub(crate) struct DeleteArgs {
 }
 
 pub(crate) async fn delete(context: &Context, args: &DeleteArgs, out: &mut Out) -> Result<Exit, Failure> {
-    let key = Key::new(&args.key)?;
+    let key = own_key(&args.key)?;
     let opened = context.open(Access::Existing).await?;
     let options = DeleteOptions::expecting(args.expect.expect());
     let outcome = opened.backend("delete")?.delete(opened.scope(), &key, options).await?;
@@ -129,7 +136,7 @@ pub(crate) struct IncrArgs {
 }
 
 pub(crate) async fn incr(context: &Context, args: &IncrArgs, out: &mut Out) -> Result<Exit, Failure> {
-    let key = Key::new(&args.key)?;
+    let key = own_key(&args.key)?;
     let opened = context.open(Access::Create).await?;
     let options = UpdateOptions::default().with_ttl(args.ttl);
     let outcome = opened.backend("increment")?.increment(opened.scope(), &key, args.delta, options).await?;
@@ -177,7 +184,7 @@ impl ReducerArgs {
 }
 
 pub(crate) async fn update(context: &Context, args: UpdateArgs, out: &mut Out) -> Result<Exit, Failure> {
-    let key = Key::new(&args.key)?;
+    let key = own_key(&args.key)?;
     let reducer = args.reducer.reducer(args.limit)?;
     let opened = context.open(Access::Create).await?;
     let options = UpdateOptions::default().with_ttl(args.ttl);

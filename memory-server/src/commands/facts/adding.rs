@@ -4,10 +4,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use memory::Access;
 use memory_core::layer::{
-    AddOptions, AddStatus, EventId, EventStatus, FactId, MAX_MESSAGES_BYTES, MemoryLayer, Message, Role,
+    AddOptions, AddOutcome, AddStatus, EventId, EventStatus, FactId, MAX_MESSAGES_BYTES, MemoryLayer,
+    Message, Role,
 };
-use memory_core::{Error, Result as CoreResult, RunContext, Scalar, Scope};
+use memory_core::{Error, Result as CoreResult, RunContext, Scalar, Scope, Timestamp, Ttl};
 use serde::Serialize;
 use tokio::time::Instant;
 
@@ -43,6 +45,18 @@ pub(crate) struct AddArgs {
     /// Who said it
     #[arg(long, value_enum, default_value = "user", conflicts_with = "messages")]
     role: Speaker,
+    /// The speaker's name
+    #[arg(long, value_name = "NAME", conflicts_with = "messages")]
+    name: Option<String>,
+    /// When it was said, as 2026-01-31T09:30:00Z
+    #[arg(long, value_name = "TIME", conflicts_with = "messages")]
+    at: Option<Timestamp>,
+    /// The session that it belongs to
+    #[arg(long, value_name = "NAME", conflicts_with = "messages")]
+    session: Option<String>,
+    /// Its id where it comes from: added again, it stays one fact
+    #[arg(long, value_name = "ID", conflicts_with = "messages")]
+    id: Option<String>,
     /// Read a whole conversation instead: a file with [{"role":"user","content":"…"}, …], or `-` for standard input
     #[arg(long, value_name = "FILE")]
     messages: Option<PathBuf>,
@@ -52,6 +66,15 @@ pub(crate) struct AddArgs {
     /// Metadata of each fact, if the store supports it; may be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = values::member)]
     metadata: Vec<(String, Scalar)>,
+    /// The fact that this one corrects; may be repeated
+    #[arg(long, value_name = "ID")]
+    supersedes: Vec<String>,
+    /// Store also what was forgotten before
+    #[arg(long)]
+    again: bool,
+    /// Time to live of the facts: 10m, 30d
+    #[arg(long, value_name = "TTL", value_parser = values::ttl, default_value = "keep", hide_default_value = true)]
+    ttl: Ttl,
     #[command(flatten)]
     wait: WaitArgs,
     #[command(flatten)]
@@ -86,6 +109,56 @@ struct StatusDocument<'a> {
     event: Option<&'a EventId>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'a str>,
+    #[serde(flatten)]
+    beside: Beside,
+}
+
+/// What became of messages that were not stored as new.
+#[derive(Clone, Default, Serialize)]
+struct Beside {
+    #[serde(skip_serializing_if = "is_zero")]
+    known: u64,
+    #[serde(skip_serializing_if = "is_zero")]
+    forgotten: u64,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    different: Vec<FactId>,
+    #[serde(skip_serializing_if = "is_zero")]
+    without_vector: u64,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
+impl Beside {
+    fn of(outcome: &AddOutcome) -> Self {
+        Self {
+            known: outcome.known,
+            forgotten: outcome.forgotten,
+            different: outcome.different.clone(),
+            without_vector: outcome.without_vector,
+        }
+    }
+
+    fn tell(&self, out: &mut Out) -> Result<(), Failure> {
+        if self.known > 0 {
+            out.line(format!("there already: {}", self.known))?;
+        }
+        if self.forgotten > 0 {
+            out.line(format!(
+                "left out: {} that were forgotten before; --again stores them",
+                self.forgotten
+            ))?;
+        }
+        for id in &self.different {
+            out.line(format!("kept as it was: {id}, whose message has the same id and other words"))?;
+        }
+        if self.without_vector > 0 {
+            out.line(format!("without a vector: {}, found by words alone", self.without_vector))?;
+        }
+        Ok(())
+    }
 }
 
 impl StatusDocument<'_> {
@@ -96,19 +169,25 @@ impl StatusDocument<'_> {
 
 pub(crate) async fn add(context: &Context, args: AddArgs, out: &mut Out) -> Result<Exit, Failure> {
     let messages = messages(&args)?;
-    let mut options = AddOptions::default().with_metadata(values::metadata(&args.metadata)?);
+    let supersedes = args.supersedes.iter().map(FactId::new).collect::<CoreResult<_>>()?;
+    let mut options = AddOptions::default()
+        .with_metadata(values::metadata(&args.metadata)?)
+        .with_supersedes(supersedes)
+        .with_again(args.again)
+        .with_ttl(args.ttl);
     options.infer = !args.verbatim;
-    let opened = context.open_facts().await?;
+    let opened = context.open(Access::Create).await?;
     let layer = opened.layer("add")?;
     let run = opened.run(&args.credentials)?;
     let outcome = layer.add(&run, opened.scope(), &messages, options).await?;
     let names_facts = opened.memory.capabilities().layer_ids;
+    let beside = Beside::of(&outcome);
     match outcome.status {
-        AddStatus::Done(ids) => tell(out, &EventStatus::Done(ids), None, names_facts),
+        AddStatus::Done(ids) => tell(out, &EventStatus::Done(ids), None, names_facts, &beside),
         AddStatus::Pending(Some(event)) => {
             let patience = args.wait.wait;
             let status = follow(layer, &run, opened.scope(), &event, patience, context.is_quiet()).await?;
-            let ended = tell(out, &status, Some(&event), names_facts)?;
+            let ended = tell(out, &status, Some(&event), names_facts, &beside)?;
             Ok(if patience.is_none() && status == EventStatus::Pending { Exit::Ok } else { ended })
         }
         AddStatus::Pending(None) => {
@@ -131,7 +210,7 @@ pub(crate) async fn add(context: &Context, args: AddArgs, out: &mut Out) -> Resu
 
 pub(crate) async fn event(context: &Context, args: EventArgs, out: &mut Out) -> Result<Exit, Failure> {
     let event = EventId::new(args.event)?;
-    let opened = context.open_facts().await?;
+    let opened = context.open(Access::Read).await?;
     let layer = opened.layer("event")?;
     let capabilities = opened.memory.capabilities();
     if !capabilities.layer_events {
@@ -143,7 +222,7 @@ pub(crate) async fn event(context: &Context, args: EventArgs, out: &mut Out) -> 
     if status == EventStatus::Pending && args.wait.wait.is_some() {
         status = follow(layer, &run, opened.scope(), &event, args.wait.wait, context.is_quiet()).await?;
     }
-    let ended = tell(out, &status, Some(&event), capabilities.layer_ids)?;
+    let ended = tell(out, &status, Some(&event), capabilities.layer_ids, &Beside::default())?;
     Ok(if args.wait.wait.is_none() && status == EventStatus::Pending { Exit::Ok } else { ended })
 }
 
@@ -156,7 +235,12 @@ fn messages(args: &AddArgs) -> Result<Vec<Message>, Failure> {
             Speaker::System => Role::System,
             Speaker::Tool => Role::Tool,
         };
-        return Ok(vec![Message::new(role, args.words.join(" "))]);
+        let mut message = Message::new(role, args.words.join(" "));
+        message.name.clone_from(&args.name);
+        message.session.clone_from(&args.session);
+        message.id.clone_from(&args.id);
+        message.at = args.at;
+        return Ok(vec![message]);
     };
     let text = if file.as_os_str() == "-" {
         read_text("standard input", Ok(std::io::stdin()))?
@@ -220,8 +304,9 @@ fn tell(
     status: &EventStatus,
     event: Option<&EventId>,
     names_facts: bool,
+    beside: &Beside,
 ) -> Result<Exit, Failure> {
-    let plain = |status| StatusDocument { event, ..StatusDocument::plain(status) };
+    let plain = |status| StatusDocument { event, beside: beside.clone(), ..StatusDocument::plain(status) };
     let (told, exit) = match status {
         EventStatus::Done(ids) => (StatusDocument { ids: Some(ids), ..plain("done") }, Exit::Ok),
         EventStatus::Failed(reason) => {
@@ -241,5 +326,8 @@ fn tell(
             out.line(format!("pending; check it with{event}"))
         }
     })?;
+    if !out.is_json() {
+        beside.tell(out)?;
+    }
     Ok(exit)
 }

@@ -1,52 +1,143 @@
 //! `recall` and `facts`.
 
 use clap::Args;
-use memory_core::layer::{Fact, FactsQuery, RecallQuery, ScoreKind};
+use memory::Access;
+use memory::conversations::merged;
+use memory_core::layer::{
+    ContextBlock, Fact, FactId, FactsQuery, MAX_CONTEXT_TOKENS, RecallQuery, ScoreKind, approximate_tokens,
+};
+use memory_core::{Scope, Timestamp};
+use serde::Serialize;
 
-use crate::terminal::{Context, CredentialArgs, Exit, Failure, Out, PageArgs, excerpt, printable};
+use crate::terminal::{
+    Context, CredentialArgs, Elsewhere, Exit, Failure, Out, PageArgs, excerpt, note, printable, scope_name,
+};
+
+/// How many facts a block of text is made of, unless --top-k says.
+const CONTEXT_FACTS: usize = 50;
 
 #[derive(Args, Debug)]
 pub(crate) struct RecallArgs {
     /// What to look for, in plain words
     #[arg(required = true)]
     query: Vec<String>,
-    /// The number of facts at most
-    #[arg(long, short = 'k', value_name = "N", default_value_t = 10)]
-    top_k: usize,
+    /// The number of facts at most [default: 10, with --max-tokens 50]
+    #[arg(long, short = 'k', value_name = "N")]
+    top_k: Option<usize>,
     /// Leave out facts with a lower score: 0 to 1
     #[arg(long, value_name = "SCORE", allow_negative_numbers = true)]
     threshold: Option<f64>,
+    /// Print a block of text for a prompt instead, of at most so many tokens
+    #[arg(long, value_name = "N")]
+    max_tokens: Option<usize>,
+    /// Show what held at this time, as 2026-01-31T09:30:00Z
+    #[arg(long, value_name = "TIME")]
+    as_of: Option<Timestamp>,
+    /// Show what each score is made of
+    #[arg(long)]
+    explain: bool,
+    /// Look into every scope of the tenant
+    #[arg(long)]
+    all_scopes: bool,
     #[command(flatten)]
     credentials: CredentialArgs,
 }
 
+/// A fact, and its scope where several were searched.
+#[derive(Serialize)]
+struct Found {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    scope: Option<String>,
+    #[serde(flatten)]
+    fact: Fact,
+}
+
+#[derive(Serialize)]
+struct Recalled {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    context: Option<ContextBlock>,
+    facts: Vec<Found>,
+    /// Where nothing was found.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    elsewhere: Option<Elsewhere>,
+}
+
 pub(crate) async fn recall(context: &Context, args: RecallArgs, out: &mut Out) -> Result<Exit, Failure> {
-    let mut query = RecallQuery::new(args.query.join(" ")).with_top_k(args.top_k);
-    query.threshold = args.threshold;
-    let opened = context.open_facts().await?;
+    let top_k = args.top_k.unwrap_or(if args.max_tokens.is_some() { CONTEXT_FACTS } else { 10 });
+    let mut query = RecallQuery::new(args.query.join(" ")).with_top_k(top_k).with_explain(args.explain);
+    (query.threshold, query.as_of) = (args.threshold, args.as_of);
+    if args.max_tokens.is_some_and(|tokens| tokens == 0 || tokens > MAX_CONTEXT_TOKENS) {
+        return Err(Failure::invalid(format!("--max-tokens is 1 to {MAX_CONTEXT_TOKENS}")));
+    }
+    let opened = context.open(Access::Read).await?;
     let layer = opened.layer("recall")?;
     let run = opened.run(&args.credentials)?;
-    let facts = layer.recall(&run, opened.scope(), query).await?;
+    let scopes: Vec<Scope> =
+        if args.all_scopes { opened.all_scopes().await? } else { vec![opened.scope().clone()] };
+    let mut recalled = Vec::new();
+    for scope in &scopes {
+        recalled.push((scope, layer.recall(&run, scope, query.clone()).await?));
+    }
+    let found = merged(recalled, top_k);
+    let elsewhere = if found.is_empty() { Some(opened.elsewhere(&scopes).await) } else { None };
+    let block = args.max_tokens.map(|tokens| {
+        let facts: Vec<Fact> = found.iter().map(|(_, fact)| fact.clone()).collect();
+        ContextBlock::of(&facts, tokens, &approximate_tokens)
+    });
+    let name = |scope: &Scope| args.all_scopes.then(|| scope_name(scope));
+    let facts: Vec<Found> =
+        found.into_iter().map(|(scope, fact)| Found { scope: name(scope), fact }).collect();
     if out.is_json() {
-        out.document(&serde_json::json!({ "facts": facts }))?;
+        out.document(&Recalled { context: block, facts, elsewhere })?;
         return Ok(Exit::Ok);
     }
-    if facts.is_empty() {
-        out.line("nothing found")?;
-    }
-    for fact in &facts {
-        let score = fact.score.map_or_else(|| "    -".to_owned(), |score| format!("{score:.3}"));
-        let score = out.bold(&score);
-        out.styled(&format!("{score}  {}", printable(&excerpt(&fact.memory, usize::MAX), "")))?;
-        let kind = match fact.score_kind {
-            ScoreKind::Cosine => "cosine",
-            ScoreKind::Similarity => "similarity",
-            ScoreKind::Rank => "rank: orders only this answer",
-            _ => "no score",
-        };
-        out.line(format!("       {}  ({kind})", fact.id))?;
+    match (elsewhere, block) {
+        (Some(elsewhere), _) => elsewhere.tell(out)?,
+        (None, Some(block)) => print_block(out, &block)?,
+        (None, None) => facts.iter().try_for_each(|found| print(out, found))?,
     }
     Ok(Exit::Ok)
+}
+
+fn print_block(out: &mut Out, block: &ContextBlock) -> Result<(), Failure> {
+    out.line(block.text.trim_end())?;
+    out.line("")?;
+    for source in &block.sources {
+        let ids: Vec<&str> = source.ids.iter().map(FactId::as_str).collect();
+        out.line(format!("[{}] {}", source.number, ids.join(" ")))?;
+    }
+    note(&format!("about {} tokens; {} facts left out", block.tokens, block.left_out));
+    Ok(())
+}
+
+fn print(out: &mut Out, found: &Found) -> Result<(), Failure> {
+    let fact = &found.fact;
+    let score = fact.score.map_or_else(|| "    -".to_owned(), |score| format!("{score:.3}"));
+    let score = out.bold(&score);
+    let mut text = excerpt(&fact.memory, usize::MAX);
+    if let Some(speaker) = &fact.speaker {
+        text = format!("{speaker}: {text}");
+    }
+    if let Some(at) = fact.at.map(|at| at.to_string()) {
+        text = format!("{}  {text}", at.get(..10).unwrap_or(&at));
+    }
+    out.styled(&format!("{score}  {}", printable(&text, "")))?;
+    let kind = match fact.score_kind {
+        ScoreKind::Cosine => "cosine",
+        ScoreKind::Similarity => "similarity",
+        ScoreKind::Rank => "rank: orders only this answer",
+        _ => "no score",
+    };
+    let scope = found.scope.as_ref().map_or_else(String::new, |scope| format!("{scope}  "));
+    let until = fact.valid_to.map_or_else(String::new, |until| format!(", held until {until}"));
+    out.line(format!("       {scope}{}  ({kind}{until})", fact.id))?;
+    if !fact.shares.is_empty() {
+        let shares: Vec<String> =
+            fact.shares.iter().map(|share| format!("{} {:+.3}", share.signal, share.value)).collect();
+        let similarity = fact.similarity.map_or_else(String::new, |near| format!("similarity {near:.3}; "));
+        out.line(format!("       {similarity}{}", shares.join(", ")))?;
+    }
+    Ok(())
 }
 
 #[derive(Args, Debug)]
@@ -58,15 +149,23 @@ pub(crate) struct FactsArgs {
 }
 
 pub(crate) async fn facts(context: &Context, args: FactsArgs, out: &mut Out) -> Result<Exit, Failure> {
-    let opened = context.open_facts().await?;
+    let opened = context.open(Access::Read).await?;
     let layer = opened.layer("facts")?;
     let run = opened.run(&args.credentials)?;
+    let (is_first, mut found) = (args.page.is_first(), false);
     let read = async |cursor, limit| {
         let mut query = FactsQuery::default();
         (query.cursor, query.limit) = (cursor, limit);
-        layer.facts(&run, opened.scope(), query).await
+        let page = layer.facts(&run, opened.scope(), query).await?;
+        found |= !page.facts.is_empty();
+        Ok(page)
     };
-    args.page.print(out, read, |page| (&*page.facts, page.next.as_deref()), table).await
+    let shown = |out: &mut Out, facts: &[Fact]| if facts.is_empty() { Ok(()) } else { table(out, facts) };
+    let exit = args.page.print(out, read, |page| (&*page.facts, page.next.as_deref()), shown).await?;
+    if is_first && !found && !out.is_json() {
+        opened.elsewhere(std::slice::from_ref(opened.scope())).await.tell(out)?;
+    }
+    Ok(exit)
 }
 
 fn table(out: &mut Out, facts: &[Fact]) -> Result<(), Failure> {

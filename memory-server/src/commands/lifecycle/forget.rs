@@ -165,7 +165,7 @@ async fn facts(context: &Context, args: ForgetArgs, out: &mut Out) -> Result<Exi
     } else {
         Forget::Ids(args.ids.into_iter().map(FactId::new).collect::<Result<_, Error>>()?)
     };
-    let opened: Opened = context.open_facts().await?;
+    let opened: Opened = context.open(Access::Existing).await?;
     let layer = opened.layer("forget")?;
     let run = opened.run(&args.credentials)?;
     let outcome = layer.forget(&run, opened.scope(), what).await?;

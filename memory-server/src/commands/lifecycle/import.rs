@@ -7,13 +7,16 @@ use std::time::Instant;
 
 use clap::Args;
 use memory::Access;
-use memory_core::{ImportOptions, NewEntry, OnExisting, Record, Scope, Taken};
+use memory_core::{ImportOptions, OnExisting, Record, Scope, Taken};
 use serde::Serialize;
 
 use crate::import::{
     self, Format, Found, Input, Item, OnDifferent, Place, Problems, Records, ScopeTemplate, Store, Totals,
+    Turns,
 };
-use crate::terminal::{Context, Counter, Exit, Failure, NAMED, Opened, Out, Progress, Stop, note};
+use crate::terminal::{
+    Context, Counter, CredentialArgs, Exit, Failure, NAMED, Opened, Out, Progress, Stop, note,
+};
 
 /// Records per call: few, so that a broken one is reported while the file is still being read.
 const RECORDS: usize = 500;
@@ -35,9 +38,15 @@ pub(crate) struct ImportArgs {
     /// The conversation's name, for formats that have none [default: the file's name]
     #[arg(long, value_name = "NAME")]
     conversation: Option<String>,
-    /// What to do with a key whose stored value differs
+    /// What to do with a turn or a key that is stored with other content
     #[arg(long, value_enum, default_value = "skip")]
     on_different: OnDifferent,
+    /// Store also turns that were forgotten before
+    #[arg(long)]
+    again: bool,
+    /// Store turns as entries under keys of their own, for `get`, `list` and `search`, and not for `recall`
+    #[arg(long, conflicts_with = "again")]
+    entries: bool,
 }
 
 /// What an import did.
@@ -49,7 +58,7 @@ struct Report {
     totals: Totals,
     /// Records that had expired.
     expired: u64,
-    /// Records whose subject was forgotten after their last update.
+    /// Turns that were forgotten before, and records whose subject was forgotten after their last update.
     forgotten: u64,
     /// Parts of the input that are not turns: bookkeeping, empty messages, tool output.
     passed_over: u64,
@@ -75,6 +84,8 @@ struct Import<'a> {
     opened: &'a Opened,
     template: Option<ScopeTemplate>,
     store: Store<'a>,
+    /// Where turns go; `None`: into the store, as entries.
+    turns: Option<Turns<'a>>,
     report: Report,
     progress: Progress,
     read: Counter,
@@ -95,11 +106,19 @@ pub(crate) async fn run(context: &Context, args: ImportArgs, out: &mut Out) -> R
     let opened = context.open(Access::Create).await?;
     let capabilities = opened.memory.capabilities();
     let store = Store::new(opened.backend("bulk_insert")?, &capabilities, args.on_different);
+    let turns = match opened.memory.layer().filter(|_| capabilities.layer_idempotent && !args.entries) {
+        None => None,
+        Some(layer) => {
+            let run = opened.run(&CredentialArgs::default())?;
+            Some(Turns::new(layer, run, args.on_different, args.again))
+        }
+    };
     let progress = Progress::new(context.is_quiet());
     progress.set_length(inputs.iter().map(|input| input.bytes).sum());
     let (read, stop) = (Counter::default(), Stop::listen());
     let report = Report { files: inputs.len(), ..Report::default() };
-    let mut import = Import { args: &args, opened: &opened, template, store, report, progress, read, stop };
+    let mut import =
+        Import { args: &args, opened: &opened, template, store, turns, report, progress, read, stop };
     for folder in too_deep {
         let why = format!("it lies more than {} levels deep and was not read; name it", import::MAX_DEPTH);
         import.store.problems.add(&folder.display().to_string(), Place::Part("folder".to_owned()), why);
@@ -112,6 +131,9 @@ pub(crate) async fn run(context: &Context, args: ImportArgs, out: &mut Out) -> R
         }
     }
     import.store.finish().await?;
+    if let Some(turns) = &mut import.turns {
+        turns.finish().await?;
+    }
     import.progress.finish();
     let mut report = import.finish();
     report.seconds = started.elapsed().as_secs_f64();
@@ -176,9 +198,16 @@ impl Import<'_> {
             Item::PassedOver => self.report.passed_over += 1,
             Item::Turn(turn) => {
                 let place = turn.place.clone();
-                match self.place_turn(format, *turn) {
-                    Ok((scope, entry)) => self.store.push(scope, &input.shown, place, entry).await?,
-                    Err(error) => self.problem(input, place, error.message()),
+                match (self.scope_of(format, &turn), &mut self.turns) {
+                    (Err(error), _) => self.problem(input, place, error.message()),
+                    (Ok(scope), Some(turns)) => match import::message(*turn, format) {
+                        Some(message) => turns.push(scope, &input.shown, place, message).await?,
+                        None => self.report.passed_over += 1,
+                    },
+                    (Ok(scope), None) => match turn.into_entry(format.name()) {
+                        Ok(entry) => self.store.push(scope, &input.shown, place, entry).await?,
+                        Err(error) => self.problem(input, place, error.message()),
+                    },
                 }
             }
         }
@@ -186,17 +215,16 @@ impl Import<'_> {
         Ok(())
     }
 
-    /// The scope and the entry of a turn.
-    fn place_turn(&self, format: Format, turn: import::Turn) -> memory_core::Result<(Scope, NewEntry)> {
+    /// The scope of a turn.
+    fn scope_of(&self, format: Format, turn: &import::Turn) -> memory_core::Result<Scope> {
         let settings = &self.opened.settings;
-        let scope = match &self.template {
-            Some(template) => template.scope(&settings.tenant, format, &turn)?,
+        match &self.template {
+            Some(template) => template.scope(&settings.tenant, format, turn),
             None if format == Format::Locomo && !settings.scope_is_chosen() => {
-                Scope::user(settings.tenant.as_str(), &turn.conversation)?
+                Scope::user(settings.tenant.as_str(), &turn.conversation)
             }
-            None => settings.scope.clone(),
-        };
-        Ok((scope, turn.into_entry(format.name())?))
+            None => Ok(settings.scope.clone()),
+        }
     }
 
     async fn records(
@@ -290,27 +318,33 @@ impl Import<'_> {
     }
 
     fn show(&mut self) {
-        let store = &self.store;
+        let (store, turns) = (&self.store, &self.turns);
         let done = || {
-            let totals = store.total();
+            let mut totals = store.total();
+            turns.iter().flat_map(|turns| turns.totals.values()).for_each(|more| totals.add(more));
+            let broken = store.problems.count + turns.as_ref().map_or(0, |turns| turns.problems.count);
             format!(
-                "{} new, {} there already, {} broken",
+                "{} new, {} there already, {broken} broken",
                 totals.created,
-                totals.decided() - totals.created,
-                store.problems.count
+                totals.decided() - totals.created
             )
         };
         self.progress.update(self.read.get(), done);
     }
 
     fn finish(self) -> Report {
-        let mut report = self.report;
-        report.totals = self.store.total();
+        let (mut report, mut store) = (self.report, self.store);
+        if let Some(turns) = self.turns {
+            turns.totals.iter().for_each(|(scope, totals)| store.count(scope, totals));
+            report.forgotten += turns.forgotten;
+            store.problems.extend(turns.problems);
+        }
+        report.totals = store.total();
         report.interrupted = self.stop.is_asked();
         report.scopes =
-            self.store.totals.into_iter().map(|(scope, totals)| ScopeReport { scope, totals }).collect();
-        report.problems = self.store.problems;
-        report.embedder_failure = self.store.embedder_failure;
+            store.totals.into_iter().map(|(scope, totals)| ScopeReport { scope, totals }).collect();
+        report.problems = store.problems;
+        report.embedder_failure = store.embedder_failure;
         report
     }
 }
@@ -350,7 +384,10 @@ fn print(report: &Report, out: &mut Out) -> Result<(), Failure> {
         out.line(format!("{} had expired and were left out", report.expired))?;
     }
     if report.forgotten > 0 {
-        out.line(format!("{} were forgotten after their last update and were left out", report.forgotten))?;
+        out.line(format!(
+            "{} were forgotten before and were left out; --again stores turns",
+            report.forgotten
+        ))?;
     }
     if let Some(why) = &report.embedder_failure {
         out.line(format!(
@@ -360,7 +397,7 @@ fn print(report: &Report, out: &mut Out) -> Result<(), Failure> {
     }
     if totals.kept > 0 {
         out.line(
-            "kept: the key already holds a different value; --on-different replace overwrites it, \
+            "kept: something else is stored from the same place; --on-different replace overwrites it, \
              --conversation NAME keeps two files apart",
         )?;
     }

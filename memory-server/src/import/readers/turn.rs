@@ -75,15 +75,45 @@ impl Turn {
         })
     }
 
-    /// The entry of this turn under a format's name.
-    pub(crate) fn into_entry(self, format: &str) -> Result<NewEntry> {
+    /// What to filter by.
+    pub(crate) fn metadata(&self) -> Metadata {
+        let mut metadata = Metadata::new().with("speaker", self.speaker.as_str());
+        metadata.insert("conversation", self.conversation.as_str());
+        if let Some(role) = &self.role {
+            metadata.insert("role", role.as_str());
+        }
+        if let Some(session) = &self.session {
+            metadata.insert("session", session.clone());
+        }
+        if let Some(time) = self.time {
+            metadata.insert("time", time.to_string());
+        }
+        for (name, value) in &self.labels {
+            // A label too long to filter by is left out; it is only a convenience.
+            if !matches!(value, Scalar::Text(text) if text.len() > MAX_METADATA_STRING_BYTES) {
+                metadata.insert(*name, value.clone());
+            }
+        }
+        metadata
+    }
+
+    /// What no other turn of the format has: its place.
+    pub(crate) fn key(&self, format: &str) -> String {
         let mut key = format.to_owned();
         let session = self.session_name();
         for part in std::iter::once(&self.conversation).chain(&session).chain(&self.position) {
             key.push('/');
             push_component(&mut key, part);
         }
-        let key = Key::new(key)?;
+        key
+    }
+
+    /// The entry of this turn under a format's name.
+    ///
+    /// # Errors
+    /// `invalid_argument` or `too_large` if a part breaks the limits of an entry.
+    pub(crate) fn into_entry(self, format: &str) -> Result<NewEntry> {
+        let key = Key::new(self.key(format))?;
         let text = search_text(&self.speaker, &self.text);
         if text.len() > MAX_TEXT_BYTES {
             return Err(Error::too_large("text of the turn", text.len(), MAX_TEXT_BYTES, "bytes"));
@@ -97,23 +127,7 @@ impl Turn {
             session: self.session.as_ref(),
             conversation: &self.conversation,
         })?;
-        let mut metadata = Metadata::new().with("speaker", self.speaker);
-        metadata.insert("conversation", self.conversation);
-        if let Some(role) = self.role {
-            metadata.insert("role", role);
-        }
-        if let Some(session) = self.session {
-            metadata.insert("session", session);
-        }
-        if let Some(time) = self.time {
-            metadata.insert("time", time.to_string());
-        }
-        for (name, value) in self.labels {
-            // A label too long to filter by is left out; it is only a convenience.
-            if !matches!(&value, Scalar::Text(text) if text.len() > MAX_METADATA_STRING_BYTES) {
-                metadata.insert(name, value);
-            }
-        }
+        let metadata = self.metadata();
         metadata.check()?;
         let options = SetOptions::default()
             .with_metadata(metadata)

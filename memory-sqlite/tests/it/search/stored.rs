@@ -149,8 +149,8 @@ fn scores_are_those_that_the_texts_give() {
 fn what_goes_away_leaves_no_word_in_a_stored_index() {
     type Remove = fn(&Store);
     let cases: [(&str, Remove); 6] = [
-        ("delete", |store| drop(store.delete("note/00700x").unwrap())),
-        ("overwrite", |store| drop(store.set("note/00700x", "1"))),
+        ("delete", |store| _ = store.delete("note/00700x").unwrap()),
+        ("overwrite", |store| _ = store.set("note/00700x", "1")),
         ("increment", |store| {
             store.set("note/00700x", "1");
             store.increment("note/00700x", 1).unwrap();
@@ -245,7 +245,10 @@ fn writes_of_other_processes_and_programs_are_seen() {
     assert_eq!(store.find("kettle").unwrap(), Vec::<String>::new());
     assert_eq!(store.find("samovar").unwrap(), ["note/00700x"]);
     store.set("note/1", "1");
-    assert_eq!(number(&path, "SELECT count(*) FROM text_segment WHERE instr(data, CAST('kettle' AS BLOB))"), 0);
+    assert_eq!(
+        number(&path, "SELECT count(*) FROM text_segment WHERE instr(data, CAST('kettle' AS BLOB))"),
+        0
+    );
     store.close();
 }
 

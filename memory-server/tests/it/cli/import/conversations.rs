@@ -26,7 +26,7 @@ fn locomo_dialogues_go_to_a_scope_each() {
         })
     };
     user.file("dialogues.json", json!([dialogue("conv-1"), dialogue("conv-2")]).to_string());
-    let report = user.json(&["import", "dialogues.json"]);
+    let report = user.json(&["import", "--entries", "dialogues.json"]);
     has(&report, json!({"formats": ["locomo"], "created": 4}));
     let scopes: Vec<&Value> =
         report["scopes"].as_array().unwrap().iter().map(|scope| &scope["scope"]["id"]).collect();
@@ -38,7 +38,10 @@ fn locomo_dialogues_go_to_a_scope_each() {
     let entry = user.json(&["get", "locomo/conv-1/0001/0002/D1:2", "--user", "conv-1"]);
     assert_eq!(entry["value"]["caption"], "a red kite");
     has(&entry["metadata"], json!({"dia_id": "D1:2", "time": "2023-05-08T13:56:00.000Z"}));
-    assert_eq!(user.json(&["import", "dialogues.json", "--agent", "all"])["scopes"][0]["created"], 4);
+    assert_eq!(
+        user.json(&["import", "--entries", "dialogues.json", "--agent", "all"])["scopes"][0]["created"],
+        4
+    );
     assert_eq!(keys(&user, &["--agent", "all"]).len(), 4);
 }
 
@@ -54,7 +57,7 @@ fn a_json_array_of_messages_is_read_whatever_its_layout() {
     user.file("line.json", said.to_string());
     user.file("pretty.json", format!("\u{feff}\n{said:#}\n"));
     for name in ["line", "pretty"] {
-        let ran = user.run(&["import", &format!("{name}.json"), "--agent", name, "--json"]);
+        let ran = user.run(&["import", "--entries", &format!("{name}.json"), "--agent", name, "--json"]);
         let report = ran.document();
         assert_eq!(
             (ran.code, &report["formats"], &report["created"]),
@@ -65,7 +68,7 @@ fn a_json_array_of_messages_is_read_whatever_its_layout() {
         assert_eq!(keys, ["00000001", "00000002", "00000004"].map(|n| format!("jsonl/{name}/{n}")));
     }
     let again = user.run_with(
-        &["import", "-", "--conversation", "line", "--agent", "line", "--json"],
+        &["import", "--entries", "-", "--conversation", "line", "--agent", "line", "--json"],
         said.to_string().as_bytes(),
     );
     assert_eq!(again.document()["unchanged"], 3, "{again:?}");
@@ -114,7 +117,7 @@ fn claude_code_sessions_are_read_by_what_was_said() {
         "projects/-src/s2.jsonl",
         format!("{first}\n{}\n{{\"type\":\"user\",", line("user", "u4", 9, json!("Thanks"))),
     );
-    let ran = user.run(&["import", "projects", "--agent", "coder", "--json"]);
+    let ran = user.run(&["import", "--entries", "projects", "--agent", "coder", "--json"]);
     assert_eq!(ran.code, Some(7), "{ran:?}");
     let report = ran.document();
     has(&report, json!({"formats": ["claude-code"], "created": 3, "unchanged": 2}));
@@ -143,7 +146,7 @@ fn a_chatgpt_export_yields_the_branch_last_shown() {
         }
     });
     user.file("conversations.json", format!("[{conversation}, {{\"id\":\"c2\"}}, {conversation}"));
-    let ran = user.run(&["import", "conversations.json", "--json"]);
+    let ran = user.run(&["import", "--entries", "conversations.json", "--json"]);
     assert_eq!(ran.code, Some(7));
     let report = ran.document();
     has(&report, json!({"formats": ["chatgpt"], "created": 2}));

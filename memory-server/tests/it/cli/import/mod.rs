@@ -4,3 +4,4 @@ mod conversations;
 mod importing;
 mod records;
 mod shared_data;
+mod turns;

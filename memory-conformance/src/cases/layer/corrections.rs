@@ -1,0 +1,198 @@
+//! Corrections and lifetimes: what held, and until when.
+
+use std::time::Duration;
+
+use memory_core::layer::{AddOptions, Fact, FactId, Message, RecallQuery, Role};
+use memory_core::{ErrorKind, Timestamp, Ttl};
+
+use crate::case::{Case, case};
+use crate::check::{CaseResult, check, expect_eq, expect_kind, expect_some};
+use crate::cx::conversation::{Conversation, about, mentions, user};
+
+pub(crate) const CASES: &[Case] = &[
+    case!("layer.correct.replaces", [Layer, LayerSupersede], ["LAY-85"], |cx, chat: Conversation| {
+        let old = carl(&chat).await?;
+        chat.told(&user(&about("theremin")), AddOptions::default()).await?;
+        chat.told(&boss("Dora", SINCE), corrects(&[old])).await?;
+        chat.wait_for("Dora").await?;
+        let found = asked(&chat, None).await?;
+        check!(
+            found.first().is_some_and(|fact| mentions(fact, "Dora")),
+            "the correction is not recalled first"
+        );
+        check!(
+            !found.iter().any(|fact| mentions(fact, "Carl")),
+            "what was corrected is recalled all the same"
+        );
+        chat.knows_only(&["theremin"], &[]).await?;
+    }),
+    case!("layer.correct.keeps-history", [Layer, LayerSupersede], ["LAY-85"], |cx, chat: Conversation| {
+        let old = carl(&chat).await?;
+        chat.told(&boss("Dora", SINCE), corrects(std::slice::from_ref(&old))).await?;
+        let new = chat.wait_for("Dora").await?;
+        let facts = chat.facts().await?;
+        let kept = expect_some!(facts.iter().find(|fact| fact.id == old), "what was corrected is not listed");
+        expect_eq!(kept.superseded_by, Some(new.clone()), "the fact that corrects it");
+        expect_eq!(kept.valid_to, Some(at(SINCE)), "until when it held");
+        let correction =
+            expect_some!(facts.iter().find(|fact| fact.id == new), "the correction is not listed");
+        expect_eq!(
+            (&correction.superseded_by, correction.valid_to),
+            (&None, None),
+            "the end of the correction"
+        );
+    }),
+    case!("layer.correct.unknown", [Layer, LayerSupersede], ["LAY-86"], |cx, chat: Conversation| {
+        let old = carl(&chat).await?;
+        let mut strange = vec![FactId::new("00000000-0000-4000-8000-000000000000")?, FactId::new("*%")?];
+        if cx.capabilities().layer_forget {
+            let gone = chat.learn("theremin").await?;
+            chat.forget(std::slice::from_ref(&gone)).await?;
+            strange.push(gone);
+        }
+        for id in strange {
+            let add = chat.tell(&boss("Dora", SINCE), corrects(&[id])).await;
+            expect_kind!(add, ErrorKind::NotFound, "a correction of a fact that is not there");
+        }
+        chat.knows_only(&["Carl"], &["Dora"]).await?;
+        check!(
+            chat.facts().await?.iter().all(|fact| fact.id != old || fact.valid_to.is_none()),
+            "it was ended"
+        );
+    }),
+    case!(
+        "layer.correct.of-another-scope",
+        [Layer, LayerSupersede],
+        ["LAY-86", "LAY-50"],
+        |cx, chat: Conversation, other: Conversation| {
+            let old = carl(&chat).await?;
+            other.learn("theremin").await?;
+            let add = other.tell(&boss("Dora", SINCE), corrects(&[old])).await;
+            expect_kind!(add, ErrorKind::NotFound, "a correction of another scope's fact");
+            chat.knows_only(&["Carl"], &["Dora"]).await?;
+            other.knows_only(&["theremin"], &["Dora"]).await?;
+        }
+    ),
+    case!(
+        "layer.correct.one-unknown-of-two",
+        [Layer, LayerSupersede],
+        ["LAY-86"],
+        |cx, chat: Conversation| {
+            let old = carl(&chat).await?;
+            let add = chat.tell(&boss("Dora", SINCE), corrects(&[old, FactId::new("nothing")?])).await;
+            expect_kind!(add, ErrorKind::NotFound, "a correction of a fact and of nothing");
+            let found = asked(&chat, None).await?;
+            check!(found.iter().any(|fact| mentions(fact, "Carl")), "half of a refused correction was done");
+            chat.knows_only(&["Carl"], &["Dora"]).await?;
+        }
+    ),
+    case!("layer.correct.as-of", [Layer, LayerSupersede], ["LAY-87"], |cx, chat: Conversation| {
+        let old = carl(&chat).await?;
+        chat.told(&boss("Dora", SINCE), corrects(&[old])).await?;
+        chat.wait_for("Dora").await?;
+        let held =
+            |facts: Vec<Fact>| ["Carl", "Dora"].map(|name| facts.iter().any(|fact| mentions(fact, name)));
+        for (time, expected) in [
+            (BEFORE - 1, [false, false]),
+            (BEFORE, [true, false]),
+            (SINCE - 1, [true, false]),
+            (SINCE, [false, true]),
+            (SINCE + 1_000, [false, true]),
+        ] {
+            expect_eq!(
+                held(asked(&chat, Some(time)).await?),
+                expected,
+                "whether Carl and Dora held at {time}"
+            );
+        }
+    }),
+    case!("layer.correct.twice", [Layer, LayerSupersede], ["LAY-88"], |cx, chat: Conversation| {
+        let old = carl(&chat).await?;
+        chat.told(&boss("Dora", SINCE), corrects(std::slice::from_ref(&old))).await?;
+        let new = chat.wait_for("Dora").await?;
+        let add = chat.tell(&boss("Emil", SINCE + 1), corrects(std::slice::from_ref(&old))).await;
+        expect_kind!(add, ErrorKind::Conflict, "a second correction of the same fact");
+        chat.knows_only(&["Dora"], &["Emil"]).await?;
+        chat.told(&boss("Emil", SINCE + 1), corrects(&[new])).await?;
+        chat.wait_for("Emil").await?;
+        let found = asked(&chat, None).await?;
+        check!(
+            found.iter().any(|fact| mentions(fact, "Emil"))
+                && !found.iter().any(|fact| mentions(fact, "Carl") || mentions(fact, "Dora")),
+            "after a correction of the correction, earlier ones are recalled"
+        );
+    }),
+    case!(
+        "layer.correct.again",
+        [Layer, LayerSupersede, LayerIdempotent],
+        ["LAY-88", "LAY-90"],
+        |cx, chat: Conversation| {
+            let old = carl(&chat).await?;
+            for _ in 0..2 {
+                chat.told(&boss("Dora", SINCE), corrects(std::slice::from_ref(&old))).await?;
+            }
+            // Said before it was known to be a correction.
+            let other = cx.conversation()?;
+            let old = carl(&other).await?;
+            other.told(&boss("Dora", SINCE), AddOptions::default()).await?;
+            let outcome = other.told(&boss("Dora", SINCE), corrects(&[old])).await?;
+            expect_eq!(outcome.known, 1, "known messages");
+            for chat in [chat, other] {
+                let found = asked(&chat, None).await?;
+                check!(!found.iter().any(|fact| mentions(fact, "Carl")), "what was corrected is recalled");
+                let named = chat.facts().await?.iter().filter(|fact| mentions(fact, "Dora")).count();
+                expect_eq!(named, 1, "facts of one correction");
+            }
+        }
+    ),
+    case!("layer.expiry.ends", [Layer, LayerExpiry], ["LAY-89"], |cx, chat: Conversation| {
+        chat.told(&user(&about("theremin")), for_a_second()).await?;
+        chat.told(&user(&about("sextant")), AddOptions::default()).await?;
+        chat.wait_for("sextant").await?;
+        chat.knows_only(&["theremin", "sextant"], &[]).await?;
+        cx.advance_ms(999);
+        chat.knows_only(&["theremin", "sextant"], &[]).await?;
+        cx.advance_ms(1);
+        chat.knows_only(&["sextant"], &["theremin"]).await?;
+    }),
+    case!("layer.expiry.said-again", [Layer, LayerExpiry], ["LAY-89"], |cx, chat: Conversation| {
+        chat.told(&user(&about("theremin")), for_a_second()).await?;
+        cx.advance_ms(1_000);
+        chat.told(&user(&about("theremin")), AddOptions::default()).await?;
+        chat.wait_for("theremin").await?;
+        cx.advance_ms(10_000);
+        chat.knows_only(&["theremin"], &[]).await?;
+    }),
+];
+
+/// Times of the story, in milliseconds.
+const BEFORE: i64 = 1_000;
+const SINCE: i64 = 5_000;
+
+fn at(millis: i64) -> Timestamp {
+    Timestamp::from_millis_clamped(millis)
+}
+
+fn boss(name: &str, millis: i64) -> [Message; 1] {
+    [Message::new(Role::User, format!("My boss is {name}")).with_at(at(millis))]
+}
+
+fn corrects(ids: &[FactId]) -> AddOptions {
+    AddOptions::default().with_supersedes(ids.to_vec())
+}
+
+/// Says that the boss is Carl, and returns the fact.
+async fn carl(chat: &Conversation<'_>) -> CaseResult<FactId> {
+    chat.told(&boss("Carl", BEFORE), AddOptions::default()).await?;
+    chat.wait_for("Carl").await
+}
+
+async fn asked(chat: &Conversation<'_>, as_of: Option<i64>) -> CaseResult<Vec<Fact>> {
+    let mut query = RecallQuery::new("Who is my boss?");
+    query.as_of = as_of.map(at);
+    Ok(chat.recall_with(query).await?)
+}
+
+fn for_a_second() -> AddOptions {
+    AddOptions::default().with_ttl(Ttl::After(Duration::from_secs(1)))
+}

@@ -1,0 +1,184 @@
+//! Messages that are stored twice, mistaken for others, or that come back unasked; corrections that do not correct.
+
+use memory_core::layer::{AddOptions, Fact, Forget, Message};
+use memory_core::{Error, ErrorKind, Next, Reply, Request, Result, Ttl};
+
+use super::requests::{facts_in, facts_of, forget_in, layer};
+use crate::mutants::memory::Memory;
+use crate::mutants::mutant::mutants;
+
+mutants! {
+    |memory, request, next|
+    "layer.again-is-new": ["LAY-90"] needs [Layer, LayerIdempotent], "a message added again is a second fact" => around(is_new);
+    "layer.again-is-named": ["LAY-90"] needs [Layer, LayerIdempotent], "a message added again is not counted as known"
+        => answer(Reply::Add(outcome) => outcome.known = 0);
+    "layer.again-by-words": ["LAY-91"] needs [Layer, LayerIdempotent], "messages of the same words are taken for one"
+        => ask(|request| each(request, |message| {
+            (message.id, message.name, message.at) = (None, None, None);
+        }));
+    "layer.again-ids-fold": ["LAY-91"] needs [Layer, LayerIdempotent], "ids of messages are compared without their case"
+        => ask(|request| each(request, |message| message.id = message.id.as_ref().map(|id| id.to_lowercase())));
+    "layer.again-roles-fold": ["LAY-91"] needs [Layer, LayerIdempotent], "what the assistant repeats is taken for the user's"
+        => ask(|request| each(request, |message| if message.role == memory_core::layer::Role::Assistant {
+            message.role = memory_core::layer::Role::User;
+        }));
+    "layer.again-overwrites": ["LAY-92"] needs [Layer, LayerIdempotent], "an id that comes with other words takes the words over" => around(overwrites);
+    "layer.again-hides-difference": ["LAY-92"] needs [Layer, LayerIdempotent], "an id that comes with other words is not reported"
+        => answer(Reply::Add(outcome) => outcome.different.clear());
+    "layer.forgotten-comes-back": ["LAY-93"] needs [Layer, LayerForget, LayerIdempotent], "what was forgotten is stored again unasked"
+        => ask(Request::Add { options, .. } => options.again = true);
+    "layer.forgotten-all-comes-back": ["LAY-93"] needs [Layer, LayerForget, LayerIdempotent], "what was forgotten with all is stored again" => around(all_comes_back);
+    "layer.forgotten-for-ever": ["LAY-93", "LAY-35"] needs [Layer, LayerForget, LayerIdempotent], "what was forgotten is never stored again"
+        => ask(Request::Add { options, .. } => options.again = false);
+    "layer.forgotten-untold": ["LAY-93"] needs [Layer, LayerForget, LayerIdempotent], "what is left out is not reported"
+        => answer(Reply::Add(outcome) => outcome.forgotten = 0);
+    "layer.forgotten-blocks": ["LAY-93"] needs [Layer, LayerForget, LayerIdempotent], "one forgotten message keeps the others of an add out" => around(blocks);
+    "layer.order-of-ids": ["LAY-43"] needs [Layer], "facts are listed in no order"
+        => answer(Reply::Facts(page) => page.facts.reverse());
+    "layer.correct-competes": ["LAY-85"] needs [Layer, LayerSupersede], "a correction is one more fact"
+        => ask(Request::Add { options, .. } => options.supersedes.clear());
+    "layer.correct-deletes": ["LAY-85"] needs [Layer, LayerForget, LayerSupersede], "what is corrected loses its place in history" => around(deletes);
+    "layer.correct-unnamed": ["LAY-85"] needs [Layer, LayerSupersede], "what was corrected does not say by what"
+        => answer(|reply| for fact in facts_in(reply).into_iter().flatten() { fact.superseded_by = None; });
+    "layer.correct-nothing-succeeds": ["LAY-86"] needs [Layer, LayerSupersede], "a correction of nothing succeeds" => around(nothing_succeeds);
+    "layer.correct-half": ["LAY-86"] needs [Layer, LayerSupersede], "a refused correction is stored as a fact" => around(stored_all_the_same);
+    "layer.as-of-now": ["LAY-87"] needs [Layer, LayerSupersede], "the time that is asked about is ignored"
+        => ask(Request::Recall { query, .. } => query.as_of = None);
+    "layer.as-of-shows-all": ["LAY-87"] needs [Layer, LayerSupersede], "a question about the past is answered with everything" => around(shows_all);
+    "layer.as-of-late": ["LAY-87"] needs [Layer, LayerSupersede], "a correction holds a millisecond late"
+        => ask(Request::Recall { query, .. } => query.as_of = query.as_of.map(|at| {
+            memory_core::Timestamp::from_millis_clamped(at.as_millis() - 1)
+        }));
+    "layer.correct-twice": ["LAY-88"] needs [Layer, LayerSupersede], "a second correction of the same fact is stored" => around(twice);
+    "layer.expiry-ignored": ["LAY-89"] needs [Layer, LayerExpiry], "facts do not expire"
+        => ask(Request::Add { options, .. } => options.ttl = Ttl::Keep);
+    "layer.expiry-early": ["LAY-89"] needs [Layer, LayerExpiry], "facts expire a millisecond early"
+        => ask(Request::Add { options, .. } => if let Ttl::After(after) = options.ttl {
+            options.ttl = Ttl::After(after.saturating_sub(std::time::Duration::from_millis(1)));
+        });
+    "layer.expired-is-known": ["LAY-89"] needs [Layer, LayerExpiry], "what has expired is not stored again" => around(expired_is_known);
+}
+
+fn each(request: &mut Request, change: fn(&mut Message)) {
+    if let Request::Add { messages, .. } = request {
+        messages.iter_mut().for_each(change);
+    }
+}
+
+/// Gives every message an id of its own.
+async fn is_new(memory: &Memory, mut request: Request, next: Next<'_>) -> Result<Reply> {
+    if let Request::Add { scope, messages, .. } = &mut request {
+        for message in messages.iter_mut().filter(|message| message.id.is_none()) {
+            let mut remembered = memory.lock();
+            let count = remembered.texts.len();
+            remembered.texts.insert((scope.clone(), format!("{count}")));
+            message.id = Some(format!("mutant-{count}"));
+        }
+    }
+    next.run(request).await
+}
+
+async fn overwrites(_memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let Request::Add { run, scope, messages, options } = &request else { return next.run(request).await };
+    let layer = layer(&next)?;
+    let outcome = layer.add(run, scope, messages, options.clone()).await?;
+    if !outcome.different.is_empty() {
+        layer.forget(run, scope, Forget::Ids(outcome.different.clone())).await?;
+        layer.add(run, scope, messages, options.clone().with_again(true)).await?;
+    }
+    Ok(Reply::Add(outcome))
+}
+
+async fn all_comes_back(memory: &Memory, mut request: Request, next: Next<'_>) -> Result<Reply> {
+    match &mut request {
+        Request::Forget { scope, what: Forget::All, .. } => {
+            memory.lock().scopes.insert(scope.clone());
+        }
+        Request::Add { scope, options, .. } if memory.lock().scopes.contains(scope) => options.again = true,
+        _ => {}
+    }
+    next.run(request).await
+}
+
+async fn blocks(_memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let Request::Add { run, scope, messages, options } = &request else { return next.run(request).await };
+    let outcome = layer(&next)?.add(run, scope, messages, options.clone()).await?;
+    if outcome.forgotten > 0
+        && let memory_core::layer::AddStatus::Done(ids) = &outcome.status
+        && !ids.is_empty()
+    {
+        forget_in(&next, scope, Forget::Ids(ids.clone())).await?;
+    }
+    Ok(Reply::Add(outcome))
+}
+
+async fn deletes(_memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let corrected = match &request {
+        Request::Add { scope, options, .. } if !options.supersedes.is_empty() => {
+            Some((scope.clone(), options.supersedes.clone()))
+        }
+        _ => None,
+    };
+    let layer = layer(&next)?;
+    let Some((scope, ids)) = corrected else { return next.run(request).await };
+    let Request::Add { run, messages, options, .. } = request else {
+        return Err(Error::internal("only an add corrects"));
+    };
+    let outcome = layer.add(&run, &scope, &messages, options).await?;
+    layer.forget(&run, &scope, Forget::Ids(ids)).await?;
+    Ok(Reply::Add(outcome))
+}
+
+/// An add with a correction that is refused so is done again without it. The reply, and the refusal.
+async fn without_the_correction(
+    request: Request,
+    next: Next<'_>,
+    refused: ErrorKind,
+) -> Result<(Reply, Option<Error>)> {
+    let Request::Add { run, scope, messages, options } = request else {
+        return Ok((next.run(request).await?, None));
+    };
+    match layer(&next)?.add(&run, &scope, &messages, options.clone()).await {
+        Err(error) if error.kind() == refused && !options.supersedes.is_empty() => {
+            let outcome = layer(&next)?.add(&run, &scope, &messages, AddOptions::default()).await?;
+            Ok((Reply::Add(outcome), Some(error)))
+        }
+        outcome => Ok((Reply::Add(outcome?), None)),
+    }
+}
+
+async fn nothing_succeeds(_memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    Ok(without_the_correction(request, next, ErrorKind::NotFound).await?.0)
+}
+
+async fn stored_all_the_same(_memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    match without_the_correction(request, next, ErrorKind::NotFound).await? {
+        (_, Some(error)) => Err(error),
+        (reply, None) => Ok(reply),
+    }
+}
+
+async fn twice(_memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    Ok(without_the_correction(request, next, ErrorKind::Conflict).await?.0)
+}
+
+async fn shows_all(_memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    match &request {
+        Request::Recall { scope, query, .. } if query.as_of.is_some() => {
+            Ok(Reply::Recall(facts_of(&next, scope).await?))
+        }
+        _ => next.run(request).await,
+    }
+}
+
+/// What was added to live for a while is remembered for ever, as known.
+async fn expired_is_known(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let Request::Add { scope, messages, options, .. } = &request else { return next.run(request).await };
+    let said: String = messages.iter().map(|message| message.content.as_str()).collect();
+    let known = !memory.lock().texts.insert((scope.clone(), said));
+    if known && options.ttl == Ttl::Keep && facts_of(&next, scope).await? == Vec::<Fact>::new() {
+        let done = memory_core::layer::AddStatus::Done(Vec::new());
+        return Ok(Reply::Add(memory_core::layer::AddOutcome::new(done)));
+    }
+    next.run(request).await
+}

@@ -1,0 +1,200 @@
+//! Messages, and what becomes of them.
+
+use serde::{Deserialize, Serialize};
+
+use super::ids::{EventId, FactId};
+use crate::entry::{Metadata, Quota, Ttl};
+use crate::setters::setters;
+use crate::time::Timestamp;
+
+/// Most messages of one `add`.
+pub const MAX_MESSAGES: usize = 1_000;
+/// Most bytes of the contents of one `add`.
+pub const MAX_MESSAGES_BYTES: usize = 1 << 20;
+/// Longest name of a speaker, in bytes.
+pub const MAX_SPEAKER_BYTES: usize = 256;
+/// Longest id or session of a message, in bytes.
+pub const MAX_MESSAGE_ID_BYTES: usize = 512;
+/// Longest caption of a message, in bytes.
+pub const MAX_CAPTION_BYTES: usize = 16 << 10;
+/// Most facts that one `add` supersedes.
+pub const MAX_SUPERSEDED: usize = 100;
+
+/// Who said a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// The person.
+    User,
+    /// The agent.
+    Assistant,
+    /// The runtime.
+    System,
+    /// A tool's output.
+    Tool,
+}
+
+/// One message of a conversation.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct Message {
+    /// Who said it.
+    pub role: Role,
+    /// What was said.
+    pub content: String,
+    /// The speaker's name, if known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// When it was said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
+    pub at: Option<Timestamp>,
+    /// Its id where it comes from, so that adding it again is known to be the same message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// The session or thread that it belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    /// The id of the message that it answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answers: Option<String>,
+    /// What a picture that was sent along shows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub caption: Option<String>,
+    /// Stored with its fact, beside the metadata of the call. If not empty, requires `Capabilities::layer_metadata`, and a
+    /// layer that cannot keep messages apart refuses it.
+    #[serde(default, skip_serializing_if = "Metadata::is_empty")]
+    pub metadata: Metadata,
+}
+
+impl Message {
+    /// A message of which nothing else is known.
+    #[must_use]
+    pub fn new(role: Role, content: impl Into<String>) -> Self {
+        let content = content.into();
+        Self {
+            role,
+            content,
+            name: None,
+            at: None,
+            id: None,
+            session: None,
+            answers: None,
+            caption: None,
+            metadata: Metadata::new(),
+        }
+    }
+}
+
+setters! { Message {
+    /// Sets the speaker's name.
+    with_name(name: String) as Some;
+    /// Sets when it was said.
+    with_at(at: Timestamp) as Some;
+    /// Sets its id.
+    with_id(id: String) as Some;
+    /// Sets its session.
+    with_session(session: String) as Some;
+    /// Sets the message that it answers.
+    with_answers(answers: String) as Some;
+    /// Sets the caption.
+    with_caption(caption: String) as Some;
+    /// Sets the metadata.
+    with_metadata(metadata: Metadata);
+} }
+
+/// Options of [`MemoryLayer::add`](super::MemoryLayer::add).
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct AddOptions {
+    /// Whether the layer extracts facts (true, the default) or stores the words as they are, which requires
+    /// `Capabilities::layer_verbatim`.
+    pub infer: bool,
+    /// Stored with the facts. If not empty, requires `Capabilities::layer_metadata`.
+    pub metadata: Metadata,
+    /// Stores also what was forgotten before. Otherwise a layer with `Capabilities::layer_idempotent` leaves it out, and
+    /// says so.
+    pub again: bool,
+    /// The facts that this one corrects. If not empty, requires `Capabilities::layer_supersede`.
+    pub supersedes: Vec<FactId>,
+    /// How long the facts live. Other than `Keep`, requires `Capabilities::layer_expiry`.
+    pub ttl: Ttl,
+    /// Limits of the scope, for a layer that keeps its facts among the scope's entries; others have limits of their own.
+    pub quota: Quota,
+}
+
+impl Default for AddOptions {
+    fn default() -> Self {
+        Self {
+            infer: true,
+            metadata: Metadata::new(),
+            again: false,
+            supersedes: Vec::new(),
+            ttl: Ttl::Keep,
+            quota: Quota::default(),
+        }
+    }
+}
+
+impl AddOptions {
+    /// Stores the words as they are.
+    #[must_use]
+    pub fn verbatim(mut self) -> Self {
+        self.infer = false;
+        self
+    }
+}
+
+setters! { AddOptions {
+    /// Sets the metadata.
+    with_metadata(metadata: Metadata);
+    /// Sets whether what was forgotten is stored again.
+    with_again(again: bool);
+    /// Sets the facts that are corrected.
+    with_supersedes(supersedes: Vec<FactId>);
+    /// Sets the lifetime.
+    with_ttl(ttl: Ttl);
+    /// Sets the quota.
+    with_quota(quota: Quota);
+} }
+
+/// The status of an `add`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum AddStatus {
+    /// Done. With `Capabilities::layer_ids`, these are the stored facts, possibly none. Without it no facts are named,
+    /// and only `facts` shows the result.
+    Done(Vec<FactId>),
+    /// Accepted, and perhaps lost later; the event, if there is one, reports the result.
+    Pending(Option<EventId>),
+    /// It may or may not have been stored.
+    Unknown,
+}
+
+/// The result of [`MemoryLayer::add`](super::MemoryLayer::add).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct AddOutcome {
+    /// Its status.
+    pub status: AddStatus,
+    /// Messages that were there already.
+    pub known: u64,
+    /// Messages left out because they were forgotten before; [`AddOptions::again`] stores them.
+    pub forgotten: u64,
+    /// The facts of messages whose id was used before for other words; these stay as they were.
+    pub different: Vec<FactId>,
+    /// Facts that were stored without a vector although there is an embedder, and are found by words alone.
+    pub without_vector: u64,
+}
+
+impl AddOutcome {
+    /// An outcome.
+    #[must_use]
+    pub fn new(status: AddStatus) -> Self {
+        Self { status, known: 0, forgotten: 0, different: Vec::new(), without_vector: 0 }
+    }
+}

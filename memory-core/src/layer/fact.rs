@@ -1,0 +1,124 @@
+//! A remembered fact.
+
+use serde::{Deserialize, Serialize};
+
+use super::adding::Role;
+use super::ids::FactId;
+use crate::entry::Metadata;
+use crate::time::Timestamp;
+
+/// What a fact's score means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum ScoreKind {
+    /// Cosine similarity, higher is nearer.
+    Cosine,
+    /// A similarity in [0, 1] of the service's own kind.
+    Similarity,
+    /// Orders one result; not comparable across results.
+    Rank,
+    /// The service returned none.
+    None,
+}
+
+/// The part of a signal in a score.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Share {
+    /// The signal.
+    pub signal: String,
+    /// What it adds to the score.
+    pub value: f64,
+}
+
+impl Share {
+    /// A signal's part.
+    #[must_use]
+    pub fn new(signal: impl Into<String>, value: f64) -> Self {
+        Self { signal: signal.into(), value }
+    }
+}
+
+/// One remembered fact.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Fact {
+    /// Its id.
+    pub id: FactId,
+    /// The fact in words.
+    pub memory: String,
+    /// Its score, finite, if the result has scores.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub score: Option<f64>,
+    /// What the score means.
+    pub score_kind: ScoreKind,
+    /// The metadata stored with it.
+    pub metadata: Metadata,
+    /// Where it came from, if the layer knows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub provenance: Option<String>,
+    /// When it was stored, if the layer knows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub created_at: Option<Timestamp>,
+    /// The speaker's name, for a fact that is what somebody said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub speaker: Option<String>,
+    /// The speaker's role.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub role: Option<Role>,
+    /// The session it was said in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    /// When it was said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at: Option<Timestamp>,
+    /// Its place among the facts of the scope: neighbours differ by 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub order: Option<u64>,
+    /// The fact that it answers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub answers: Option<FactId>,
+    /// What a picture that was sent along shows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub caption: Option<String>,
+    /// How near it is to the question, 0 to 1, where the score only orders.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub similarity: Option<f64>,
+    /// Until when it held, if it was corrected.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub valid_to: Option<Timestamp>,
+    /// The fact that corrects it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub superseded_by: Option<FactId>,
+    /// What its score is made of, if the query asked.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub shares: Vec<Share>,
+}
+
+impl Fact {
+    /// A fact without score, metadata, provenance and time.
+    #[must_use]
+    pub fn new(id: FactId, memory: impl Into<String>) -> Self {
+        Self {
+            id,
+            memory: memory.into(),
+            score: None,
+            score_kind: ScoreKind::None,
+            metadata: Metadata::new(),
+            provenance: None,
+            created_at: None,
+            speaker: None,
+            role: None,
+            session: None,
+            at: None,
+            order: None,
+            answers: None,
+            caption: None,
+            similarity: None,
+            valid_to: None,
+            superseded_by: None,
+            shares: Vec::new(),
+        }
+    }
+}

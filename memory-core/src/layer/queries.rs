@@ -1,0 +1,136 @@
+//! What is asked of a layer, and its answers.
+
+use serde::Serialize;
+
+use super::fact::Fact;
+use super::ids::FactId;
+use crate::limits::{DEFAULT_PAGE, DEFAULT_TOP_K};
+use crate::setters::setters;
+use crate::time::Timestamp;
+
+/// Longest cursor of a page of facts, in bytes.
+pub const MAX_FACTS_CURSOR_BYTES: usize = 4_096;
+
+/// The query of [`MemoryLayer::recall`](super::MemoryLayer::recall).
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct RecallQuery {
+    /// What to look for: at most 64 KiB, not blank.
+    pub text: String,
+    /// Most facts. Default 10.
+    pub top_k: usize,
+    /// Leaves out facts with a lower score, if scores are meaningful.
+    pub threshold: Option<f64>,
+    /// When the question is asked: what "yesterday" counts from. `None`: now.
+    pub at: Option<Timestamp>,
+    /// Answers with what held at this time, corrected since or not. Requires `Capabilities::layer_supersede`.
+    pub as_of: Option<Timestamp>,
+    /// Whether facts say what their score is made of, if the layer knows.
+    pub explain: bool,
+}
+
+impl RecallQuery {
+    /// A query with defaults.
+    #[must_use]
+    pub fn new(text: impl Into<String>) -> Self {
+        Self {
+            text: text.into(),
+            top_k: DEFAULT_TOP_K,
+            threshold: None,
+            at: None,
+            as_of: None,
+            explain: false,
+        }
+    }
+}
+
+setters! { RecallQuery {
+    /// Sets the number of facts.
+    with_top_k(top_k: usize);
+    /// Sets the threshold.
+    with_threshold(threshold: f64) as Some;
+    /// Sets when the question is asked.
+    with_at(at: Timestamp) as Some;
+    /// Sets the time of which it asks.
+    with_as_of(as_of: Timestamp) as Some;
+    /// Sets whether scores are explained.
+    with_explain(explain: bool);
+} }
+
+/// The status of an event.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum EventStatus {
+    /// Still in progress.
+    Pending,
+    /// Done, with these facts.
+    Done(Vec<FactId>),
+    /// Failed, for this reason.
+    Failed(String),
+}
+
+/// Which facts to forget.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Forget {
+    /// These.
+    Ids(Vec<FactId>),
+    /// Every fact of the scope.
+    All,
+}
+
+/// The result of [`MemoryLayer::forget`](super::MemoryLayer::forget).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct ForgetOutcome {
+    /// Facts that were removed; `None` if the service does not say.
+    pub forgotten: Option<u64>,
+    /// Ids that were not facts of this scope.
+    pub not_found: Vec<FactId>,
+    /// What the service keeps of the words all the same, and until when; empty: nothing that is known of.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub remains: Vec<String>,
+}
+
+impl ForgetOutcome {
+    /// An outcome in which every id was found.
+    #[must_use]
+    pub fn new(forgotten: Option<u64>) -> Self {
+        Self { forgotten, not_found: Vec::new(), remains: Vec::new() }
+    }
+}
+
+/// The query of [`MemoryLayer::facts`](super::MemoryLayer::facts).
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct FactsQuery {
+    /// Where the page begins: the cursor of the previous page.
+    pub cursor: Option<String>,
+    /// Most facts of the page: 1 to 1,000. Default 100.
+    pub limit: usize,
+}
+
+impl Default for FactsQuery {
+    fn default() -> Self {
+        Self { cursor: None, limit: DEFAULT_PAGE }
+    }
+}
+
+/// One page of facts.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct FactsPage {
+    /// Facts, in the layer's order.
+    pub facts: Vec<Fact>,
+    /// Where the next page begins; `None`: this is the last.
+    pub next: Option<String>,
+}
+
+impl FactsPage {
+    /// A page.
+    #[must_use]
+    pub fn new(facts: Vec<Fact>, next: Option<String>) -> Self {
+        Self { facts, next }
+    }
+}

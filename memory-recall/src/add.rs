@@ -1,0 +1,300 @@
+//! Adding: which messages are new, and their writes as one.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use memory_core::backend::NewEntry;
+use memory_core::embed::embed_documents;
+use memory_core::layer::{AddOptions, AddOutcome, AddStatus, FactId, Message, Role};
+use memory_core::{Error, ErrorKind, Expect, Op, Provider, Quota, Result, Retry, Scope, Ttl};
+
+use crate::rank::Turn;
+use crate::recall::Recall;
+use crate::store::digest;
+use crate::store::keys;
+use crate::store::log::{ATTEMPTS, Log, SeenHead, contended, item, turn_item};
+use crate::store::record::{self, Answered, Head, Known, Record, StoredTurn};
+use crate::store::vector::StoredVector;
+
+/// A message that is to be kept.
+#[derive(Clone, Copy, Debug)]
+struct Said<'a> {
+    message: &'a Message,
+    /// Its place in `digests` and `contents`.
+    at: usize,
+}
+
+/// What is known of the messages of one `add`.
+struct Sorted<'a> {
+    /// Those to store, and what to expect of their digests.
+    new: Vec<(Said<'a>, Expect)>,
+    outcome: AddOutcome,
+}
+
+impl<P: Provider> Recall<P> {
+    pub(crate) async fn add_messages(
+        &self,
+        scope: &Scope,
+        messages: &[Message],
+        options: &AddOptions,
+    ) -> Result<AddOutcome> {
+        let log = self.log(scope, Op::Add)?;
+        let kept: Vec<&Message> = messages.iter().filter(|message| is_kept(message)).collect();
+        if !options.supersedes.is_empty() && kept.len() != 1 {
+            return Err(Error::invalid(
+                "a correction is one message, of the user or the assistant; add the others by themselves",
+            ));
+        }
+        let digests: Vec<String> = kept.iter().map(|message| digest::of_message(scope, message)).collect();
+        let contents: Vec<String> = kept.iter().map(|message| digest::of_content(scope, message)).collect();
+        let said: Vec<Said<'_>> =
+            kept.into_iter().enumerate().map(|(at, message)| Said { message, at }).collect();
+        let mut vectors: BTreeMap<usize, Option<StoredVector>> = BTreeMap::new();
+        for _ in 0..ATTEMPTS {
+            let seen = log.head().await?;
+            let Sorted { new, mut outcome } = sort(&log, &said, &digests, &contents, options.again).await?;
+            self.embed(&new, &mut vectors).await;
+            let without = |(said, _): &&(Said<'_>, Expect)| vectors.get(&said.at).is_none_or(Option::is_none);
+            if self.options.embedder.is_some() {
+                outcome.without_vector =
+                    u64::try_from(new.iter().filter(without).count()).unwrap_or(u64::MAX);
+            }
+            let left_out = outcome.forgotten > 0 || !outcome.different.is_empty();
+            let mut next = seen.next();
+            let mut items = turns(&log, &new, &digests, &contents, &vectors, options, &mut next).await?;
+            if let (false, Some(corrected_by)) = (left_out, digests.first()) {
+                let until = said.first().and_then(|said| said.message.at).unwrap_or_else(|| self.clock.now());
+                items.extend(supersede(&log, options, corrected_by, until.as_millis(), &mut next).await?);
+            }
+            let stored = new.iter().filter_map(|(said, _)| digests.get(said.at));
+            outcome.status = AddStatus::Done(stored.map(FactId::new).collect::<Result<_>>()?);
+            if items.is_empty() {
+                return Ok(outcome);
+            }
+            let epoch = seen.head.as_ref().map_or_else(|| self.epoch(), |head| head.epoch.clone());
+            items.push(seen.moved_to(&Head { epoch, next })?);
+            match log.write(items, options.quota).await {
+                Ok(Some(())) => return Ok(outcome),
+                Ok(None) => self.after_conflict(&log, &seen).await?,
+                Err(error) if error.kind() == ErrorKind::OutcomeUnknown => {
+                    return Ok(AddOutcome::new(AddStatus::Unknown));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Err(contended())
+    }
+
+    /// Another writer was first, or else the log holds records behind its head.
+    pub(crate) async fn after_conflict(&self, log: &Log<'_>, seen: &SeenHead) -> Result<()> {
+        if log.head().await?.version == seen.version {
+            log.repair(seen, self.epoch()).await?;
+        }
+        Ok(())
+    }
+
+    /// Embeds what has no vector yet. A text that cannot be embedded is found by words.
+    async fn embed(&self, new: &[(Said<'_>, Expect)], vectors: &mut BTreeMap<usize, Option<StoredVector>>) {
+        let Some(embedder) = &self.options.embedder else { return };
+        let missing: Vec<Said<'_>> =
+            new.iter().map(|(said, _)| *said).filter(|said| !vectors.contains_key(&said.at)).collect();
+        if missing.is_empty() {
+            return;
+        }
+        let texts: Vec<String> = missing
+            .iter()
+            .map(|said| Turn::embedded_text(&said.message.content, said.message.caption.as_deref()))
+            .collect();
+        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        let embedded = embed_documents(embedder.as_ref(), &texts).await;
+        for (said, vector) in missing.iter().zip(embedded) {
+            if let Err(error) = &vector {
+                tracing::warn!(%error, "a turn is stored without a vector");
+            }
+            let vector = vector.ok().and_then(|vector| StoredVector::new(embedder.model(), &vector));
+            vectors.insert(said.at, vector);
+        }
+    }
+}
+
+/// What people said is kept; what the runtime and its tools said is not memory.
+fn is_kept(message: &Message) -> bool {
+    matches!(message.role, Role::User | Role::Assistant) && !message.content.trim().is_empty()
+}
+
+/// Tells new messages from those that are known, forgotten, or another's under the same id.
+async fn sort<'a>(
+    log: &Log<'_>,
+    said: &[Said<'a>],
+    digests: &[String],
+    contents: &[String],
+    again: bool,
+) -> Result<Sorted<'a>> {
+    let asked: Vec<&str> = digests.iter().chain(contents).map(String::as_str).collect();
+    let mut known = log.known(&asked).await?;
+    let of_contents = known.split_off(digests.len());
+    let mut outcome = AddOutcome::new(AddStatus::Unknown);
+    let (mut new, mut in_this_add) = (Vec::new(), BTreeMap::<&str, &str>::new());
+    for (said, (known, of_content)) in said.iter().zip(known.into_iter().zip(of_contents)) {
+        let (Some(digest), Some(content)) = (digests.get(said.at), contents.get(said.at)) else { continue };
+        if let Some(first) = in_this_add.insert(digest, content) {
+            if first == content {
+                outcome.known += 1;
+            } else {
+                in_this_add.insert(digest, first);
+                outcome.different.push(FactId::new(digest)?);
+            }
+            continue;
+        }
+        // Words without a time may be said again by anybody; with a time they are the same message under another id.
+        let forgotten_elsewhere =
+            said.message.at.is_some() && of_content.is_some_and(|(_, known)| known.n.is_none());
+        let expect = match known {
+            Some((_, Known { n: Some(_), content: stored })) => {
+                if digest != content && stored.is_some_and(|stored| stored != *content) {
+                    outcome.different.push(FactId::new(digest)?);
+                } else {
+                    outcome.known += 1;
+                }
+                continue;
+            }
+            Some((version, Known { n: None, .. })) if again => Expect::Version(version),
+            Some((_, Known { n: None, .. })) => {
+                outcome.forgotten += 1;
+                continue;
+            }
+            None if forgotten_elsewhere && !again => {
+                outcome.forgotten += 1;
+                continue;
+            }
+            None => Expect::Absent,
+        };
+        new.push((*said, expect));
+    }
+    Ok(Sorted { new, outcome })
+}
+
+/// The writes of the new turns, each with what is known of its digest.
+async fn turns(
+    log: &Log<'_>,
+    new: &[(Said<'_>, Expect)],
+    digests: &[String],
+    contents: &[String],
+    vectors: &BTreeMap<usize, Option<StoredVector>>,
+    options: &AddOptions,
+    next: &mut u64,
+) -> Result<Vec<NewEntry>> {
+    let first = *next;
+    let mut numbers: BTreeMap<&str, u64> = BTreeMap::new();
+    for (place, (said, _)) in (first..).zip(new) {
+        numbers.extend(digests.get(said.at).map(|digest| (digest.as_str(), place)));
+    }
+    let answered = answered(log, new, &numbers).await?;
+    let mut items = Vec::with_capacity(new.len() * 2 + 1);
+    for (number, (said, expect)) in (first..).zip(new) {
+        let (Some(digest), Some(content)) = (digests.get(said.at), contents.get(said.at)) else { continue };
+        let message = said.message;
+        let turn = StoredTurn {
+            id: digest.clone(),
+            text: message.content.clone(),
+            role: message.role,
+            speaker: message.name.clone(),
+            session: message.session.clone(),
+            at: message.at.map(memory_core::Timestamp::as_millis),
+            answers: message.answers.as_ref().map(|id| {
+                let id = digest::of_id(log.scope, id);
+                Answered { n: answered.get(&id).copied(), id }
+            }),
+            caption: message.caption.clone(),
+            message: message.id.clone(),
+            vector: vectors.get(&said.at).cloned().flatten(),
+            valid_to: None,
+            superseded_by: None,
+        };
+        let mut metadata = options.metadata.clone();
+        message.metadata.iter().for_each(|(name, value)| metadata.insert(name, value.clone()));
+        metadata.check()?;
+        items.push(turn_item(number, turn, metadata, Expect::Absent, options.ttl)?);
+        let known = Known { n: Some(number), content: (digest != content).then(|| content.clone()) };
+        items.push(item(keys::id(digest)?, record::written(&known)?, *expect, after_tombstone(options.ttl))?);
+        *next = number.saturating_add(1);
+    }
+    Ok(items)
+}
+
+/// A digest whose tombstone never expires, stored again, gets the lifetime of its turn.
+fn after_tombstone(ttl: Ttl) -> Ttl {
+    if ttl == Ttl::Keep { Ttl::Never } else { ttl }
+}
+
+/// The numbers of the turns that new ones answer, by digest.
+async fn answered(
+    log: &Log<'_>,
+    new: &[(Said<'_>, Expect)],
+    numbers: &BTreeMap<&str, u64>,
+) -> Result<BTreeMap<String, u64>> {
+    let named = new.iter().filter_map(|(said, _)| said.message.answers.as_deref());
+    let wanted: BTreeSet<String> = named.map(|id| digest::of_id(log.scope, id)).collect();
+    let mut found: BTreeMap<String, u64> =
+        wanted.iter().filter_map(|id| Some((id.clone(), *numbers.get(id.as_str())?))).collect();
+    let missing: Vec<&str> =
+        wanted.iter().map(String::as_str).filter(|id| !found.contains_key(*id)).collect();
+    for (id, known) in missing.iter().zip(log.known(&missing).await?) {
+        found.extend(known.and_then(|(_, known)| Some(((*id).to_owned(), known.n?))));
+    }
+    Ok(found)
+}
+
+/// The writes that correct turns: they stay in the log, and no longer hold.
+async fn supersede(
+    log: &Log<'_>,
+    options: &AddOptions,
+    corrected_by: &str,
+    until: i64,
+    next: &mut u64,
+) -> Result<Vec<NewEntry>> {
+    let unknown = |id: &FactId| {
+        Error::new(ErrorKind::NotFound, format!("there is no fact `{id}` to supersede; nothing was changed"))
+            .with_retry(Retry::Never)
+            .with_detail("id", id.as_str())
+    };
+    let ids = &options.supersedes;
+    if let Some(strange) = ids.iter().find(|id| !digest::is_digest(id)) {
+        return Err(unknown(strange));
+    }
+    let digests: Vec<&str> = ids.iter().map(FactId::as_str).collect();
+    let (mut items, mut pairs) = (Vec::new(), Vec::new());
+    for (id, known) in ids.iter().zip(log.known(&digests).await?) {
+        let number = known.and_then(|(_, known)| known.n).ok_or_else(|| unknown(id))?;
+        let entry = log.entries(&[keys::log(number)?]).await?.pop().flatten().ok_or_else(|| unknown(id))?;
+        let Record::Turn(mut turn) = record::read(&entry)? else { return Err(unknown(id)) };
+        if id.as_str() == corrected_by {
+            return Err(Error::invalid("a fact cannot supersede itself; name the one that it corrects"));
+        }
+        match turn.superseded_by.as_deref() {
+            None => {}
+            // The same correction, added again.
+            Some(by) if by == corrected_by => continue,
+            Some(by) => {
+                return Err(Error::new(
+                    ErrorKind::Conflict,
+                    format!("the fact `{id}` was superseded by `{by}` before; supersede that one"),
+                )
+                .with_retry(Retry::Never)
+                .with_detail("superseded_by", by));
+            }
+        }
+        (turn.valid_to, turn.superseded_by) = (Some(until), Some(corrected_by.to_owned()));
+        let expect = Expect::Version(entry.version);
+        items.push(turn_item(number, *turn, entry.metadata, expect, Ttl::Keep)?);
+        pairs.push((number, until));
+    }
+    if !pairs.is_empty() {
+        let record = record::written(&Record::Superseded(pairs))?;
+        items.push(item(keys::log(*next)?, record, Expect::Absent, Ttl::Never)?);
+        *next = next.saturating_add(1);
+    }
+    Ok(items)
+}
+
+/// No limit: making room is always allowed.
+pub(crate) const NO_QUOTA: Quota = Quota { max_entries: None, max_bytes: None };

@@ -1,0 +1,130 @@
+//! One scope's conversation in memory, as far as ranking needs it. It holds no text.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::mem::size_of;
+
+use memory_core::embed::EmbeddingModel;
+use memory_core::{Entry, Result, Timestamp};
+
+use crate::rank::{Index, Question, Ranked, Weights};
+use crate::store::keys;
+use crate::store::record::{self, Record};
+
+/// What was read of a scope's log.
+#[derive(Debug, Default)]
+pub(crate) struct State {
+    /// The head that it is up to.
+    pub(crate) version: Option<u64>,
+    pub(crate) epoch: String,
+    /// The first record that was not read.
+    pub(crate) next: u64,
+    index: Index,
+    /// From when on each turn holds, in milliseconds, by ascending number.
+    begins: Vec<(u64, i64)>,
+    /// Until when each corrected turn held.
+    superseded: BTreeMap<u64, i64>,
+    /// When turns expire.
+    expiries: BTreeSet<(i64, u64)>,
+    bytes: usize,
+}
+
+impl State {
+    /// Takes over a record of the log.
+    pub(crate) fn apply(&mut self, entry: &Entry, model: Option<&EmbeddingModel>) -> Result<()> {
+        let number = keys::number(&entry.key)?;
+        match record::read::<Record>(entry)? {
+            Record::Turn(turn) => {
+                self.index.insert(&turn.indexed(number, model));
+                let begins = turn.at.unwrap_or_else(|| entry.created_at.as_millis());
+                match self.begins.last() {
+                    Some((last, _)) if *last >= number => {
+                        if let Err(at) = self.begins.binary_search_by_key(&number, |(number, _)| *number) {
+                            self.begins.insert(at, (number, begins));
+                        }
+                    }
+                    _ => self.begins.push((number, begins)),
+                }
+                if let Some(until) = turn.valid_to {
+                    self.superseded.insert(number, until);
+                }
+                if let Some(at) = entry.expires_at {
+                    self.expiries.insert((at.as_millis(), number));
+                }
+            }
+            Record::Forgot(numbers) => numbers.into_iter().for_each(|number| self.remove(number)),
+            Record::Superseded(pairs) => self.superseded.extend(pairs),
+            Record::Gone => self.remove(number),
+        }
+        self.next = self.next.max(number.saturating_add(1));
+        Ok(())
+    }
+
+    fn remove(&mut self, number: u64) {
+        self.index.remove(number);
+        self.superseded.remove(&number);
+        if let Ok(at) = self.begins.binary_search_by_key(&number, |(number, _)| *number) {
+            self.begins.remove(at);
+        }
+    }
+
+    /// Whether a turn has expired that is still there.
+    pub(crate) fn has_expired(&self, now: Timestamp) -> bool {
+        self.expiries.first().is_some_and(|(at, _)| *at <= now.as_millis())
+    }
+
+    /// Removes what has expired.
+    pub(crate) fn expire(&mut self, now: Timestamp) {
+        while let Some((at, number)) = self.expiries.first().copied()
+            && at <= now.as_millis()
+        {
+            self.expiries.pop_first();
+            self.remove(number);
+        }
+    }
+
+    /// Measures what it takes in memory.
+    pub(crate) fn measure(&mut self) {
+        self.bytes = self.index.bytes()
+            + self.begins.capacity() * size_of::<(u64, i64)>()
+            + (self.superseded.len() + self.expiries.len()) * 3 * size_of::<(u64, i64)>();
+    }
+
+    /// What it took when it was last measured.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(crate) fn turns(&self) -> usize {
+        self.begins.len()
+    }
+
+    /// The question as an embedder is given it.
+    pub(crate) fn masked(&self, text: &str) -> String {
+        self.index.masked(text)
+    }
+
+    /// The best turns that hold now, or held at `as_of`.
+    pub(crate) fn search(
+        &self,
+        question: &Question,
+        weights: &Weights,
+        as_of: Option<Timestamp>,
+        limit: usize,
+    ) -> Vec<Ranked> {
+        let Some(as_of) = as_of.map(Timestamp::as_millis) else {
+            return self.index.search(
+                question,
+                weights,
+                &|number| !self.superseded.contains_key(&number),
+                limit,
+            );
+        };
+        let held = |number: u64| {
+            let begins = self.begins.binary_search_by_key(&number, |(number, _)| *number);
+            let begins = begins.ok().and_then(|at| self.begins.get(at)).map(|(_, begins)| *begins);
+            begins.is_some_and(|begins| begins <= as_of)
+                && self.superseded.get(&number).is_none_or(|until| *until > as_of)
+        };
+        self.index.search(question, weights, &held, limit)
+    }
+}

@@ -1,0 +1,159 @@
+//! Forgetting: the words go, a digest stays, so that the same message does not come back unasked.
+
+use std::collections::BTreeSet;
+
+use memory_core::backend::NewEntry;
+use memory_core::layer::{FactId, Forget, ForgetOutcome};
+use memory_core::{DeleteOptions, Entry, Error, ErrorKind, Expect, Op, Provider, Result, Retry, Scope, Ttl};
+
+use crate::add::NO_QUOTA;
+use crate::recall::Recall;
+use crate::store::log::{ATTEMPTS, Log, contended, item};
+use crate::store::record::{self, Head, Known, Record};
+use crate::store::{digest, keys};
+
+/// Turns forgotten in one transaction, of all.
+const BATCH: usize = 500;
+
+impl<P: Provider> Recall<P> {
+    pub(crate) async fn forget_facts(&self, scope: &Scope, what: Forget) -> Result<ForgetOutcome> {
+        let log = self.log(scope, Op::Forget)?;
+        match what {
+            Forget::Ids(ids) => self.forget_ids(&log, &ids).await,
+            Forget::All => self.forget_all(&log).await,
+            _ => Err(Error::unsupported(Op::Forget.as_str(), self.inner.name())),
+        }
+    }
+
+    async fn forget_ids(&self, log: &Log<'_>, ids: &[FactId]) -> Result<ForgetOutcome> {
+        for _ in 0..ATTEMPTS {
+            let seen = log.head().await?;
+            let (ours, strange): (Vec<&FactId>, Vec<&FactId>) =
+                ids.iter().partition(|id| digest::is_digest(id));
+            let mut not_found: BTreeSet<&FactId> = strange.into_iter().collect();
+            let digests: Vec<&str> = ours.iter().map(|id| id.as_str()).collect();
+            let mut numbers = Vec::new();
+            for (id, known) in ours.iter().zip(log.known(&digests).await?) {
+                match known.and_then(|(_, known)| known.n) {
+                    Some(number) => numbers.push((*id, number)),
+                    None => drop(not_found.insert(id)),
+                }
+            }
+            let keys = numbers.iter().map(|(_, number)| keys::log(*number)).collect::<Result<Vec<_>>>()?;
+            let mut found = Vec::new();
+            for ((id, _), entry) in numbers.iter().zip(log.entries(&keys).await?) {
+                match entry {
+                    Some(entry) => found.push(entry),
+                    None => drop(not_found.insert(id)),
+                }
+            }
+            let mut outcome = ForgetOutcome::new(u64::try_from(found.len()).ok());
+            outcome.not_found = ids.iter().filter(|id| not_found.contains(id)).cloned().collect();
+            if found.is_empty() {
+                return Ok(outcome);
+            }
+            let forgotten: Vec<u64> =
+                found.iter().map(|entry| keys::number(&entry.key)).collect::<Result<_>>()?;
+            let mut items = buried(log.scope, &found)?;
+            let number = seen.next();
+            let told = record::written(&Record::Forgot(forgotten))?;
+            items.push(item(keys::log(number)?, told, Expect::Absent, Ttl::Never)?);
+            let epoch = seen.head.as_ref().map_or_else(|| self.epoch(), |head| head.epoch.clone());
+            items.push(seen.moved_to(&Head { epoch, next: number.saturating_add(1) })?);
+            match log.write(items, NO_QUOTA).await? {
+                Some(()) => {
+                    delete(log, &found).await;
+                    return Ok(outcome);
+                }
+                None => self.after_conflict(log, &seen).await?,
+            }
+        }
+        Err(contended())
+    }
+
+    /// Forgets what was there when it began, in batches. Each begins an epoch, so that every reader starts anew.
+    async fn forget_all(&self, log: &Log<'_>) -> Result<ForgetOutcome> {
+        let end = log.head().await?.next();
+        let (mut forgotten, mut attempts) = (0_u64, 0);
+        loop {
+            match self.forget_batch(log, end).await {
+                Ok(Batch::Done(turns)) => (forgotten, attempts) = (forgotten.saturating_add(turns), 0),
+                Ok(Batch::Nothing) => {
+                    self.cache.drop_scope(log.scope);
+                    return Ok(ForgetOutcome::new(Some(forgotten)));
+                }
+                Ok(Batch::Contended) if attempts < ATTEMPTS => attempts += 1,
+                Ok(Batch::Contended) if forgotten == 0 => return Err(contended()),
+                Ok(Batch::Contended) => return Err(partly(forgotten, contended())),
+                Err(error) if forgotten == 0 => return Err(error),
+                Err(error) => return Err(partly(forgotten, error)),
+            }
+        }
+    }
+
+    async fn forget_batch(&self, log: &Log<'_>, end: u64) -> Result<Batch> {
+        let seen = log.head().await?;
+        let mut page = log.page(0, BATCH).await?;
+        page.retain(|entry| keys::number(&entry.key).is_ok_and(|number| number < end));
+        if page.is_empty() {
+            return Ok(Batch::Nothing);
+        }
+        let turns = page.iter().filter(|entry| matches!(record::read(entry), Ok(Record::Turn(_)))).count();
+        let mut items = buried(log.scope, &page)?;
+        items.push(seen.moved_to(&Head { epoch: self.epoch(), next: seen.next() })?);
+        match log.write(items, NO_QUOTA).await? {
+            Some(()) => {
+                delete(log, &page).await;
+                Ok(Batch::Done(u64::try_from(turns).unwrap_or(u64::MAX)))
+            }
+            None => Ok(Batch::Contended),
+        }
+    }
+}
+
+/// What became of a batch.
+enum Batch {
+    /// So many turns are forgotten.
+    Done(u64),
+    /// There was nothing left.
+    Nothing,
+    /// Another writer was first.
+    Contended,
+}
+
+fn partly(forgotten: u64, error: Error) -> Error {
+    Error::new(
+        ErrorKind::OutcomeUnknown,
+        format!("{forgotten} facts are forgotten, and the rest may not be; forget again"),
+    )
+    .with_retry(Retry::Now)
+    .with_source(error)
+}
+
+/// The writes that leave of these records nothing but digests.
+fn buried(scope: &Scope, entries: &[Entry]) -> Result<Vec<NewEntry>> {
+    let tombstone = record::written(&Known::default())?;
+    let gone = record::written(&Record::Gone)?;
+    let mut items = Vec::with_capacity(entries.len() * 3);
+    for entry in entries {
+        items.push(item(entry.key.clone(), gone.clone(), Expect::Version(entry.version), Ttl::Never)?);
+        let Record::Turn(turn) = record::read(entry)? else { continue };
+        let content = digest::of_parts(scope, turn.role, turn.speaker.as_deref(), turn.at, &turn.text);
+        items.push(item(keys::id(&turn.id)?, tombstone.clone(), Expect::Any, Ttl::Never)?);
+        // Of a message with an id of its own the content is remembered too, unless another message is known by it.
+        if content != turn.id && turn.at.is_some() {
+            items.push(item(keys::id(&content)?, tombstone.clone(), Expect::Any, Ttl::Never)?);
+        }
+    }
+    Ok(items)
+}
+
+/// Removes records that hold nothing any more. What stays after a failure is empty, and is skipped by every reader.
+async fn delete(log: &Log<'_>, entries: &[Entry]) {
+    for entry in entries {
+        if let Err(error) = log.backend.delete(log.scope, &entry.key, DeleteOptions::default()).await {
+            tracing::warn!(%error, "an empty record stays in the log of a conversation");
+            return;
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! [`MemoryLayer`]: recalling and listing, with every fact as the store has it now.
+
+use async_trait::async_trait;
+use memory_core::embed::{EmbedRole, ask};
+use memory_core::layer::{
+    AddOptions, AddOutcome, EventId, EventStatus, Fact, FactId, FactsPage, FactsQuery, Forget, ForgetOutcome,
+    Message, RecallQuery, ScoreKind, Share,
+};
+use memory_core::{
+    Cursor, Entry, Error, Key, ListQuery, MemoryLayer, Op, Provider, Result, RunContext, Scope, Timestamp,
+};
+
+use crate::cache::Slot;
+use crate::rank::{Question, Ranked};
+use crate::recall::Recall;
+use crate::store::keys;
+use crate::store::record::{self, Record};
+
+/// What cursors of facts belong to.
+const FACTS: &str = "facts";
+
+#[async_trait]
+impl<P: Provider> MemoryLayer for Recall<P> {
+    async fn add(
+        &self,
+        _run: &RunContext,
+        scope: &Scope,
+        messages: &[Message],
+        options: AddOptions,
+    ) -> Result<AddOutcome> {
+        self.add_messages(scope, messages, &options).await
+    }
+
+    async fn recall(&self, _run: &RunContext, scope: &Scope, query: RecallQuery) -> Result<Vec<Fact>> {
+        let log = self.log(scope, Op::Recall)?;
+        let now = self.clock.now();
+        let model = self.options.embedder.as_ref().map(|embedder| embedder.model());
+        let slot = self.cache.current(&log, model, now).await?;
+        let question = Question {
+            vector: self.embedded(&slot, &query.text).await,
+            text: query.text,
+            at: Some(query.at.or(query.as_of).unwrap_or(now)),
+        };
+        let mut ranked = slot.state().search(&question, &self.options.weights, query.as_of, query.top_k);
+        if let Some(threshold) = query.threshold {
+            ranked.retain(|found| found.similarity >= threshold);
+        }
+        let keys: Vec<Key> = ranked.iter().map(|found| keys::log(found.number)).collect::<Result<_>>()?;
+        let mut facts = Vec::with_capacity(ranked.len());
+        for (found, entry) in ranked.into_iter().zip(log.entries(&keys).await?) {
+            // What was forgotten since, or has expired by the store's clock, is not there.
+            let Some(mut fact) = entry.as_ref().map(fact).transpose()?.flatten() else { continue };
+            scored(&mut fact, found, query.explain);
+            facts.push(fact);
+        }
+        tracing::debug!(facts = facts.len(), "recalled");
+        Ok(facts)
+    }
+
+    async fn event(&self, _run: &RunContext, _scope: &Scope, _id: &EventId) -> Result<EventStatus> {
+        Err(Error::unsupported(Op::Event.as_str(), self.inner.name()))
+    }
+
+    async fn forget(&self, _run: &RunContext, scope: &Scope, what: Forget) -> Result<ForgetOutcome> {
+        self.forget_facts(scope, what).await
+    }
+
+    async fn facts(&self, _run: &RunContext, scope: &Scope, query: FactsQuery) -> Result<FactsPage> {
+        let log = self.log(scope, Op::Facts)?;
+        let after = query.cursor.map(|cursor| Cursor::from_text(cursor).key(scope, FACTS)).transpose()?;
+        let mut cursor = after.map(|key| Cursor::after_key(scope, keys::LOG_PREFIX, &key));
+        let mut facts = Vec::new();
+        loop {
+            let mut list = ListQuery::prefix(keys::LOG_PREFIX);
+            (list.cursor, list.limit) = (cursor, query.limit.saturating_sub(facts.len()).max(1));
+            let page = log.backend.list(scope, list).await?;
+            for entry in &page.entries {
+                facts.extend(fact(entry)?);
+            }
+            let last = page.entries.last().map(|entry| entry.key.clone());
+            cursor = page.next;
+            let (Some(_), Some(last)) = (&cursor, last) else { return Ok(FactsPage::new(facts, None)) };
+            if facts.len() >= query.limit {
+                let next = Cursor::after_key(scope, FACTS, &last).as_str().to_owned();
+                return Ok(FactsPage::new(facts, Some(next)));
+            }
+        }
+    }
+}
+
+impl<P: Provider> Recall<P> {
+    /// The question's vector. Without one, words and the other signals still answer.
+    async fn embedded(&self, slot: &Slot, text: &str) -> Option<Vec<f32>> {
+        let embedder = self.options.embedder.as_ref()?;
+        let masked = slot.state().masked(text);
+        if masked.trim().is_empty() {
+            return None;
+        }
+        match ask(embedder.as_ref(), &[&masked], EmbedRole::Query).await {
+            Ok(mut vectors) => vectors.pop(),
+            Err(error) => {
+                tracing::warn!(%error, "a question is answered without its meaning");
+                None
+            }
+        }
+    }
+}
+
+/// The fact that an entry of the log holds; `None`: it is no turn.
+fn fact(entry: &Entry) -> Result<Option<Fact>> {
+    let Record::Turn(turn) = record::read(entry)? else { return Ok(None) };
+    let mut fact = Fact::new(FactId::new(turn.id)?, turn.text);
+    fact.metadata = entry.metadata.clone();
+    fact.created_at = Some(entry.created_at);
+    fact.provenance = turn.message;
+    (fact.speaker, fact.role, fact.session) = (turn.speaker, Some(turn.role), turn.session);
+    fact.at = turn.at.map(Timestamp::from_millis_clamped);
+    fact.order = Some(keys::number(&entry.key)?);
+    fact.answers = turn.answers.map(|answered| FactId::new(answered.id)).transpose()?;
+    fact.caption = turn.caption;
+    fact.valid_to = turn.valid_to.map(Timestamp::from_millis_clamped);
+    fact.superseded_by = turn.superseded_by.map(FactId::new).transpose()?;
+    Ok(Some(fact))
+}
+
+fn scored(fact: &mut Fact, found: Ranked, explain: bool) {
+    (fact.score, fact.score_kind) = (Some(found.score), ScoreKind::Rank);
+    fact.similarity = Some(found.similarity);
+    if explain {
+        fact.shares = found.shares.into_iter().map(|share| Share::new(share.signal, share.value)).collect();
+    }
+}

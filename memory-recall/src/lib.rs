@@ -1,0 +1,22 @@
+//! Conversations on any key/value provider: [`Recall`] gives it the facet [`MemoryLayer`](memory_core::MemoryLayer).
+//!
+//! - Turns are kept whole, with speaker, role, session, order, time and what they answer. Nothing is paraphrased.
+//! - They are entries of the caller's scope, under a [reserved prefix](RESERVED_PREFIX): its quota, expiry, snapshots and
+//!   forgetting apply to them, and other processes see them at once.
+//! - `recall` ranks them by one linear score ([`rank`]) over an index in memory, which holds no text. One read of the
+//!   store tells whether the index is current; then only what is new is read.
+//!
+//! `docs/spec/layer.md` numbers what the facet does, `docs/spec/recall.md` what this crate stores.
+
+mod add;
+mod cache;
+mod forget;
+mod layer;
+mod provider;
+pub mod rank;
+mod recall;
+mod store;
+
+pub use provider::advertise;
+pub use recall::{DEFAULT_MEMORY_BYTES, Recall, RecallOptions};
+pub use store::keys::{RESERVED_PREFIX, is_reserved};

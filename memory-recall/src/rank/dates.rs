@@ -1,0 +1,390 @@
+//! Dates and spans of time that a question names.
+
+use super::calendar::{Day, date, day, end_of_month, months_before, weekday};
+
+/// Days from a first to a last one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Window {
+    pub(super) first: Day,
+    pub(super) last: Day,
+}
+
+/// Days after an event at which it is still talked about, and before it, as a share of the window's length but at least
+/// this many.
+const AFTER: (f64, f64) = (0.5, 7.0);
+const BEFORE: (f64, f64) = (0.25, 2.0);
+
+impl Window {
+    fn new(first: Day, last: Day) -> Self {
+        Self { first, last }
+    }
+
+    /// 1 within the window, and less the further away a day is.
+    pub(super) fn nearness(&self, day: Day) -> f64 {
+        let (distance, (share, least)) = if day > self.last {
+            (day - self.last, AFTER)
+        } else if day < self.first {
+            (self.first - day, BEFORE)
+        } else {
+            return 1.0;
+        };
+        #[allow(clippy::cast_precision_loss, reason = "days are far below 2^53")]
+        let (distance, length) = (distance as f64, (self.last - self.first + 1) as f64);
+        let slack = (length * share).max(least);
+        slack * slack / (slack * slack + distance * distance)
+    }
+}
+
+/// The windows that `text` names. `today` is the day of the question, from which relative ones count; `span` are the
+/// first and the last day of what can be found, so that a month without a year is one of those years.
+pub(super) fn windows(text: &str, today: Day, span: (Day, Day)) -> Vec<Window> {
+    let text = text.to_lowercase();
+    let words: Vec<&str> = text
+        .split(|c: char| !(c.is_alphanumeric() || matches!(c, '/' | '-' | '\'' | '’')))
+        .flat_map(parts)
+        .filter(|word| !word.is_empty())
+        .collect();
+    let reader = Reader { words: &words, today, span };
+    let (mut found, mut at) = (Vec::new(), 0);
+    while at < words.len() && found.len() < MAX_WINDOWS {
+        at += reader.read(at, &mut found).max(1);
+    }
+    found
+}
+
+/// More dates than anybody asks about at once.
+const MAX_WINDOWS: usize = 16;
+
+/// A word without the possessive, split at hyphens unless it is a date.
+fn parts(word: &str) -> impl Iterator<Item = &str> {
+    let word = word.trim_end_matches("'s").trim_end_matches("’s");
+    let whole = word.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
+    let mut pieces = word.split(move |c| c == '-' && !whole);
+    let first = pieces.next();
+    first.into_iter().chain(pieces)
+}
+
+struct Reader<'a> {
+    words: &'a [&'a str],
+    today: Day,
+    span: (Day, Day),
+}
+
+const MONTHS: [&str; 12] = [
+    "january",
+    "february",
+    "march",
+    "april",
+    "may",
+    "june",
+    "july",
+    "august",
+    "september",
+    "october",
+    "november",
+    "december",
+];
+const WEEKDAYS: [&str; 7] = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
+
+const BEFORE_MONTHS: [&str; 14] = [
+    "in", "of", "since", "during", "by", "until", "early", "late", "mid", "before", "after", "between",
+    "from", "next",
+];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Unit {
+    Day,
+    Week,
+    Month,
+    Year,
+}
+
+impl Reader<'_> {
+    fn word(&self, at: usize) -> &str {
+        self.words.get(at).copied().unwrap_or_default()
+    }
+
+    /// Reads what begins at a word. Returns how many words it took, 0 if none.
+    fn read(&self, at: usize, found: &mut Vec<Window>) -> usize {
+        let word = self.word(at);
+        let tries: [fn(&Self, usize, &mut Vec<Window>) -> usize; 7] = [
+            Self::numeric,
+            Self::day_then_month,
+            Self::month_name,
+            Self::ago,
+            Self::past,
+            Self::named,
+            Self::year_alone,
+        ];
+        if word.len() < 2 && !word.starts_with(|c: char| c.is_ascii_digit() || c == 'a') {
+            return 0;
+        }
+        tries.iter().map(|read| read(self, at, found)).find(|taken| *taken > 0).unwrap_or(0)
+    }
+
+    /// `2023-05-08`, `5/8/2023`, `5/8`.
+    fn numeric(&self, at: usize, found: &mut Vec<Window>) -> usize {
+        let word = self.word(at);
+        let separator = if word.contains('/') { '/' } else { '-' };
+        let numbers: Option<Vec<i64>> = word.split(separator).map(|number| digits(number, 4)).collect();
+        let (year, month, of_month) = match numbers.as_deref() {
+            Some([year, month, of_month]) if *year > 31 => (Some(*year), *month, *of_month),
+            Some([first, second, year]) if separator == '/' => {
+                let year = if *year < 100 { *year + 2_000 } else { *year };
+                if *first > 12 { (Some(year), *second, *first) } else { (Some(year), *first, *second) }
+            }
+            Some([first, second]) if separator == '/' && *first > 12 => (None, *second, *first),
+            Some([first, second]) if separator == '/' => (None, *first, *second),
+            _ => return 0,
+        };
+        if !(1..=12).contains(&month) || !(1..=31).contains(&of_month) {
+            return 0;
+        }
+        self.push_days(year, month, of_month, found);
+        1
+    }
+
+    /// `8 May 2023`, `the 8th of May`.
+    fn day_then_month(&self, at: usize, found: &mut Vec<Window>) -> usize {
+        let Some(of_month) = ordinal(self.word(at)) else { return 0 };
+        let mut next = at + 1;
+        next += usize::from(self.word(next) == "of");
+        let Some(month) = month(self.word(next)) else { return 0 };
+        next += 1;
+        let year = year(self.word(next));
+        self.push_days(year, month, of_month, found);
+        next - at + usize::from(year.is_some())
+    }
+
+    /// `May 8th, 2023`, `May 2023`, `May`, `summer of 2022`.
+    fn month_name(&self, at: usize, found: &mut Vec<Window>) -> usize {
+        let word = self.word(at);
+        let season = season(word);
+        let Some(first) = month(word).or(season.map(|(first, _)| first)) else { return 0 };
+        let before = if at == 0 { "" } else { self.word(at - 1) };
+        let mut next = at + 1;
+        if season.is_none()
+            && let Some(of_month) = ordinal(self.word(next))
+        {
+            let year = year(self.word(next + 1));
+            self.push_days(year, first, of_month, found);
+            return 2 + usize::from(year.is_some());
+        }
+        next += usize::from(self.word(next) == "of");
+        let year = year(self.word(next));
+        // These are words of other meanings too.
+        let ambiguous = matches!(word, "may" | "march" | "mar" | "fall" | "spring");
+        if ambiguous && year.is_none() && !BEFORE_MONTHS.contains(&before) {
+            return 0;
+        }
+        let (first, last) = season.unwrap_or((first, first));
+        self.push_months(year, first, last, found);
+        next - at + usize::from(year.is_some())
+    }
+
+    fn push_days(&self, year: Option<i64>, month: i64, of_month: i64, found: &mut Vec<Window>) {
+        for year in self.years(year, month) {
+            let day = day(year, month, of_month);
+            found.push(Window::new(day, day));
+        }
+    }
+
+    /// From one month to another; a winter ends in the next year.
+    fn push_months(&self, year: Option<i64>, first: i64, last: i64, found: &mut Vec<Window>) {
+        for year in self.years(year, first) {
+            let end = if last < first { year + 1 } else { year };
+            found.push(Window::new(day(year, first, 1), end_of_month(end, last)));
+        }
+    }
+
+    /// The year, or those of the span, at most four of them.
+    fn years(&self, year: Option<i64>, month: i64) -> impl Iterator<Item = i64> {
+        let (first, last) = self.span;
+        let end = date(last.max(first)).0;
+        let (start, end) = match year {
+            Some(year) => (year, year),
+            // A winter that began before what can be found may reach into it.
+            None => ((date(first).0 - i64::from(month == 12)).max(end - 3), end),
+        };
+        start..=end
+    }
+
+    /// `two weeks ago`, `a couple of days ago`, `a few months ago`, `a week earlier`.
+    fn ago(&self, at: usize, found: &mut Vec<Window>) -> usize {
+        let Some((count, unit, next)) = self.amount(at) else { return 0 };
+        if self.word(next) != "ago" {
+            return 0;
+        }
+        let (low, high) = count;
+        let window = match unit {
+            Unit::Day => Window::new(self.today - high, self.today - low),
+            Unit::Week => Window::new(self.today - high * 7 - 3, self.today - low * 7 + 3),
+            Unit::Month => {
+                Window::new(self.today - (high * 61 + 1) / 2 - 10, self.today - (low * 61 + 1) / 2 + 10)
+            }
+            Unit::Year => Window::new(self.today - high * 365 - 90, self.today - low * 365 + 90),
+        };
+        found.push(window);
+        next + 1 - at
+    }
+
+    /// `the last three months`, `past week`, `last month`, `this year`, `last Tuesday`, `last summer`.
+    fn past(&self, at: usize, found: &mut Vec<Window>) -> usize {
+        let which = self.word(at);
+        if !matches!(which, "last" | "past" | "previous" | "this") {
+            return 0;
+        }
+        let today = self.today;
+        if let Some(weekday) = WEEKDAYS.iter().position(|name| *name == self.word(at + 1)) {
+            self.push_weekday(weekday, found);
+            return 2;
+        }
+        if let Some((first, last)) = season(self.word(at + 1)) {
+            let (year, month, _) = date(today);
+            let year = if which == "this" || month > first { year } else { year - 1 };
+            self.push_months(Some(year), first, last, found);
+            return 2;
+        }
+        if self.word(at + 1) == "weekend" {
+            let saturday = today - (weekday(today) + 2) % 7;
+            found.push(Window::new(saturday, saturday + 1));
+            return 2;
+        }
+        let ((_, count), unit, next) = match (which, unit(self.word(at + 1))) {
+            (_, Some(unit)) => ((1, 1), unit, at + 2),
+            ("this", None) => return 0,
+            _ => match self.amount(at + 1) {
+                Some(amount) => amount,
+                None => return 0,
+            },
+        };
+        let (year, _, _) = date(today);
+        let window = match (which, unit) {
+            (_, Unit::Day) => Window::new(today - count, today),
+            ("this", Unit::Week) => Window::new(today - weekday(today), today),
+            ("this", Unit::Month) => Window::new(months_before(today, 0), today),
+            ("this", Unit::Year) => Window::new(day(year, 1, 1), today),
+            (_, Unit::Week) => Window::new(today - count * 7 - 1, today),
+            // `last month` is the calendar's, `the past month` the thirty days before.
+            ("last", Unit::Month) if count == 1 => Window::new(months_before(today, 1), today),
+            (_, Unit::Month) => Window::new(today - (count * 61 + 1) / 2 - 1, today),
+            ("last", Unit::Year) if count == 1 => Window::new(day(year - 1, 1, 1), day(year - 1, 12, 31)),
+            (_, Unit::Year) => Window::new(today - count * 365 - 1, today),
+        };
+        found.push(window);
+        next - at
+    }
+
+    /// `yesterday`, `today`, `on Monday`, and days with a name of their own.
+    fn named(&self, at: usize, found: &mut Vec<Window>) -> usize {
+        let (word, next, today) = (self.word(at), self.word(at + 1), self.today);
+        match (word, next) {
+            ("yesterday", _) => found.push(Window::new(today - 1, today - 1)),
+            ("today", _) => found.push(Window::new(today, today)),
+            ("on", name) => match WEEKDAYS.iter().position(|weekday| *weekday == name) {
+                Some(weekday) => {
+                    self.push_weekday(weekday, found);
+                    return 2;
+                }
+                None => return 0,
+            },
+            ("christmas", _) => self.push_days(None, 12, 25, found),
+            ("halloween", _) => self.push_days(None, 10, 31, found),
+            ("thanksgiving", _) => {
+                for year in self.years(None, 11) {
+                    let first = day(year, 11, 1);
+                    let thursday = first + (3 - weekday(first)).rem_euclid(7) + 21;
+                    found.push(Window::new(thursday, thursday));
+                }
+            }
+            ("valentine" | "valentines", _) => self.push_days(None, 2, 14, found),
+            ("new", "year" | "years") => {
+                self.push_days(None, 1, 1, found);
+                return 2;
+            }
+            _ => return 0,
+        }
+        1
+    }
+
+    /// The latest such day before the question, and the week after it: who asks on a Friday about Monday may mean either.
+    fn push_weekday(&self, name: usize, found: &mut Vec<Window>) {
+        let name = i64::try_from(name).unwrap_or_default();
+        let back = (weekday(self.today) - name).rem_euclid(7);
+        let latest = self.today - if back == 0 { 7 } else { back };
+        found.push(Window::new(latest, latest));
+    }
+
+    fn year_alone(&self, at: usize, found: &mut Vec<Window>) -> usize {
+        let Some(year) = year(self.word(at)) else { return 0 };
+        found.push(Window::new(day(year, 1, 1), day(year, 12, 31)));
+        1
+    }
+
+    /// A number of units: how many at least and at most, and the word after them.
+    fn amount(&self, at: usize) -> Option<((i64, i64), Unit, usize)> {
+        let (count, mut next) = match (self.word(at), self.word(at + 1)) {
+            ("a", "couple") => ((2, 2), at + 2),
+            ("couple", _) => ((2, 2), at + 1),
+            ("a", "few") => ((2, 5), at + 2),
+            ("few" | "several", _) => ((2, 5), at + 1),
+            ("a" | "an", _) => ((1, 1), at + 1),
+            (word, _) => {
+                let count = number(word)?;
+                ((count, count), at + 1)
+            }
+        };
+        next += usize::from(self.word(next) == "of");
+        Some((count, unit(self.word(next))?, next + 1))
+    }
+}
+
+fn month(word: &str) -> Option<i64> {
+    let short =
+        |name: &str| word.len() == 3 && name.starts_with(word) || word == "sept" && name == "september";
+    let at = MONTHS.iter().position(|name| *name == word || short(name))?;
+    i64::try_from(at + 1).ok()
+}
+
+/// First and last month.
+fn season(word: &str) -> Option<(i64, i64)> {
+    match word {
+        "spring" => Some((3, 5)),
+        "summer" => Some((6, 8)),
+        "autumn" | "fall" => Some((9, 11)),
+        "winter" => Some((12, 2)),
+        _ => None,
+    }
+}
+
+fn unit(word: &str) -> Option<Unit> {
+    match word {
+        "day" | "days" => Some(Unit::Day),
+        "week" | "weeks" => Some(Unit::Week),
+        "month" | "months" => Some(Unit::Month),
+        "year" | "years" => Some(Unit::Year),
+        _ => None,
+    }
+}
+
+fn number(word: &str) -> Option<i64> {
+    const NUMBERS: [&str; 12] =
+        ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"];
+    let named = NUMBERS.iter().position(|name| *name == word).and_then(|at| i64::try_from(at + 1).ok());
+    named.or_else(|| digits(word, 3))
+}
+
+fn digits(word: &str, longest: usize) -> Option<i64> {
+    let fits = (1..=longest).contains(&word.len()) && word.bytes().all(|byte| byte.is_ascii_digit());
+    fits.then(|| word.parse().ok())?
+}
+
+fn year(word: &str) -> Option<i64> {
+    digits(word, 4).filter(|year| (1_900..=2_100).contains(year))
+}
+
+/// `8`, `8th`: the day of a month.
+fn ordinal(word: &str) -> Option<i64> {
+    let number = ["st", "nd", "rd", "th"].iter().find_map(|ending| word.strip_suffix(ending)).unwrap_or(word);
+    digits(number, 2).filter(|day| (1..=31).contains(day))
+}

@@ -1,0 +1,155 @@
+//! BM25 of turns, of their windows and of their sessions, in one walk over the lists of the question's terms.
+
+use std::collections::HashSet;
+
+use memory_core::lexical::{idf, query_terms};
+
+use super::index::{Index, NONE, number};
+use super::place;
+
+/// Sums by slot, the last by session.
+pub(super) struct Lexical {
+    pub(super) turn: Vec<f32>,
+    pub(super) window: Vec<f32>,
+    pub(super) session: Vec<f32>,
+    /// The part of the question's terms that a turn has, weighted by how rare they are: 0 to 1.
+    pub(super) covered: Vec<f32>,
+}
+
+/// How fast repeated terms stop counting, and how much length discounts them.
+#[derive(Clone, Copy)]
+struct Parameters {
+    k1: f32,
+    b: f32,
+    /// Tokens of the mean document.
+    mean: f32,
+}
+
+/// Mean tokens of a turn up to which turns are short, and from which on they are long.
+const SHORT: f32 = 30.0;
+const LONG: f32 = 100.0;
+
+impl Parameters {
+    /// Short turns want .9 and .4, as Trotman, Jia and Crane (2012) found for short texts, long ones 1.2 and .75,
+    /// the usual values for articles.
+    fn of(documents: usize, tokens: u64) -> Self {
+        #[allow(clippy::cast_precision_loss, reason = "24 bits are enough for a mean")]
+        let mean = (tokens as f32 / documents.max(1) as f32).max(1.0);
+        let long = ((mean - SHORT) / (LONG - SHORT)).clamp(0.0, 1.0);
+        Self { k1: 0.9 + 0.3 * long, b: 0.4 + 0.35 * long, mean }
+    }
+
+    fn weight(self, idf: f32, frequency: u32, tokens: f32) -> f32 {
+        #[allow(clippy::cast_precision_loss, reason = "24 bits are enough for a frequency")]
+        let frequency = frequency as f32;
+        let discount = 1.0 - self.b + self.b * tokens / self.mean;
+        idf * frequency * (self.k1 + 1.0) / (frequency + self.k1 * discount)
+    }
+}
+
+/// Frequencies of one term, by slot or session, and which are not 0.
+struct Frequencies {
+    all: Vec<u32>,
+    touched: Vec<u32>,
+}
+
+impl Frequencies {
+    fn new(length: usize) -> Self {
+        Self { all: vec![0; length], touched: Vec::new() }
+    }
+
+    fn add(&mut self, at: u32, frequency: u32) {
+        if let Some(sum) = self.all.get_mut(place(at)) {
+            if *sum == 0 {
+                self.touched.push(at);
+            }
+            *sum = sum.saturating_add(frequency);
+        }
+    }
+
+    /// Calls `each` with what was added, and forgets it.
+    fn drain(&mut self, mut each: impl FnMut(u32, u32)) {
+        for at in self.touched.drain(..) {
+            if let Some(sum) = self.all.get_mut(place(at)) {
+                each(at, std::mem::take(sum));
+            }
+        }
+    }
+}
+
+impl Index {
+    /// The terms of a question; names of speakers are none.
+    pub(super) fn terms(&self, masked: &str) -> Vec<String> {
+        let mut seen = HashSet::new();
+        query_terms(masked).into_iter().filter(|term| seen.insert(term.clone())).collect()
+    }
+
+    pub(super) fn lexical(&self, terms: &[String]) -> Lexical {
+        let slots = self.slots.len();
+        let sessions = self.lasts.iter().filter(|last| **last != NONE).count();
+        let mut sums = Lexical {
+            turn: vec![0.0; slots],
+            window: vec![0.0; slots],
+            session: vec![0.0; self.lasts.len()],
+            covered: vec![0.0; slots],
+        };
+        let turn = Parameters::of(self.len(), self.tokens);
+        let window = Parameters { mean: turn.mean * 3.0, ..turn };
+        let session = Parameters { k1: 1.2, b: 0.75, ..Parameters::of(sessions, self.tokens) };
+        let mut windows = Frequencies::new(slots);
+        let mut in_sessions = Frequencies::new(self.lasts.len());
+        let mut having: Vec<(u32, u32)> = Vec::new();
+        let mut rarity = 0.0_f32;
+        for term in terms {
+            having.clear();
+            having.extend(
+                self.words
+                    .containing(term)
+                    .filter(|(slot, _)| self.slot(*slot).is_some_and(|slot| !slot.removed)),
+            );
+            #[allow(clippy::cast_possible_truncation, reason = "a logarithm")]
+            let weight = |all: usize, having: usize| idf(number(all), number(having)) as f32;
+            let rare = weight(self.len(), having.len());
+            rarity += rare;
+            for (at, frequency) in &having {
+                let Some(slot) = self.slot(*at) else { continue };
+                add(&mut sums.turn, *at, turn.weight(rare, *frequency, tokens(slot.tokens)));
+                add(&mut sums.covered, *at, rare);
+                windows.add(*at, *frequency);
+                windows.add(slot.previous, *frequency);
+                windows.add(slot.next, *frequency);
+                in_sessions.add(slot.session, *frequency);
+            }
+            windows.drain(|at, frequency| {
+                add(&mut sums.window, at, window.weight(rare, frequency, self.window_tokens(at)));
+            });
+            let rare = weight(sessions, in_sessions.touched.len());
+            in_sessions.drain(|at, frequency| {
+                let length = self.session_tokens.get(place(at)).copied().unwrap_or_default();
+                let length = u32::try_from(length).unwrap_or(u32::MAX);
+                add(&mut sums.session, at, session.weight(rare, frequency, tokens(length)));
+            });
+        }
+        if rarity > 0.0 {
+            sums.covered.iter_mut().for_each(|covered| *covered = (*covered / rarity).min(1.0));
+        }
+        sums
+    }
+
+    fn window_tokens(&self, at: u32) -> f32 {
+        let Some(slot) = self.slot(at) else { return 0.0 };
+        let of = |at: u32| self.slot(at).map_or(0.0, |slot| tokens(slot.tokens));
+        tokens(slot.tokens) + of(slot.previous) + of(slot.next)
+    }
+}
+
+fn add(sums: &mut [f32], at: u32, value: f32) {
+    if let Some(sum) = sums.get_mut(place(at)) {
+        *sum += value;
+    }
+}
+
+#[allow(clippy::cast_precision_loss, reason = "24 bits are enough for a length")]
+fn tokens(count: u32) -> f32 {
+    count as f32
+}

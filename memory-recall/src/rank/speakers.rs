@@ -1,0 +1,169 @@
+//! The names of a scope's speakers, and questions that name them.
+
+use std::collections::HashMap;
+
+use super::index::{NONE, number};
+use super::place;
+use super::text::{base, words};
+
+/// What chats call a speaker who has no name.
+const NO_NAMES: [&str; 8] = ["user", "human", "assistant", "ai", "bot", "model", "system", "tool"];
+
+/// Every speaker with a name, and how many turns each has.
+#[derive(Debug, Default)]
+pub(super) struct Speakers {
+    numbers: HashMap<Box<str>, u32>,
+    /// By number: the words of the name, and the turns.
+    known: Vec<Speaker>,
+}
+
+#[derive(Debug)]
+struct Speaker {
+    words: Vec<String>,
+    turns: usize,
+}
+
+/// How a word of a question names a speaker.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Match {
+    Short,
+    Whole,
+}
+
+impl Speakers {
+    /// Counts a turn. Returns the speaker's number, [`NONE`] without a name.
+    pub(super) fn add(&mut self, name: Option<&str>) -> u32 {
+        let Some(name) = name.filter(|name| !NO_NAMES.contains(&name.trim().to_lowercase().as_str())) else {
+            return NONE;
+        };
+        if let Some(known) = self.numbers.get(name) {
+            let known = *known;
+            if let Some(speaker) = self.known.get_mut(place(known)) {
+                speaker.turns += 1;
+            }
+            return known;
+        }
+        let new = number(self.known.len());
+        let words = words(name).map(str::to_lowercase).filter(|word| word.chars().count() > 1).collect();
+        self.known.push(Speaker { words, turns: 1 });
+        self.numbers.insert(name.into(), new);
+        new
+    }
+
+    /// Takes back a turn.
+    pub(super) fn remove(&mut self, speaker: u32) {
+        let Some(speaker) = self.known.get_mut(place(speaker)) else { return };
+        speaker.turns -= 1;
+        if speaker.turns == 0 {
+            speaker.words.clear();
+            let gone = |number: u32| self.known.get(place(number)).is_none_or(|speaker| speaker.turns == 0);
+            self.numbers.retain(|_, number| !gone(*number));
+        }
+    }
+
+    /// The numbers of the speakers that a question names, in the order of their first mention.
+    pub(super) fn named(&self, text: &str) -> Vec<u32> {
+        let cased = text.chars().any(char::is_uppercase);
+        let mut named = Vec::new();
+        for word in words(text).map(base) {
+            for (speaker, _) in self.matching(word, cased) {
+                if !named.contains(&speaker) {
+                    named.push(speaker);
+                }
+            }
+        }
+        named
+    }
+
+    /// The text without the speakers' names.
+    pub(super) fn masked(&self, text: &str) -> String {
+        let cased = text.chars().any(char::is_uppercase);
+        let mut masked = String::with_capacity(text.len());
+        let mut rest = text;
+        for word in words(text) {
+            // A word is a part of the text: the distance of the two gives its place.
+            let Some((before, after)) = rest.split_once(word) else { continue };
+            masked.push_str(before);
+            if self.matching(base(word), cased).is_empty() {
+                masked.push_str(word);
+            }
+            rest = after;
+        }
+        masked.push_str(rest);
+        let masked = masked.split_whitespace().collect::<Vec<_>>().join(" ");
+        if masked.chars().any(char::is_alphanumeric) { masked } else { text.to_owned() }
+    }
+
+    /// The speakers whose name a word is: a whole word of it, or else the beginning of one, as `Deb` is of `Deborah`.
+    fn matching(&self, word: &str, cased: bool) -> Vec<(u32, Match)> {
+        // `Will` may be a speaker, `will` is a word.
+        if cased && !word.starts_with(char::is_uppercase) && word.is_ascii() {
+            return Vec::new();
+        }
+        let word = word.to_lowercase();
+        let how = |known: &String| {
+            if *known == word {
+                Some(Match::Whole)
+            } else {
+                (cased && word.chars().count() >= 3 && known.starts_with(&word)).then_some(Match::Short)
+            }
+        };
+        let mut found: Vec<(u32, Match)> = (0..)
+            .zip(&self.known)
+            .filter_map(|(number, speaker)| Some((number, speaker.words.iter().filter_map(how).max()?)))
+            .collect();
+        if found.iter().any(|(_, how)| *how == Match::Whole) {
+            found.retain(|(_, how)| *how == Match::Whole);
+        }
+        found
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.numbers.capacity() * 8 / 7 * (size_of::<(Box<str>, u32)>() + 1)
+            + self.numbers.keys().map(|name| name.len()).sum::<usize>()
+            + self.known.capacity() * size_of::<Speaker>()
+            + self.known.iter().flat_map(|speaker| &speaker.words).map(|word| 24 + word.len()).sum::<usize>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn speakers(names: &[&str]) -> Speakers {
+        let mut speakers = Speakers::default();
+        for name in names {
+            speakers.add(Some(name));
+        }
+        speakers
+    }
+
+    #[test]
+    fn a_question_names_speakers_by_a_word_of_their_name_or_its_beginning() {
+        let speakers = speakers(&["Deborah Smith", "Will", "user", "Ann"]);
+        assert_eq!(speakers.named("What did Deb's sister tell Ann?"), [0, 2]);
+        assert_eq!(speakers.named("What will Smith do?"), [0]);
+        assert_eq!(speakers.named("what does deborah do?"), [0]);
+        assert!(speakers.named("Which user was it?").is_empty());
+    }
+
+    #[test]
+    fn names_are_masked_and_nothing_else() {
+        let speakers = speakers(&["Ann", "Will"]);
+        assert_eq!(
+            speakers.masked("When did Ann's dog run, and will Anna?"),
+            "When did dog run, and will Anna?"
+        );
+        assert_eq!(speakers.masked("Ann?"), "Ann?");
+    }
+
+    #[test]
+    fn a_speaker_without_turns_is_not_known() {
+        let mut speakers = speakers(&["Ann", "Ann"]);
+        speakers.remove(0);
+        assert_eq!(speakers.named("Ann"), [0]);
+        speakers.remove(0);
+        assert!(speakers.named("Ann").is_empty());
+        assert_eq!(speakers.add(Some("Ann")), 1);
+    }
+}

@@ -1,0 +1,95 @@
+//! [`Recall`]: the wrapper and its options.
+
+use std::sync::Arc;
+
+use memory_core::{Clock, Embedder, Error, IdGen, Op, Provider, Result, Scope};
+
+use crate::cache::Cache;
+use crate::rank::Weights;
+use crate::store::log::Log;
+
+/// Default limit of the memory for conversations, in bytes.
+pub const DEFAULT_MEMORY_BYTES: usize = 256 << 20;
+
+/// How conversations are ranked and kept in memory.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct RecallOptions {
+    /// The weights of the signals.
+    pub weights: Weights,
+    /// About how many bytes the conversations in memory may take over all scopes. The one that was used last stays, however
+    /// large it is. Default [`DEFAULT_MEMORY_BYTES`].
+    pub memory_bytes: usize,
+    /// What embeds turns and questions; `None`: turns are found by words, speakers, sessions and dates alone.
+    pub embedder: Option<Arc<dyn Embedder>>,
+}
+
+impl Default for RecallOptions {
+    fn default() -> Self {
+        Self { weights: Weights::default(), memory_bytes: DEFAULT_MEMORY_BYTES, embedder: None }
+    }
+}
+
+impl RecallOptions {
+    /// Sets the embedder.
+    #[must_use]
+    pub fn with_embedder(mut self, embedder: Arc<dyn Embedder>) -> Self {
+        self.embedder = Some(embedder);
+        self
+    }
+
+    /// Sets the weights.
+    #[must_use]
+    pub fn with_weights(mut self, weights: Weights) -> Self {
+        self.weights = weights;
+        self
+    }
+
+    /// Sets the limit of the memory for conversations.
+    #[must_use]
+    pub fn with_memory_bytes(mut self, bytes: usize) -> Self {
+        self.memory_bytes = bytes;
+        self
+    }
+}
+
+/// A provider with conversations: it gives [`MemoryLayer`](memory_core::MemoryLayer) to a provider that serves key/value
+/// with compare-and-set and has no such facet of its own, and passes everything else through.
+///
+/// Turns are entries of the caller's scope, under [`RESERVED_PREFIX`](crate::RESERVED_PREFIX).
+#[derive(Debug)]
+pub struct Recall<P> {
+    pub(crate) inner: P,
+    pub(crate) options: RecallOptions,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) ids: Arc<dyn IdGen>,
+    pub(crate) cache: Cache,
+    /// Whether the layer is ours.
+    pub(crate) serves: bool,
+}
+
+impl<P: Provider> Recall<P> {
+    /// Wraps a provider. The clock decides what a question's "yesterday" is, and what has expired in memory.
+    #[must_use]
+    pub fn new(inner: P, options: RecallOptions, clock: Arc<dyn Clock>, ids: Arc<dyn IdGen>) -> Self {
+        let capabilities = inner.capabilities();
+        let serves = capabilities.kv && capabilities.compare_and_set && !capabilities.memory_layer;
+        Self { inner, cache: Cache::new(options.memory_bytes), options, clock, ids, serves }
+    }
+
+    /// The wrapped provider.
+    #[must_use]
+    pub fn inner(&self) -> &P {
+        &self.inner
+    }
+
+    pub(crate) fn log<'a>(&'a self, scope: &'a Scope, op: Op) -> Result<Log<'a>> {
+        let backend = self.inner.backend().filter(|_| self.serves);
+        let backend = backend.ok_or_else(|| Error::unsupported(op.as_str(), self.inner.name()))?;
+        Ok(Log { backend, scope })
+    }
+
+    pub(crate) fn epoch(&self) -> String {
+        format!("{:032x}", self.ids.fresh())
+    }
+}

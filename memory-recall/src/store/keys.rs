@@ -1,0 +1,61 @@
+//! The keys of a conversation among the scope's entries.
+
+use memory_core::{Error, Key, Result};
+
+/// What every key of a conversation begins with. It sorts behind every key that begins with an ASCII letter or digit.
+pub const RESERVED_PREFIX: &str = "~turn/";
+/// What the keys of the log begin with: turns, in the order in which they were added, and what happened to them.
+pub(crate) const LOG_PREFIX: &str = "~turn/log/";
+const ID_PREFIX: &str = "~turn/id/";
+const HEAD: &str = "~turn/head";
+
+/// Whether a key is one of a conversation: written by `add` and `forget` alone.
+#[must_use]
+pub fn is_reserved(key: &str) -> bool {
+    key.starts_with(RESERVED_PREFIX)
+}
+
+/// The entry whose version moves with every change of the conversation.
+pub(crate) fn head() -> Result<Key> {
+    Key::new(HEAD)
+}
+
+/// The record of this number in the log.
+pub(crate) fn log(number: u64) -> Result<Key> {
+    Key::new(format!("{LOG_PREFIX}{number:016x}"))
+}
+
+/// The number of a record in the log.
+pub(crate) fn number(key: &Key) -> Result<u64> {
+    let digits = key.as_str().strip_prefix(LOG_PREFIX).filter(|digits| digits.len() == 16);
+    digits.and_then(|digits| u64::from_str_radix(digits, 16).ok()).ok_or_else(|| {
+        Error::new(
+            memory_core::ErrorKind::Corrupt,
+            format!("the key `{key}` is none of a conversation's; delete the entry"),
+        )
+    })
+}
+
+/// What is known of a message with this digest.
+pub(crate) fn id(digest: &str) -> Result<Key> {
+    Key::new(format!("{ID_PREFIX}{digest}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_log_is_in_the_order_of_its_numbers() {
+        let numbers = [0, 1, 9, 10, 255, 256, 1 << 40, u64::MAX];
+        let keys: Vec<Key> = numbers.iter().map(|n| log(*n).unwrap()).collect();
+        assert!(keys.is_sorted());
+        for (key, expected) in keys.iter().zip(numbers) {
+            assert_eq!(number(key).unwrap(), expected);
+            assert!(is_reserved(key.as_str()));
+        }
+        for bad in ["~turn/log/", "~turn/log/1", "~turn/head", "~turn/log/zzzzzzzzzzzzzzzz"] {
+            assert!(number(&Key::new(bad).unwrap()).is_err());
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Reading and writing the log of one scope.
+
+use memory_core::backend::NewEntry;
+use memory_core::{
+    Backend, BulkOptions, Cursor, Embed, Entry, Error, ErrorKind, Expect, GetOptions, Json, Key, ListQuery,
+    Metadata, Quota, Result, Retry, Scope, SetOptions, Source, Ttl,
+};
+
+use super::keys;
+use super::record::{self, Head, Known};
+
+/// How often a change is tried again because another writer was first.
+pub(crate) const ATTEMPTS: usize = 64;
+/// Records read at once.
+pub(crate) const PAGE: usize = 1_000;
+
+/// The conversation of a scope in a backend.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Log<'a> {
+    pub(crate) backend: &'a dyn Backend,
+    pub(crate) scope: &'a Scope,
+}
+
+/// The head as it was read, with its version; neither is there before the first turn.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SeenHead {
+    pub(crate) version: Option<u64>,
+    pub(crate) head: Option<Head>,
+}
+
+impl SeenHead {
+    /// The number of the next record.
+    pub(crate) fn next(&self) -> u64 {
+        self.head.as_ref().map_or(0, |head| head.next)
+    }
+
+    /// The write that moves the head, if nobody did since it was read.
+    pub(crate) fn moved_to(&self, head: &Head) -> Result<NewEntry> {
+        let expect = self.version.map_or(Expect::Absent, Expect::Version);
+        item(keys::head()?, record::written(head)?, expect, Ttl::Never)
+    }
+}
+
+impl<'a> Log<'a> {
+    pub(crate) async fn head(&self) -> Result<SeenHead> {
+        let entry = self.backend.get(self.scope, &keys::head()?, GetOptions::uncounted()).await?;
+        let head = entry.as_ref().map(record::read).transpose()?;
+        Ok(SeenHead { version: entry.map(|entry| entry.version), head })
+    }
+
+    /// Entries by key, in the order of the keys.
+    pub(crate) async fn entries(&self, keys: &[Key]) -> Result<Vec<Option<Entry>>> {
+        let mut entries = Vec::with_capacity(keys.len());
+        for chunk in keys.chunks(memory_core::limits::MAX_GET_MANY) {
+            entries.extend(self.backend.get_many(self.scope, chunk, GetOptions::uncounted()).await?);
+        }
+        Ok(entries)
+    }
+
+    /// What is known of digests, with the version of each.
+    pub(crate) async fn known(&self, digests: &[&str]) -> Result<Vec<Option<(u64, Known)>>> {
+        let keys: Vec<Key> = digests.iter().map(|digest| keys::id(digest)).collect::<Result<_>>()?;
+        let entries = self.entries(&keys).await?;
+        let read = |entry: Option<Entry>| {
+            entry.map(|entry| Ok((entry.version, record::read::<Known>(&entry)?))).transpose()
+        };
+        entries.into_iter().map(read).collect()
+    }
+
+    /// A page of records from this number on.
+    pub(crate) async fn page(&self, from: u64, limit: usize) -> Result<Vec<Entry>> {
+        let mut query = ListQuery::prefix(keys::LOG_PREFIX).with_limit(limit);
+        query.cursor = match from.checked_sub(1) {
+            Some(last) => Some(Cursor::after_key(self.scope, keys::LOG_PREFIX, &keys::log(last)?)),
+            None => None,
+        };
+        Ok(self.backend.list(self.scope, query).await?.entries)
+    }
+
+    /// Writes all of them or none. `None`: another writer was first.
+    pub(crate) async fn write(&self, items: Vec<NewEntry>, quota: Quota) -> Result<Option<()>> {
+        match self.backend.bulk_insert(self.scope, items, BulkOptions::default().with_quota(quota)).await {
+            Ok(_) => Ok(Some(())),
+            Err(error) if error.kind() == ErrorKind::Conflict => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Moves the head behind every record of the log, and begins an epoch: for a log that was put together by other means
+    /// than ours, as by an import over another conversation.
+    pub(crate) async fn repair(&self, seen: &SeenHead, epoch: String) -> Result<()> {
+        let mut next = seen.next();
+        loop {
+            let page = self.page(next, PAGE).await?;
+            let Some(last) = page.last() else { break };
+            next = keys::number(&last.key)?.saturating_add(1);
+        }
+        self.write(vec![seen.moved_to(&Head { epoch, next })?], Quota::default()).await.map(drop)
+    }
+}
+
+/// A write of one of our entries. It is not found by words unless it is given some, and never by the backend's vectors.
+pub(crate) fn item(key: Key, value: Json, expect: Expect, ttl: Ttl) -> Result<NewEntry> {
+    let mut entry = NewEntry::new(key, value);
+    entry.options =
+        SetOptions::default().with_text("").with_expect(expect).with_ttl(ttl).with_embed(Embed::Never);
+    entry.options.source = Some(Source::new("turn")?);
+    Ok(entry)
+}
+
+/// The write of a turn.
+pub(crate) fn turn_item(
+    number: u64,
+    turn: super::record::StoredTurn,
+    metadata: Metadata,
+    expect: Expect,
+    ttl: Ttl,
+) -> Result<NewEntry> {
+    let text = turn.search_text();
+    let value = record::written(&record::Record::Turn(Box::new(turn)))?;
+    let mut entry = item(keys::log(number)?, value, expect, ttl)?;
+    entry.options.metadata = metadata;
+    entry.options.text = Some(cut(text, memory_core::limits::MAX_TEXT_BYTES));
+    Ok(entry)
+}
+
+fn cut(mut text: String, most: usize) -> String {
+    let end = (0..=most.min(text.len())).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+    text.truncate(end);
+    text
+}
+
+/// Too many others wrote at the same time.
+pub(crate) fn contended() -> Error {
+    Error::new(
+        ErrorKind::Unavailable,
+        "other writers changed this conversation at the same time, again and again; nothing was written: try again",
+    )
+    .with_retry(Retry::Now)
+}

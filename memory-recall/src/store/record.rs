@@ -1,0 +1,131 @@
+//! What the entries of a conversation hold. `docs/spec/recall.md` has their form.
+
+use memory_core::embed::EmbeddingModel;
+use memory_core::layer::Role;
+use memory_core::{Entry, Error, ErrorKind, Json, Result};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::vector::StoredVector;
+
+/// The head: where the log ends.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Head {
+    /// Changes when the log begins anew: what was read of another epoch is void.
+    pub(crate) epoch: String,
+    /// The number of the next record.
+    pub(crate) next: u64,
+}
+
+/// What is known of a digest.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Known {
+    /// The number of its turn; `None`: it was forgotten.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) n: Option<u64>,
+    /// The digest of the content, for a message with an id of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) content: Option<String>,
+}
+
+/// A record of the log.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Record {
+    /// A turn.
+    Turn(Box<StoredTurn>),
+    /// Turns that were forgotten.
+    Forgot(Vec<u64>),
+    /// Turns that were corrected, and until when each held, in milliseconds.
+    Superseded(Vec<(u64, i64)>),
+    /// What was here is forgotten.
+    Gone,
+}
+
+/// A turn as it is stored.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct StoredTurn {
+    /// Its digest.
+    pub(crate) id: String,
+    pub(crate) text: String,
+    pub(crate) role: Role,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) speaker: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) session: Option<String>,
+    /// Milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) at: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) answers: Option<Answered>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) caption: Option<String>,
+    /// The message's own id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) message: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) vector: Option<StoredVector>,
+    /// Until when it held, in milliseconds, if it was corrected.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) valid_to: Option<i64>,
+    /// The digest of the turn that corrects it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) superseded_by: Option<String>,
+}
+
+/// The turn that another answers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Answered {
+    pub(crate) id: String,
+    /// Its number, if it was there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) n: Option<u64>,
+}
+
+impl StoredTurn {
+    /// The words that a search among entries finds it by.
+    pub(crate) fn search_text(&self) -> String {
+        let mut text = match &self.speaker {
+            Some(speaker) => format!("{speaker}: {}", self.text),
+            None => self.text.clone(),
+        };
+        if let Some(caption) = &self.caption {
+            text.push('\n');
+            text += caption;
+        }
+        text
+    }
+
+    /// As the index takes it, with its vector if that is of this model.
+    pub(crate) fn indexed(&self, number: u64, model: Option<&EmbeddingModel>) -> crate::rank::Turn {
+        let mut turn = crate::rank::Turn::new(number, self.text.as_str());
+        turn.role = self.role;
+        turn.speaker.clone_from(&self.speaker);
+        turn.session.clone_from(&self.session);
+        turn.at = self.at.map(memory_core::Timestamp::from_millis_clamped);
+        turn.answers = self.answers.as_ref().and_then(|answered| answered.n);
+        turn.caption.clone_from(&self.caption);
+        turn.vector = model.and_then(|model| self.vector.as_ref()?.of(model));
+        turn
+    }
+}
+
+/// Reads what an entry holds.
+pub(crate) fn read<T: DeserializeOwned>(entry: &Entry) -> Result<T> {
+    entry.value.deserialize().map_err(|error| {
+        Error::new(
+            ErrorKind::Corrupt,
+            format!(
+                "the entry `{}` of a conversation cannot be read; it was changed by other means, or written by a newer version",
+                entry.key
+            ),
+        )
+        .with_source(error)
+    })
+}
+
+/// What an entry holds, as JSON.
+pub(crate) fn written<T: Serialize>(value: &T) -> Result<Json> {
+    Json::from_serialize(value)
+        .map_err(|error| Error::internal("a record cannot be written as JSON").with_source(error))
+}

@@ -1,0 +1,9 @@
+//! What conversations do beyond the conformance suite.
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "tests panic on anything unexpected"
+)]
+
+mod storage;

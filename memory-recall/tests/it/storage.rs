@@ -1,0 +1,244 @@
+//! What is in the store, and what is not.
+
+use std::sync::Arc;
+
+use memory_conformance::{Fixture, Reference};
+use memory_core::layer::{AddOptions, AddStatus, FactId, Forget, Message, RecallQuery, Role};
+use memory_core::{
+    Backend, Checked, Entry, ErrorKind, ImportOptions, ListQuery, MemoryLayer, OnExisting, Provider, Quota,
+    Record, RunContext, Scope, SearchQuery, Timestamp,
+};
+use memory_recall::{RESERVED_PREFIX, Recall, RecallOptions, is_reserved};
+
+pub(crate) type Conversations = Checked<Recall<Reference>>;
+
+pub(crate) struct Store {
+    pub(crate) fixture: Fixture,
+    pub(crate) reference: Reference,
+}
+
+impl Store {
+    pub(crate) fn new(name: &str) -> Self {
+        let fixture = Fixture::new(name);
+        Self { reference: Reference::new(fixture.clock.clone()), fixture }
+    }
+
+    /// Another handle, as another process has one.
+    pub(crate) fn open(&self) -> Conversations {
+        self.open_with(RecallOptions::default())
+    }
+
+    pub(crate) fn open_with(&self, options: RecallOptions) -> Conversations {
+        let (clock, ids) = (self.fixture.clock.clone(), self.fixture.ids.clone());
+        Checked::new(Recall::new(self.reference.clone(), options, clock, ids)).unwrap()
+    }
+}
+
+pub(crate) fn scope() -> Scope {
+    Scope::user("acme", "ada").unwrap()
+}
+
+pub(crate) fn run() -> RunContext {
+    RunContext::new("acme".parse().unwrap(), "planner".parse().unwrap(), "r".parse().unwrap())
+}
+
+pub(crate) async fn add(memory: &Conversations, messages: &[Message]) -> Vec<FactId> {
+    let outcome = memory.add(&run(), &scope(), messages, AddOptions::default()).await.unwrap();
+    match outcome.status {
+        AddStatus::Done(ids) => ids,
+        other => panic!("{other:?}"),
+    }
+}
+
+pub(crate) async fn recall(memory: &Conversations, text: &str) -> Vec<String> {
+    let facts = memory.recall(&run(), &scope(), RecallQuery::new(text)).await.unwrap();
+    facts.into_iter().map(|fact| fact.memory).collect()
+}
+
+pub(crate) fn said(text: &str) -> [Message; 1] {
+    [Message::new(Role::User, text)]
+}
+
+async fn entries(memory: &Conversations) -> Vec<Entry> {
+    memory.list(&scope(), ListQuery::default().with_limit(1_000)).await.unwrap().entries
+}
+
+#[tokio::test]
+async fn a_turn_is_kept_whole_and_found_by_a_search_among_entries_too() {
+    let store = Store::new("whole");
+    let memory = store.open();
+    let question = Message::new(Role::Assistant, "Where did you  eat?\n").with_id("q".into());
+    let answer = Message::new(Role::User, "At the *harbour*, \u{1f990}!")
+        .with_name("Ada".into())
+        .with_session("s-1".into())
+        .with_at(Timestamp::from_millis(1_700_000_000_000).unwrap())
+        .with_answers("q".into())
+        .with_id("a".into())
+        .with_caption("a plate of shrimps".into());
+    let ids = add(&memory, &[question, answer]).await;
+    let facts = memory.recall(&run(), &scope(), RecallQuery::new("harbour")).await.unwrap();
+    let fact = &facts[0];
+    assert_eq!(fact.memory, "At the *harbour*, \u{1f990}!");
+    assert_eq!(
+        (fact.speaker.as_deref(), fact.role, fact.session.as_deref()),
+        (Some("Ada"), Some(Role::User), Some("s-1"))
+    );
+    assert_eq!(fact.at, Some(Timestamp::from_millis(1_700_000_000_000).unwrap()));
+    assert_eq!((fact.answers.as_ref(), fact.caption.as_deref()), (Some(&ids[0]), Some("a plate of shrimps")));
+    assert_eq!((fact.order, fact.provenance.as_deref()), (Some(1), Some("a")));
+    for words in ["harbour", "Ada", "shrimps"] {
+        let found = memory.search(&scope(), SearchQuery::new(words)).await.unwrap().hits;
+        assert_eq!(found.len(), 1, "{words}");
+        assert!(is_reserved(found[0].entry.key.as_str()));
+    }
+}
+
+#[tokio::test]
+async fn nothing_of_what_was_forgotten_stays_but_digests() {
+    let store = Store::new("forgotten");
+    let (memory, other) = (store.open(), store.open());
+    let secret =
+        Message::new(Role::User, "The password is xyzzy").with_name("Ada".into()).with_id("m-7".into());
+    let ids =
+        add(&memory, &[secret.with_at(Timestamp::EPOCH), Message::new(Role::User, "I own a theremin")]).await;
+    assert_eq!(recall(&other, "password").await.len(), 1);
+    memory.forget(&run(), &scope(), Forget::Ids(vec![ids[0].clone()])).await.unwrap();
+    for handle in [&memory, &other, &store.open()] {
+        assert_eq!(recall(handle, "password xyzzy").await, Vec::<String>::new());
+        assert_eq!(recall(handle, "theremin").await.len(), 1);
+        assert!(handle.search(&scope(), SearchQuery::new("xyzzy")).await.unwrap().hits.is_empty());
+    }
+    memory.forget(&run(), &scope(), Forget::All).await.unwrap();
+    assert_eq!(recall(&other, "theremin").await, Vec::<String>::new());
+    let left = entries(&memory).await;
+    for entry in &left {
+        let text = serde_json::to_string(entry).unwrap();
+        for word in ["xyzzy", "password", "Ada", "m-7", "theremin"] {
+            assert!(!text.contains(word), "{text}");
+        }
+    }
+    // A head, and the digests: of an id and a content, and of a content.
+    assert_eq!(left.len(), 4, "{left:?}");
+}
+
+#[tokio::test]
+async fn a_quota_counts_turns_and_never_stops_forgetting() {
+    let store = Store::new("quota");
+    let memory = store.open();
+    let with =
+        |entries| AddOptions::default().with_quota(Quota { max_entries: Some(entries), max_bytes: None });
+    let first = memory.add(&run(), &scope(), &said("I own a theremin"), with(3)).await.unwrap();
+    let refused = memory.add(&run(), &scope(), &said("I own a sextant"), with(4)).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::QuotaExceeded);
+    assert_eq!(recall(&memory, "sextant").await, Vec::<String>::new());
+    let AddStatus::Done(ids) = first.status else { panic!() };
+    memory.forget(&run(), &scope(), Forget::Ids(ids)).await.unwrap();
+    assert_eq!(recall(&memory, "theremin").await, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_dropped_scope_begins_anew() {
+    let store = Store::new("dropped");
+    let (memory, other) = (store.open(), store.open());
+    add(&memory, &said("I own a theremin")).await;
+    assert_eq!(recall(&other, "theremin").await.len(), 1);
+    memory.drop_scope(&scope()).await.unwrap();
+    assert_eq!(recall(&other, "theremin").await, Vec::<String>::new());
+    add(&memory, &said("I own a sextant")).await;
+    assert_eq!(recall(&other, "sextant theremin").await, ["I own a sextant"]);
+}
+
+#[tokio::test]
+async fn a_conversation_travels_with_its_scope_and_goes_on() {
+    let (from, to) = (Store::new("from"), Store::new("to"));
+    let (source, target) = (from.open(), to.open());
+    add(&source, &said("I own a theremin")).await;
+    add(&source, &said("I own a sextant")).await;
+    for existing in [OnExisting::Skip, OnExisting::Replace] {
+        let exported = records(&from).await;
+        let stream = memory_conformance::stream::records(exported.into_iter().map(Ok).collect());
+        target
+            .import_scope(&scope(), stream, ImportOptions::default().with_on_existing(existing))
+            .await
+            .unwrap();
+        assert_eq!(recall(&target, "I own").await.len(), 2);
+    }
+    add(&target, &said("I own a zeppelin")).await;
+    assert_eq!(recall(&target, "I own").await.len(), 3);
+}
+
+/// Every record of the scope.
+async fn records(store: &Store) -> Vec<Record> {
+    let memory = store.open();
+    let stream = memory.export_scope(&scope()).await.unwrap();
+    memory_conformance::stream::collect(stream).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_log_that_was_put_together_by_an_import_is_mended_by_the_next_add() {
+    let (from, to) = (Store::new("long"), Store::new("short"));
+    let (source, target) = (from.open(), to.open());
+    for n in 0..5 {
+        add(&source, &said(&format!("I own a boat called {n}"))).await;
+    }
+    add(&target, &said("I own a theremin")).await;
+    let exported = records(&from).await;
+    let stream = memory_conformance::stream::records(exported.into_iter().map(Ok).collect());
+    let skip = ImportOptions::default().with_on_existing(OnExisting::Skip);
+    target.import_scope(&scope(), stream, skip).await.unwrap();
+    add(&target, &said("I own a sextant")).await;
+    let found = recall(&target, "I own a boat, a theremin, a sextant").await;
+    assert_eq!(found.len(), 6, "{found:?}");
+    assert_eq!(recall(&to.open(), "I own a boat, a theremin, a sextant").await.len(), 6);
+}
+
+#[tokio::test]
+async fn reading_leaves_no_trace_and_a_scope_that_was_never_written_stays_so() {
+    let store = Store::new("reading");
+    let memory = store.open();
+    assert_eq!(recall(&memory, "theremin").await, Vec::<String>::new());
+    memory.forget(&run(), &scope(), Forget::All).await.unwrap();
+    assert_eq!(entries(&memory).await, []);
+    add(&memory, &said("I own a theremin")).await;
+    let before = entries(&memory).await;
+    recall(&memory, "theremin").await;
+    assert_eq!(entries(&memory).await, before);
+    assert!(before.iter().all(|entry| entry.key.as_str().starts_with(RESERVED_PREFIX)));
+}
+
+#[tokio::test]
+async fn many_writers_lose_nothing_and_store_nothing_twice() {
+    let store = Store::new("writers");
+    let handles: Vec<Arc<Conversations>> = (0..4).map(|_| Arc::new(store.open())).collect();
+    let mut tasks = Vec::new();
+    for (writer, memory) in handles.iter().enumerate() {
+        let memory = Arc::clone(memory);
+        tasks.push(tokio::spawn(async move {
+            for n in 0..25 {
+                add(&memory, &said(&format!("I own boat {n}, says {writer}"))).await;
+                add(&memory, &said(&format!("We share boat {n}"))).await;
+            }
+        }));
+    }
+    for task in tasks {
+        task.await.unwrap();
+    }
+    let mut query = RecallQuery::new("boat");
+    query.top_k = 1_000;
+    for memory in &handles {
+        assert_eq!(memory.recall(&run(), &scope(), query.clone()).await.unwrap().len(), 125);
+    }
+}
+
+#[tokio::test]
+async fn a_question_is_answered_by_words_while_the_embedder_fails() {
+    let store = Store::new("embedder");
+    let options = RecallOptions::default().with_embedder(store.fixture.embedder.clone());
+    let memory = store.open_with(options);
+    store.fixture.embedder.fail_always(Some(memory_conformance::EmbedFault::Error(ErrorKind::Unavailable)));
+    let outcome =
+        memory.add(&run(), &scope(), &said("I own a theremin"), AddOptions::default()).await.unwrap();
+    assert_eq!(outcome.without_vector, 1);
+    assert_eq!(recall(&memory, "theremin").await.len(), 1);
+    assert!(memory.capabilities().layer_sync);
+}

@@ -1,0 +1,237 @@
+//! Adds turns to the conversations of a store, in batches of one transaction each. What is there already is known by its id, so
+//! an interrupted import is resumed by running it again.
+
+use std::collections::BTreeMap;
+
+use memory_core::layer::{
+    AddOptions, AddOutcome, AddStatus, Forget, MAX_MESSAGES_BYTES, MemoryLayer, Message, Role,
+};
+use memory_core::{Error, ErrorKind, Result, RunContext, Scope};
+
+use super::format::Format;
+use super::problems::Problems;
+use super::readers::{Place, Turn};
+use super::store::{BATCH, OnDifferent, Totals};
+
+/// About how many bytes of words per transaction.
+const BATCH_BYTES: usize = MAX_MESSAGES_BYTES / 2;
+/// Turns waiting for their transaction, over all scopes.
+const PENDING: usize = 4 * BATCH;
+
+/// A turn that waits.
+struct Waiting {
+    file: String,
+    place: Place,
+    message: Message,
+}
+
+#[derive(Default)]
+struct Batch {
+    waiting: Vec<Waiting>,
+    bytes: usize,
+}
+
+/// Adds turns to any number of scopes of one store.
+pub(crate) struct Turns<'a> {
+    layer: &'a dyn MemoryLayer,
+    run: RunContext,
+    on_different: OnDifferent,
+    again: bool,
+    pending: BTreeMap<Scope, Batch>,
+    waiting: usize,
+    /// What was done so far, and in which scopes.
+    pub(crate) totals: BTreeMap<Scope, Totals>,
+    /// Turns left out because they were forgotten before.
+    pub(crate) forgotten: u64,
+    /// What could not be stored.
+    pub(crate) problems: Problems,
+}
+
+impl<'a> Turns<'a> {
+    pub(crate) fn new(
+        layer: &'a dyn MemoryLayer,
+        run: RunContext,
+        on_different: OnDifferent,
+        again: bool,
+    ) -> Self {
+        Self {
+            layer,
+            run,
+            on_different,
+            again,
+            pending: BTreeMap::new(),
+            waiting: 0,
+            totals: BTreeMap::new(),
+            forgotten: 0,
+            problems: Problems::default(),
+        }
+    }
+
+    /// Queues one turn; adds a batch once enough are queued.
+    ///
+    /// # Errors
+    /// As [`MemoryLayer::add`].
+    pub(crate) async fn push(
+        &mut self,
+        scope: Scope,
+        file: &str,
+        place: Place,
+        message: Message,
+    ) -> Result<()> {
+        let batch = self.pending.entry(scope.clone()).or_default();
+        let full = !batch.waiting.is_empty()
+            && (batch.waiting.len() >= BATCH || batch.bytes + message.content.len() > BATCH_BYTES);
+        if full {
+            self.write(&scope).await?;
+        }
+        let batch = self.pending.entry(scope).or_default();
+        batch.bytes += message.content.len();
+        batch.waiting.push(Waiting { file: file.to_owned(), place, message });
+        self.waiting += 1;
+        if self.waiting >= PENDING { self.finish().await } else { Ok(()) }
+    }
+
+    /// Adds every queued turn.
+    ///
+    /// # Errors
+    /// `conflict` with `on_different` at `Fail`; else as [`MemoryLayer::add`].
+    pub(crate) async fn finish(&mut self) -> Result<()> {
+        while let Some(scope) = self.pending.keys().next().cloned() {
+            self.write(&scope).await?;
+        }
+        Ok(())
+    }
+
+    async fn write(&mut self, scope: &Scope) -> Result<()> {
+        let Some(Batch { mut waiting, .. }) = self.pending.remove(scope) else { return Ok(()) };
+        self.waiting -= waiting.len();
+        while !waiting.is_empty() {
+            let messages: Vec<Message> = waiting.iter().map(|waiting| waiting.message.clone()).collect();
+            match self.add(scope, &messages).await {
+                Ok(outcome) if outcome.different.is_empty() || self.on_different == OnDifferent::Skip => {
+                    self.count(scope, &outcome, 0);
+                    return Ok(());
+                }
+                Ok(mut outcome) => {
+                    // The others of the batch are done; those with other words follow one by one.
+                    outcome.different.clear();
+                    self.count(scope, &outcome, 0);
+                    return self.one_by_one(scope, &waiting, true).await;
+                }
+                // One refused turn must not keep the others out.
+                Err(error) if matches!(error.kind(), ErrorKind::InvalidArgument | ErrorKind::TooLarge) => {
+                    let index = error.details().get("index").and_then(serde_json::Value::as_u64);
+                    let index = index.and_then(|index| usize::try_from(index).ok());
+                    let index = if waiting.len() == 1 { Some(0) } else { index };
+                    match index.filter(|index| *index < waiting.len()) {
+                        Some(index) => {
+                            let refused = waiting.remove(index);
+                            self.problems.add(&refused.file, refused.place, error.message());
+                        }
+                        None => return self.one_by_one(scope, &waiting, false).await,
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds turns one by one; `counted`: all but those with other words are counted already.
+    async fn one_by_one(&mut self, scope: &Scope, waiting: &[Waiting], counted: bool) -> Result<()> {
+        for waiting in waiting {
+            let message = std::slice::from_ref(&waiting.message);
+            let outcome = match self.add(scope, message).await {
+                Ok(outcome) => outcome,
+                Err(error) if matches!(error.kind(), ErrorKind::InvalidArgument | ErrorKind::TooLarge) => {
+                    self.problems.add(&waiting.file, waiting.place.clone(), error.message());
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            let Some(fact) = outcome.different.first().cloned() else {
+                if !counted {
+                    self.count(scope, &outcome, 0);
+                }
+                continue;
+            };
+            match self.on_different {
+                OnDifferent::Skip => self.count(scope, &outcome, 0),
+                OnDifferent::Replace => {
+                    self.layer.forget(&self.run, scope, Forget::Ids(vec![fact])).await?;
+                    let options = AddOptions::default().with_again(true);
+                    let outcome = self.layer.add(&self.run, scope, message, options).await?;
+                    self.count(scope, &outcome, 1);
+                }
+                OnDifferent::Fail => {
+                    return Err(Error::new(
+                        ErrorKind::Conflict,
+                        format!(
+                            "{}, {}: the fact {fact} was imported from the same place with other words; keep it with \
+                             --on-different skip or replace it with --on-different replace",
+                            waiting.file, waiting.place
+                        ),
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn add(&self, scope: &Scope, messages: &[Message]) -> Result<AddOutcome> {
+        let options = AddOptions::default().with_again(self.again);
+        let outcome = self.layer.add(&self.run, scope, messages, options).await?;
+        if outcome.status == AddStatus::Unknown {
+            return Err(Error::new(
+                ErrorKind::OutcomeUnknown,
+                "it is not known whether the last turns were stored; run the import again, which stores only what is missing",
+            ));
+        }
+        Ok(outcome)
+    }
+
+    /// Counts what became of turns; of the new ones, so many replaced others.
+    fn count(&mut self, scope: &Scope, outcome: &AddOutcome, replaced: u64) {
+        let stored = match &outcome.status {
+            AddStatus::Done(ids) => u64::try_from(ids.len()).unwrap_or(u64::MAX),
+            _ => 0,
+        };
+        let totals = self.totals.entry(scope.clone()).or_default();
+        totals.created += stored - replaced.min(stored);
+        totals.replaced += replaced.min(stored);
+        totals.unchanged += outcome.known;
+        totals.kept += u64::try_from(outcome.different.len()).unwrap_or(u64::MAX);
+        totals.without_vector += outcome.without_vector;
+        self.forgotten += outcome.forgotten;
+    }
+}
+
+/// A turn as a message. `None`: what the runtime or a tool said, which is no memory.
+pub(crate) fn message(turn: Turn, format: Format) -> Option<Message> {
+    let role = match turn.role.as_deref() {
+        Some("system" | "tool") => return None,
+        Some("assistant") => Role::Assistant,
+        _ => Role::User,
+    };
+    let (id, metadata) = (turn.key(format.name()), turn.metadata());
+    let session = match turn.session_name() {
+        Some(session) => format!("{}/{session}", turn.conversation),
+        None => turn.conversation.clone(),
+    };
+    // No text column stores NUL.
+    let text = if turn.text.contains('\0') { turn.text.replace('\0', " ") } else { turn.text };
+    let named = !turn.speaker.trim().is_empty() && turn.role.as_deref() != Some(turn.speaker.as_str());
+    let mut message = Message::new(role, text).with_id(id).with_session(cut(session));
+    message.name = named.then_some(turn.speaker);
+    message.metadata = metadata;
+    (message.at, message.caption) = (turn.time, turn.caption);
+    Some(message)
+}
+
+/// The beginning of a session's name.
+fn cut(mut name: String) -> String {
+    let most = memory_core::layer::MAX_MESSAGE_ID_BYTES.min(name.len());
+    let end = (0..=most).rev().find(|end| name.is_char_boundary(*end)).unwrap_or(0);
+    name.truncate(end);
+    name.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}

@@ -1,0 +1,143 @@
+//! Conversations on stores of entries, and how they stand among the entries.
+
+use std::sync::Arc;
+
+use memory_core::layer::Fact;
+use memory_core::{Backend, ListQuery, Page, Provider, Result, Scope};
+#[cfg(feature = "recall")]
+use memory_core::{Cursor, Error, Key};
+
+use crate::factory::OpenContext;
+
+/// Gives a store of entries conversations, unless it keeps facts of its own.
+#[cfg(feature = "recall")]
+pub(crate) fn with_conversations(provider: Arc<dyn Provider>, context: &OpenContext) -> Arc<dyn Provider> {
+    use memory_recall::{Recall, RecallOptions};
+
+    let mut options = RecallOptions::default();
+    options.embedder.clone_from(&context.embedder);
+    Arc::new(Recall::new(provider, options, Arc::clone(&context.clock), Arc::clone(&context.ids)))
+}
+
+/// This build has none.
+#[cfg(not(feature = "recall"))]
+pub(crate) fn with_conversations(provider: Arc<dyn Provider>, _context: &OpenContext) -> Arc<dyn Provider> {
+    provider
+}
+
+/// Whether a key is one of a conversation, which `add` and `forget` alone write.
+#[must_use]
+pub fn is_reserved(key: &str) -> bool {
+    #[cfg(feature = "recall")]
+    return memory_recall::is_reserved(key);
+    #[cfg(not(feature = "recall"))]
+    return {
+        let _ = key;
+        false
+    };
+}
+
+/// Refuses to write an entry of a conversation by its key.
+///
+/// # Errors
+/// `invalid_argument` for a reserved key.
+#[cfg(feature = "recall")]
+pub fn check_writable(key: &Key) -> Result<()> {
+    if is_reserved(key.as_str()) {
+        return Err(Error::invalid(format!(
+            "keys that begin with `{}` hold what was said; use `add` and `forget`, or choose another key",
+            memory_recall::RESERVED_PREFIX
+        )));
+    }
+    Ok(())
+}
+
+/// Refuses nothing: this build has no conversations.
+///
+/// # Errors
+/// Never.
+#[cfg(not(feature = "recall"))]
+pub fn check_writable(_key: &memory_core::Key) -> Result<()> {
+    Ok(())
+}
+
+/// Lists entries without those of a conversation, unless the prefix asks for them.
+///
+/// # Errors
+/// As [`Backend::list`].
+#[cfg(feature = "recall")]
+pub async fn list_entries(backend: &dyn Backend, scope: &Scope, mut query: ListQuery) -> Result<Page> {
+    let reserved = memory_recall::RESERVED_PREFIX;
+    let (prefix, limit) = (query.prefix.clone(), query.limit);
+    let mut page = backend.list(scope, query.clone()).await?;
+    let asked_for = !reserved.starts_with(prefix.as_str()) || prefix.len() > 1;
+    if asked_for || !page.entries.iter().any(|entry| is_reserved(entry.key.as_str())) {
+        return Ok(page);
+    }
+    page.entries.retain(|entry| !is_reserved(entry.key.as_str()));
+    if page.next.is_some() {
+        // Behind the last key of a conversation: they are all ASCII.
+        let behind = Key::new(format!("{reserved}\u{7f}"))?;
+        query.cursor = Some(Cursor::after_key(scope, &prefix, &behind));
+        query.limit = limit.saturating_sub(page.entries.len()).max(1);
+        let rest = backend.list(scope, query).await?;
+        page.next = rest.next;
+        page.entries.extend(rest.entries);
+    }
+    Ok(page)
+}
+
+/// Lists entries.
+///
+/// # Errors
+/// As [`Backend::list`].
+#[cfg(not(feature = "recall"))]
+pub async fn list_entries(backend: &dyn Backend, scope: &Scope, query: ListQuery) -> Result<Page> {
+    backend.list(scope, query).await
+}
+
+/// Merges what several scopes recalled, each best first, into one answer of at most `top_k`, best first.
+///
+/// Facts are compared by their similarity to the question, which means the same in every scope, or else by their score. The order
+/// within a scope stays as it is.
+#[must_use]
+pub fn merged<T: Clone>(recalled: Vec<(T, Vec<Fact>)>, top_k: usize) -> Vec<(T, Fact)> {
+    let near = |fact: &Fact| fact.similarity.or(fact.score).unwrap_or(0.0);
+    let mut all: Vec<(f64, T, Fact)> = Vec::new();
+    for (scope, facts) in recalled {
+        // A fact counts as near as the nearest that follows it, so that sorting keeps the scope's own order.
+        let mut nearest = 0.0_f64;
+        let counted = facts.into_iter().rev().map(|fact| {
+            nearest = nearest.max(near(&fact));
+            (nearest, scope.clone(), fact)
+        });
+        let counted: Vec<_> = counted.collect();
+        all.extend(counted.into_iter().rev());
+    }
+    all.sort_by(|(a, ..), (b, ..)| b.total_cmp(a));
+    all.truncate(top_k);
+    all.into_iter().map(|(_, scope, fact)| (scope, fact)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use memory_core::layer::FactId;
+
+    use super::*;
+
+    #[test]
+    fn scopes_are_merged_by_similarity_and_keep_their_own_order() {
+        let fact = |id: &str, similarity: f64| {
+            let mut fact = Fact::new(FactId::new(id).unwrap(), id);
+            fact.similarity = Some(similarity);
+            fact
+        };
+        let recalled = vec![
+            ("a", vec![fact("a1", 0.2), fact("a2", 0.9), fact("a3", 0.1)]),
+            ("b", vec![fact("b1", 0.5), fact("b2", 0.4)]),
+            ("c", Vec::new()),
+        ];
+        let merged: Vec<String> = merged(recalled, 4).into_iter().map(|(_, fact)| fact.memory).collect();
+        assert_eq!(merged, ["a1", "a2", "b1", "b2"]);
+    }
+}
