@@ -94,7 +94,8 @@ pub(crate) const CASES: &[Case] = &[
         one.forget(&[first]).await?;
         one.knows_only(&[], &["theremin"]).await?;
         other.knows_only(&["theremin"], &[]).await?;
-        one.learn("theremin").await?;
+        one.add_and_wait(&user(&about("theremin")), AddOptions::default().with_again(true)).await?;
+        one.wait_for("theremin").await?;
         other.forget(&[second]).await?;
         one.knows_only(&["theremin"], &[]).await?;
     }),
