@@ -1,14 +1,12 @@
 //! An in-memory inverted index of one scope.
 
 use std::borrow::Borrow;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, BinaryHeap, HashMap};
 use std::hash::Hash;
 use std::mem::size_of;
 
-use super::best::{Best, Scored};
 use super::bm25::{B, Bm25, K1};
 use super::query::{LexicalHit, query_terms_with};
-use super::segment::Analysed;
 use super::tokenizer::Analyzer;
 
 /// An inverted index over the documents of one scope, with the same scores as [`rank`](super::rank) without reading the
@@ -152,61 +150,6 @@ impl<K: Clone + Eq + Hash + Ord> LexicalIndex<K> {
             .map_or(0, |term| term.documents)
     }
 
-    /// The live documents that contain `token`, with its frequency there and their length.
-    pub(super) fn postings(&self, token: &str) -> impl Iterator<Item = (u32, u16, u32)> {
-        let postings = self.terms.get(token).and_then(|&term| self.postings.get(place(term)));
-        postings.into_iter().flat_map(|postings| &postings.list).filter_map(|posting| {
-            let slot = self.slots.get(place(posting.slot))?;
-            slot.document.is_some().then_some((posting.slot, posting.frequency, slot.length))
-        })
-    }
-
-    /// The key of the live document in a slot.
-    pub(super) fn key(&self, slot: u32) -> Option<&K> {
-        Some(&self.slots.get(place(slot))?.document.as_ref()?.key)
-    }
-
-    /// The slot of a live document.
-    pub(super) fn slot<Q: ?Sized + Eq + Hash>(&self, key: &Q) -> Option<u32>
-    where
-        K: Borrow<Q>,
-    {
-        self.by_key.get(key).copied()
-    }
-
-    /// Slots, with those of documents that are gone.
-    pub(super) fn slots(&self) -> usize {
-        self.slots.len()
-    }
-
-    /// The live documents with their terms, in order of key; without versions.
-    pub(super) fn documents(&self) -> Vec<Analysed<'_>>
-    where
-        K: Borrow<str>,
-    {
-        let mut documents: Vec<Option<Analysed<'_>>> = self
-            .slots
-            .iter()
-            .map(|slot| {
-                let document = slot.document.as_ref()?;
-                let terms = Vec::with_capacity(document.terms.len());
-                let (key, expires_at) = (document.key.borrow(), document.expires_at);
-                Some(Analysed { key, version: 0, expires_at, length: slot.length, terms })
-            })
-            .collect();
-        for (term, at) in &self.terms {
-            let Some(postings) = self.postings.get(place(*at)) else { continue };
-            for posting in &postings.list {
-                if let Some(Some(document)) = documents.get_mut(place(posting.slot)) {
-                    document.terms.push((term, posting.frequency));
-                }
-            }
-        }
-        let mut documents: Vec<Analysed<'_>> = documents.into_iter().flatten().collect();
-        documents.sort_unstable_by_key(|document| document.key);
-        documents
-    }
-
     /// Whether `key` is a live document.
     #[must_use]
     pub fn contains<Q: ?Sized + Eq + Hash>(&self, key: &Q) -> bool
@@ -325,6 +268,27 @@ impl<K: Clone + Eq + Hash + Ord> LexicalIndex<K> {
         self.search_with(&mut Analyzer::new(), K1, B, query, filter, limit)
     }
 
+    /// Like [`search`](Self::search), and also scores documents found by other means: `scores[i]` is that of `keys[i]`,
+    /// `None` if it contains no term of the query or is no live document.
+    pub fn search_and_score<Q: ?Sized + Eq + Hash>(
+        &self,
+        query: &str,
+        filter: impl FnMut(&K) -> bool,
+        limit: usize,
+        keys: &[&Q],
+    ) -> (Vec<LexicalHit<K>>, Vec<Option<f64>>)
+    where
+        K: Borrow<Q>,
+    {
+        let sums = self.sums(&mut Analyzer::new(), K1, B, query);
+        let score = |key: &&Q| {
+            let sum = *sums.by_slot.get(place(*self.by_key.get(*key)?))?;
+            (sum != 0.0).then(|| sums.bm25.saturate(sum, sums.ceiling))
+        };
+        let scores = keys.iter().map(score).collect();
+        (self.best(sums, filter, limit), scores)
+    }
+
     pub(super) fn search_with(
         &self,
         analyzer: &mut Analyzer,
@@ -348,14 +312,19 @@ impl<K: Clone + Eq + Hash + Ord> LexicalIndex<K> {
         let mut touched = Vec::new();
         // Term by term in the query's order, so that each sum is rounded as in `rank`.
         for term in query_terms_with(analyzer, query) {
-            let idf = bm25.idf(self.document_frequency(&term));
+            let postings = self.terms.get(term.as_str()).and_then(|&term| self.postings.get(place(term)));
+            let idf = bm25.idf(postings.map_or(0, |postings| postings.documents));
             idf_sum += idf;
-            for (slot, frequency, length) in self.postings(&term) {
-                let Some(sum) = by_slot.get_mut(place(slot)) else { continue };
-                if *sum == 0.0 {
-                    touched.push(slot);
+            for posting in postings.into_iter().flat_map(|postings| &postings.list) {
+                let at = place(posting.slot);
+                let (Some(slot), Some(sum)) = (self.slots.get(at), by_slot.get_mut(at)) else { continue };
+                if slot.document.is_none() {
+                    continue;
                 }
-                *sum += bm25.weight(idf, frequency, length);
+                if *sum == 0.0 {
+                    touched.push(posting.slot);
+                }
+                *sum += bm25.weight(idf, posting.frequency, slot.length);
             }
         }
         Sums { bm25, ceiling: bm25.ceiling(idf_sum), by_slot, touched }
@@ -364,19 +333,34 @@ impl<K: Clone + Eq + Hash + Ord> LexicalIndex<K> {
     /// The best of them that pass the filter.
     fn best(&self, sums: Sums, mut filter: impl FnMut(&K) -> bool, limit: usize) -> Vec<LexicalHit<K>> {
         let Sums { bm25, ceiling, by_slot, touched } = sums;
-        let mut best = Best::new(limit);
-        for slot in touched {
-            if let (Some(sum), Some(key)) = (by_slot.get(place(slot)), self.key(slot)) {
-                best.offer(key, *sum, |key| filter(key));
-            }
+        if limit == 0 {
+            return Vec::new();
         }
-        let hits = best.into_sorted().into_iter();
-        hits.map(|Scored { document, bm25: sum }| LexicalHit {
-            key: document.clone(),
-            bm25: sum,
-            score: bm25.saturate(sum, ceiling),
-        })
-        .collect()
+        // The heap has the worst of the best on top.
+        let mut best: BinaryHeap<Candidate<'_, K>> = BinaryHeap::with_capacity(limit.min(touched.len()) + 1);
+        for slot in touched {
+            let Some(&sum) = by_slot.get(place(slot)) else { continue };
+            let Some(document) = self.slots.get(place(slot)).and_then(|slot| slot.document.as_ref()) else {
+                continue;
+            };
+            let candidate = Candidate(LexicalHit { key: &document.key, bm25: sum, score: 0.0 });
+            let full = best.len() >= limit;
+            if full && best.peek().is_some_and(|worst| candidate >= *worst) || !filter(&document.key) {
+                continue;
+            }
+            if full {
+                best.pop();
+            }
+            best.push(candidate);
+        }
+        best.into_sorted_vec()
+            .into_iter()
+            .map(|Candidate(hit)| LexicalHit {
+                key: hit.key.clone(),
+                bm25: hit.bm25,
+                score: bm25.saturate(hit.bm25, ceiling),
+            })
+            .collect()
     }
 
     /// Bytes on the heap, estimated from capacities, without what the keys point to.
@@ -479,6 +463,29 @@ impl<K: Clone + Eq + Hash + Ord> LexicalIndex<K> {
         }
     }
 }
+
+/// A hit, ordered worst last, so that a max-heap has the worst on top.
+struct Candidate<'a, K>(LexicalHit<&'a K>);
+
+impl<K: Ord> Ord for Candidate<'_, K> {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.0.best_first(&other.0)
+    }
+}
+
+impl<K: Ord> PartialOrd for Candidate<'_, K> {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<K: Ord> PartialEq for Candidate<'_, K> {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl<K: Ord> Eq for Candidate<'_, K> {}
 
 /// Documents and terms are numbered with 32 bits; memory runs out long before.
 fn number(count: usize) -> u32 {

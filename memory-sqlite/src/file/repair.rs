@@ -287,7 +287,6 @@ impl ScopeRow {
         } else {
             conn.execute("DELETE FROM vector WHERE space = ?1", [self.space])?
         };
-        conn.execute("DELETE FROM text_segment WHERE space = ?1", [self.space])?;
         // New versions in the old order, all different.
         conn.execute(
             "UPDATE entry SET version = n.version FROM (SELECT key, ?2 + row_number() OVER (ORDER BY version, key) AS version \
@@ -305,7 +304,7 @@ impl ScopeRow {
         }
         conn.execute(
             "UPDATE scope SET version = ?2, floor = ?3, generation = max(generation, 0) + 1, nonce = random(), \
-             changes = changes + 1, segments = 0 WHERE digest = ?1",
+             changes = changes + 1 WHERE digest = ?1",
             params![self.digest, last, before],
         )?;
         Ok(removed as u64)

@@ -106,10 +106,7 @@ impl Batch<'_> {
     ) -> Result<(), Fault> {
         self.ensure_row(target, space)?;
         let gone = match old {
-            Some(_) => {
-                self.forget_segment(space, key.as_str())?;
-                self.remove_vectors(space, key.as_str())?
-            }
+            Some(_) => self.remove_vectors(space, key.as_str())?,
             None => Vec::new(),
         };
         space.changes += 1;
@@ -199,7 +196,6 @@ impl Batch<'_> {
             self.statement("DELETE FROM body WHERE id = ?1")?.execute([id])?;
         }
         let gone = self.remove_vectors(space, key.as_str())?;
-        self.forget_segment(space, key.as_str())?;
         space.changes += 1;
         space.used_at = space.used_at.max(self.now().as_millis());
         space.move_token(&self.context().watch);
@@ -277,7 +273,6 @@ impl Batch<'_> {
         let mut gone = Vec::new();
         for (key, version, size, body) in &found {
             gone.extend(self.remove_vectors(space, key)?);
-            self.forget_segment(space, key)?;
             self.statement("DELETE FROM entry WHERE space = ?1 AND key = ?2")?
                 .execute(params![space.id, key])?;
             if let Some(id) = body {

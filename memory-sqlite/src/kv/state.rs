@@ -16,34 +16,23 @@ pub(crate) struct ScopeState {
     pub(crate) bytes: u64,
     /// Vectors of all models, including those of expired rows.
     pub(crate) vectors: u64,
-    /// Rows of `text_segment`.
-    pub(crate) segments: u64,
-    /// The value of `changes` at which the segments held all entries.
-    pub(crate) segmented: i64,
 }
 
 impl ScopeState {
     pub(crate) fn read(connection: &Connection, digest: &ScopeDigest) -> Result<Option<Self>, Unreadable> {
         let found = connection
-            .prepare_cached(
-                "SELECT space, changes, entries, bytes, vectors, segments, segmented FROM scope WHERE digest = ?1",
-            )?
+            .prepare_cached("SELECT space, changes, entries, bytes, vectors FROM scope WHERE digest = ?1")?
             .query_row([digest.as_bytes()], |row| {
-                let counters = [row.get(2)?, row.get(3)?, row.get(4)?, row.get(5)?];
-                Ok((row.get(0)?, row.get(1)?, counters, row.get(6)?))
+                Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?))
             })
             .optional()?;
-        let Some((space, changes, [entries, bytes, vectors, segments], segmented)) = found else {
-            return Ok(None);
-        };
+        let Some((space, changes, entries, bytes, vectors)) = found else { return Ok(None) };
         Ok(Some(Self {
             space,
             changes,
             entries: unsigned(entries, "counter")?,
             bytes: unsigned(bytes, "counter")?,
             vectors: unsigned(vectors, "counter")?,
-            segments: unsigned(segments, "counter")?,
-            segmented,
         }))
     }
 }

@@ -1,6 +1,7 @@
 //! One search, from query to hits.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use memory_core::limits::{HYBRID_POOL, RANK_POOL};
 use memory_core::{EmbeddingModel, Result, ScopeDigest, SearchMode, SearchQuery, SearchResults, Timestamp};
@@ -100,11 +101,7 @@ impl Request<'_> {
             index = None;
             let Some(turn) = &turn else { return Ok(Passed::Again(Pass::CatchUp)) };
             if caches.indexes.catch_up(digest, turn, &snapshot, state, now)? {
-                let current = turn.cached().value();
-                if current.is_scattered() && !store.is_read_only() {
-                    store.signal.texts();
-                }
-                index = Some(current);
+                index = Some(turn.cached().value());
             }
         }
         let searched = match vector {
@@ -259,7 +256,7 @@ impl Search<'_> {
             Some(index) => {
                 let mut failed = None;
                 let keys: Vec<&str> = nearest.iter().map(|near| near.key.as_str()).collect();
-                let passes = |key: &str| {
+                let passes = |key: &Arc<str>| {
                     failed.is_none()
                         && passes(key).unwrap_or_else(|error| {
                             failed = Some(error);
@@ -274,8 +271,8 @@ impl Search<'_> {
                 let matches: Vec<Match> = hits
                     .into_iter()
                     .map(|hit| Match {
-                        indexed: Some(hit.version),
-                        key: hit.key.to_owned(),
+                        indexed: index.version(&hit.key),
+                        key: hit.key.to_string(),
                         lexical: Some(hit.score),
                         near: None,
                     })

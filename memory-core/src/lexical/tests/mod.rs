@@ -1,4 +1,3 @@
 mod locomo;
 mod ranking;
-mod segments;
 mod spec;

@@ -1,6 +1,5 @@
-//! Search: what is cached in memory or stored agrees with the entries.
+//! Search by meaning: caches in memory agree with what is stored.
 
 mod nearest;
-mod stored;
 mod together;
 mod vectors;
