@@ -1,0 +1,5 @@
+//! The bundled model: its tokens, its file, its vectors.
+
+mod file;
+mod tokens;
+mod vectors;
