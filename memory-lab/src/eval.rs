@@ -1,5 +1,7 @@
 //! `eval`: retrieval quality, measured through the product.
 
+mod conversations;
+
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -20,6 +22,8 @@ pub(crate) struct EvalArgs {
 enum Eval {
     /// The LoCoMo dialogues: which turns are found for each question.
     Locomo(LocomoArgs),
+    /// Dialogues with questions: which turns `recall` finds for each, by category and by session
+    Conversations(conversations::ConversationsArgs),
 }
 
 #[derive(Clone, Debug, clap::Args)]
@@ -78,6 +82,20 @@ struct AgainstLexical {
 pub(crate) async fn run(context: &Context, args: &EvalArgs, out: &mut Out) -> Result<Exit, Failure> {
     let quiet = context.is_quiet();
     let registry = context.registry()?;
+    let args = match &args.what {
+        Eval::Locomo(args) => args,
+        Eval::Conversations(args) => {
+            let reports = conversations::reports(args, &registry).await?;
+            if out.is_json() {
+                let json =
+                    serde_json::to_string(&reports).map_err(|error| Error::internal(error.to_string()))?;
+                out.raw_line(&json)?;
+            } else {
+                out.raw_line(conversations::table(&reports).trim_end())?;
+            }
+            return Ok(Exit::Ok);
+        }
+    };
     let mut report = Vec::new();
     write_report(args, &registry, out.is_json(), &mut report, &|progress| {
         if !quiet && progress.answered % 100 == 0 {
@@ -94,13 +112,13 @@ pub(crate) async fn run(context: &Context, args: &EvalArgs, out: &mut Out) -> Re
 
 /// Runs an evaluation and writes its report to `out`: a table, or one JSON object.
 async fn write_report(
-    args: &EvalArgs,
+    args: &LocomoArgs,
     registry: &Registry,
     json: bool,
     out: &mut (dyn Write + Send),
     progress: &(dyn Fn(Progress<'_>) + Sync),
 ) -> memory_core::Result<()> {
-    let Eval::Locomo(LocomoArgs { file, mode, on }) = &args.what;
+    let LocomoArgs { file, mode, on } = args;
     let dialogues = locomo::load(file)?;
     // Kept until the end: dropping it removes the files.
     let mut folder = None;
@@ -197,8 +215,8 @@ mod tests {
         "qa": [{"question": "Where did Ann move?", "category": 4, "evidence": ["D2:1"]},
                {"question": "Which pet was adopted?", "category": 1, "evidence": ["D1:1; D9:9"]}]}]"#;
 
-    fn args(file: &std::path::Path, mode: Mode) -> EvalArgs {
-        EvalArgs { what: Eval::Locomo(LocomoArgs { file: file.to_owned(), mode, on: None }) }
+    fn args(file: &std::path::Path, mode: Mode) -> LocomoArgs {
+        LocomoArgs { file: file.to_owned(), mode, on: None }
     }
 
     fn small() -> (tempfile::TempDir, PathBuf) {
