@@ -58,7 +58,9 @@ impl Index {
         }
         order.truncate(limit);
         order.sort_unstable_by(best_first);
-        order.into_iter().filter_map(|at| self.ranked(&signals, weights, at)).collect()
+        let ranked = order.into_iter().filter_map(|at| self.ranked(&signals, weights, at));
+        // A neighbour of what was found, for which nothing speaks itself.
+        ranked.filter(|found| !found.shares.is_empty() || found.similarity > 0.0).collect()
     }
 
     fn best_first(&self, totals: &[f64], a: u32, b: u32) -> Ordering {
@@ -79,7 +81,7 @@ impl Index {
             .collect();
         Some(Ranked {
             number: self.slot(at)?.number,
-            score: shares.iter().map(|share| share.value).sum(),
+            score: shares.iter().fold(0.0, |sum, share| sum + share.value),
             similarity: f64::from(signals.similarity.get(place(at)).copied()?.clamp(0.0, 1.0)),
             shares,
         })

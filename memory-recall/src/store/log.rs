@@ -77,10 +77,10 @@ impl<'a> Log<'a> {
         Ok(self.backend.list(self.scope, query).await?.entries)
     }
 
-    /// Writes all of them or none. `None`: another writer was first.
+    /// Writes all of them or none. `None`: another writer was first, perhaps with the same, which a backend accepts as done.
     pub(crate) async fn write(&self, items: Vec<NewEntry>, quota: Quota) -> Result<Option<()>> {
         match self.backend.bulk_insert(self.scope, items, BulkOptions::default().with_quota(quota)).await {
-            Ok(_) => Ok(Some(())),
+            Ok(outcomes) => Ok(outcomes.iter().all(|outcome| outcome.written).then_some(())),
             Err(error) if error.kind() == ErrorKind::Conflict => Ok(None),
             Err(error) => Err(error),
         }

@@ -107,14 +107,14 @@ pub(super) async fn step(memory: &Memory, target: &EraseTarget, report: &mut For
     Ok(())
 }
 
-/// Facts of a conversational layer.
+/// Facts of a conversational layer. Where there are entries too, the facts are among them, and went with them.
 pub(super) async fn facts(
     memory: &Memory,
     target: &EraseTarget,
     run: Option<&RunContext>,
     report: &mut ForgetReport,
 ) {
-    let Some(layer) = memory.layer() else { return };
+    let Some(layer) = memory.layer().filter(|_| memory.backend().is_none()) else { return };
     let mut unreachable = |why: &'static str| report.add("facts", None, 0, StepOutcome::OutOfReach, why);
     let (EraseTarget::Scope(scope), Some(run)) = (target, run) else {
         return unreachable("facts can only be forgotten scope by scope, with credentials for the service");

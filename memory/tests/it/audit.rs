@@ -66,7 +66,7 @@ async fn every_call_is_recorded_and_refusals_by_their_code() {
         r#"{"op":"get","key":"city","scope":"user"}"#,
         r#"{"op":"fly"}"#,
         "no json",
-        r#"{"op":"recall","query":"city"}"#,
+        r#"{"op":"event","event":"e"}"#,
         r#"{"op":"describe"}"#,
     ] {
         tool.call(call).await;
@@ -85,7 +85,7 @@ async fn every_call_is_recorded_and_refusals_by_their_code() {
             (Some("get"), "scope_denied", Some(ScopeKind::User), None),
             (None, "invalid_argument", None, None),
             (None, "invalid_argument", None, None),
-            (Some("recall"), "capability_unsupported", agent, None),
+            (Some("event"), "capability_unsupported", agent, None),
             (Some("describe"), "ok", calls[7].scope, None),
             (None, "invalid_argument", None, None),
         ]

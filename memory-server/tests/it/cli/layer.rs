@@ -65,7 +65,7 @@ fn what_is_printed_is_for_people() {
     assert_eq!(run(&["add", "I live in Lisbon"]), "done: nothing new to store\n");
     let found = run(&["recall", "Lisbon"]);
     assert!(found.contains("Lisbon") && found.contains(id) && found.contains("rank"), "{found}");
-    assert_eq!(run(&["recall", "zebra", "--user", "nobody"]), "nothing found\n");
+    assert_eq!(run(&["recall", "zebra", "--user", "nobody"]), "nothing found in user:nobody\n");
     let listed = run(&["facts"]);
     assert!(listed.starts_with("ID") && listed.contains(id), "{listed}");
     let forgotten = run(&["forget", id]);
@@ -278,11 +278,8 @@ fn a_command_for_the_other_kind_of_store_is_refused_with_an_alternative() {
         let error = user.refused(&[&["--backend", "mem0"], arguments].concat(), 3, "capability_unsupported");
         assert!(error["message"].as_str().unwrap().contains("memory add"), "{arguments:?}: {error}");
     }
-    for arguments in [&["add", "x"][..], &["recall", "x"], &["facts"], &["event", "x"], &["forget", "--all"]]
-    {
-        let error = user.refused(arguments, 3, "capability_unsupported");
-        assert!(error["message"].as_str().unwrap().contains("--backend"), "{arguments:?}: {error}");
-    }
+    let error = user.refused(&["event", "x"], 3, "capability_unsupported");
+    assert!(error["message"].as_str().unwrap().contains("sqlite"), "{error}");
     assert_eq!(service.asked(), [""; 0]);
 }
 

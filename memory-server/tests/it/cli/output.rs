@@ -38,7 +38,7 @@ fn a_closed_pipe_ends_the_command_silently() {
     let chat: String =
         (0..5_000).map(|n| format!("{{\"role\":\"user\",\"content\":\"turn {n}\"}}\n")).collect();
     user.file("chat.jsonl", chat);
-    user.ok(&["import", "chat.jsonl"]);
+    user.ok(&["import", "--entries", "chat.jsonl"]);
     for arguments in [&["list", "--all", "--json"][..], &["list", "--all"], &["export"]] {
         let mut child = user.command(arguments).spawn().unwrap();
         let mut first = [0; 16];
@@ -53,7 +53,7 @@ fn a_closed_pipe_ends_the_command_silently() {
 fn piped_output_has_neither_colour_nor_progress() {
     let user = User::new();
     user.file("chat.jsonl", "{\"role\":\"user\",\"content\":\"\\u001b[31mred\"}");
-    let ran = user.run(&["import", "chat.jsonl"]);
+    let ran = user.run(&["import", "--entries", "chat.jsonl"]);
     assert_eq!(ran.stderr, "");
     let table = user.ok(&["list"]);
     assert!(!table.contains('\u{1b}') && table.contains("\\u{1b}[31mred"), "{table}");

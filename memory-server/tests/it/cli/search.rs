@@ -40,7 +40,7 @@ fn words_find_entries_and_the_better_match_comes_first() {
 fn nothing_found_is_an_answer() {
     let user = fed();
     assert_eq!(keys(&user.json(&["search", "quux"])), [""; 0]);
-    assert_eq!(user.ok(&["search", "quux"]), "nothing found\n");
+    assert_eq!(user.ok(&["search", "quux"]), "nothing found in user:default\n");
 }
 
 #[test]

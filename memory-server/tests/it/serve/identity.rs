@@ -31,12 +31,15 @@ fn the_command_line_selects_the_agent_and_its_rules() {
 }
 
 #[test]
-fn without_a_configuration_the_named_identities_may_be_used_and_no_others() {
+fn without_a_configuration_the_named_agent_and_the_default_user_are_served() {
     let place = Place::new();
     let mut client = place.connect_with(&["--url", "sqlite:memory.db", "--agent", "claude"]);
     client.ok(json!({"op": "set", "scope": "agent", "key": "k", "value": 1}));
     client.ok(json!({"op": "set", "scope": "run", "key": "k", "value": 1}));
-    assert_eq!(client.refused(json!({"op": "get", "scope": "user", "key": "k"}))["code"], "scope_denied");
+    client.ok(json!({"op": "set", "scope": "user", "key": "k", "value": 2}));
+    drop(client);
+    let mut other = place.connect_with(&["--url", "sqlite:memory.db", "--agent", "other", "--user", "ada"]);
+    assert_eq!(other.ok(json!({"op": "get", "scope": "user", "key": "k"}))["found"], false);
 }
 
 #[test]

@@ -266,7 +266,7 @@ async fn list_scopes_and_describe_report_the_contents() {
         assert_eq!(about["capabilities"], serde_json::to_value(tool.memory().capabilities()).unwrap());
         assert_eq!(about["scopes"], json!({"memory": ["agent", "user", "run"], "sql": []}));
         let ops: Vec<&str> = about["ops"].as_array().unwrap().iter().filter_map(|op| op.as_str()).collect();
-        assert!(ops.contains(&"search") && !ops.contains(&"sql_query") && !ops.contains(&"add"), "{ops:?}");
+        assert!(ops.contains(&"search") && !ops.contains(&"sql_query") && !ops.contains(&"event"), "{ops:?}");
         for op in ops {
             let (_, message, _) = match call(&tool, &format!(r#"{{"op":"{op}"}}"#)).await.get("error") {
                 None => continue,

@@ -172,9 +172,7 @@ async fn missing_capabilities_are_refused_after_the_policy() {
         let no_sql = MemoryTool::new(memory.clone(), policy, run(None)).unwrap();
         let tool = MemoryTool::new(memory.clone(), with_sql, run(None)).unwrap();
         for (input, denied) in [
-            (r#"{"op":"add","messages":[{"role":"user","content":"hi"}]}"#, "capability_unsupported"),
-            (r#"{"op":"recall","query":"hi"}"#, "capability_unsupported"),
-            (r#"{"op":"forget","all":true}"#, "capability_unsupported"),
+            (r#"{"op":"event","event":"e"}"#, "capability_unsupported"),
             (r#"{"op":"sql_query","sql":"SELECT 1"}"#, "scope_denied"),
             (r#"{"op":"sql_exec","sql":"SELECT 1"}"#, "scope_denied"),
             (r#"{"op":"sql_begin"}"#, "scope_denied"),

@@ -76,9 +76,11 @@ fn a_turn_that_comes_with_other_words_is_kept_replaced_or_refused() {
     assert_eq!(counts(&user.json(&["import", "chat.jsonl"])), [0, 1, 0, 1, 0]);
     let error = user.refused(&["import", "chat.jsonl", "--on-different", "fail"], 4, "conflict");
     assert!(error["message"].as_str().unwrap().contains("chat.jsonl, line 2"), "{error}");
-    assert_eq!(recalled(&user, &["under what"]), ["Under the mat."]);
+    assert!(recalled(&user, &["under what"]).contains(&"Under the mat.".to_owned()));
     assert_eq!(counts(&user.json(&["import", "chat.jsonl", "--on-different", "replace"])), [0, 1, 1, 0, 0]);
-    assert_eq!(recalled(&user, &["under what"]), ["Under the stone."]);
+    let found = recalled(&user, &["under what"]);
+    assert!(found.contains(&"Under the stone.".to_owned()), "{found:?}");
+    assert!(!found.contains(&"Under the mat.".to_owned()), "{found:?}");
     assert_eq!(counts(&user.json(&["import", "chat.jsonl"])), [0, 2, 0, 0, 0]);
 }
 

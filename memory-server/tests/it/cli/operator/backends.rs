@@ -165,8 +165,6 @@ fn config_check_refuses_the_pairs_that_cannot_be_opened() {
     user.file("keys/mem0", memory_fakes::mem0::KEY);
     let mem0 = "mem0+https://mem0.example?api_key=file:keys/mem0";
     for (of_main, of_spare, why) in [
-        (format!("{mem0}\"\nfallback = \"spare"), "sqlite:spare.db".to_owned(), "serves nothing"),
-        ("sqlite:main.db\"\nfallback = \"spare".to_owned(), mem0.to_owned(), "serves nothing"),
         (
             format!("{mem0}\"\nfallback = \"spare\"\nfallback_writes = \"journal"),
             mem0.replace("mem0.example", "other.example"),
