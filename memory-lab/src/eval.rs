@@ -20,6 +20,8 @@ pub(crate) struct EvalArgs {
 enum Eval {
     /// The LoCoMo dialogues: which turns are found for each question.
     Locomo(LocomoArgs),
+    /// Conversations: which turns are recalled for each question, through `add` and `recall`
+    Conversations(crate::conversations::ConversationsArgs),
 }
 
 #[derive(Clone, Debug, clap::Args)]
@@ -76,6 +78,10 @@ struct AgainstLexical {
 
 /// `memory-lab eval`.
 pub(crate) async fn run(context: &Context, args: &EvalArgs, out: &mut Out) -> Result<Exit, Failure> {
+    let args = match &args.what {
+        Eval::Locomo(args) => args,
+        Eval::Conversations(args) => return crate::conversations::run(context, args, out).await,
+    };
     let quiet = context.is_quiet();
     let registry = context.registry()?;
     let mut report = Vec::new();
@@ -94,21 +100,19 @@ pub(crate) async fn run(context: &Context, args: &EvalArgs, out: &mut Out) -> Re
 
 /// Runs an evaluation and writes its report to `out`: a table, or one JSON object.
 async fn write_report(
-    args: &EvalArgs,
+    args: &LocomoArgs,
     registry: &Registry,
     json: bool,
     out: &mut (dyn Write + Send),
     progress: &(dyn Fn(Progress<'_>) + Sync),
 ) -> memory_core::Result<()> {
-    let Eval::Locomo(LocomoArgs { file, mode, on }) = &args.what;
+    let LocomoArgs { file, mode, on } = args;
     let dialogues = locomo::load(file)?;
     // Kept until the end: dropping it removes the files.
     let mut folder = None;
     let url = match on {
         Some(url) => url.clone(),
-        None => fresh(
-            folder.insert(tempfile::tempdir().map_err(|error| broken("make a temporary folder", error))?),
-        )?,
+        None => fresh(folder.insert(temporary()?))?,
     };
     let memory = registry.open(&url).await?;
     let options = EvalOptions::default();
@@ -128,7 +132,13 @@ async fn write_report(
     written.map_err(|error| broken("write the report", error))
 }
 
-fn fresh(folder: &tempfile::TempDir) -> memory_core::Result<String> {
+/// A folder that is removed when it is dropped.
+pub(crate) fn temporary() -> memory_core::Result<tempfile::TempDir> {
+    tempfile::tempdir().map_err(|error| broken("make a temporary folder", error))
+}
+
+/// The URL of a fresh store in a folder.
+pub(crate) fn fresh(folder: &tempfile::TempDir) -> memory_core::Result<String> {
     let path = folder.path().join("eval.db");
     let path = path.to_str().ok_or_else(|| {
         Error::invalid("the name of the system's temporary folder is not UTF-8; name a backend with --on")
@@ -197,8 +207,8 @@ mod tests {
         "qa": [{"question": "Where did Ann move?", "category": 4, "evidence": ["D2:1"]},
                {"question": "Which pet was adopted?", "category": 1, "evidence": ["D1:1; D9:9"]}]}]"#;
 
-    fn args(file: &std::path::Path, mode: Mode) -> EvalArgs {
-        EvalArgs { what: Eval::Locomo(LocomoArgs { file: file.to_owned(), mode, on: None }) }
+    fn args(file: &std::path::Path, mode: Mode) -> LocomoArgs {
+        LocomoArgs { file: file.to_owned(), mode, on: None }
     }
 
     fn small() -> (tempfile::TempDir, PathBuf) {

@@ -8,6 +8,7 @@
 mod bench;
 mod cli;
 mod conformance;
+mod conversations;
 mod corpus;
 mod eval;
 mod harness;

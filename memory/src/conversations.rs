@@ -3,25 +3,55 @@
 use std::sync::Arc;
 
 use memory_core::layer::Fact;
-use memory_core::{Backend, ListQuery, Page, Provider, Result, Scope};
+use memory_core::{Backend, Embedder, ListQuery, Page, Provider, Result, Scope};
 #[cfg(feature = "recall")]
 use memory_core::{Cursor, Error, Key};
 
 use crate::factory::OpenContext;
 
+#[cfg(feature = "recall")]
+pub use memory_recall::rank::{Signal, Weights};
+
+/// What embeds turns: the embedder that the store is opened with, or else the model that comes with the library.
+pub(crate) fn embedder(provider: &dyn Provider, context: &OpenContext) -> Result<Option<Arc<dyn Embedder>>> {
+    let capabilities = provider.capabilities();
+    // As `Recall` decides on whether conversations are its own.
+    if !cfg!(feature = "recall")
+        || capabilities.memory_layer
+        || !(capabilities.kv && capabilities.compare_and_set)
+    {
+        return Ok(None);
+    }
+    match &context.embedder {
+        Some(embedder) => Ok(Some(Arc::clone(embedder))),
+        #[cfg(feature = "model")]
+        None => Ok(Some(Arc::new(memory_model::BundledEmbedder::new()?))),
+        #[cfg(not(feature = "model"))]
+        None => Ok(None),
+    }
+}
+
 /// Gives a store of entries conversations, unless it keeps facts of its own.
 #[cfg(feature = "recall")]
-pub(crate) fn with_conversations(provider: Arc<dyn Provider>, context: &OpenContext) -> Arc<dyn Provider> {
+pub(crate) fn with_conversations(
+    provider: Arc<dyn Provider>,
+    context: &OpenContext,
+    embedder: Option<Arc<dyn Embedder>>,
+) -> Arc<dyn Provider> {
     use memory_recall::{Recall, RecallOptions};
 
-    let mut options = RecallOptions::default();
-    options.embedder.clone_from(&context.embedder);
+    let mut options = RecallOptions::default().with_weights(context.weights.clone());
+    options.embedder = embedder;
     Arc::new(Recall::new(provider, options, Arc::clone(&context.clock), Arc::clone(&context.ids)))
 }
 
 /// This build has none.
 #[cfg(not(feature = "recall"))]
-pub(crate) fn with_conversations(provider: Arc<dyn Provider>, _context: &OpenContext) -> Arc<dyn Provider> {
+pub(crate) fn with_conversations(
+    provider: Arc<dyn Provider>,
+    _context: &OpenContext,
+    _embedder: Option<Arc<dyn Embedder>>,
+) -> Arc<dyn Provider> {
     provider
 }
 

@@ -39,6 +39,9 @@ pub struct OpenContext {
     pub embedder: Option<Arc<dyn Embedder>>,
     /// What the store is opened for.
     pub access: Access,
+    /// What the signals of a recall weigh.
+    #[cfg(feature = "recall")]
+    pub weights: memory_recall::rank::Weights,
     /// Whether the caller set `clock`, instead of the default.
     pub(crate) clock_is_given: bool,
 }
@@ -61,6 +64,8 @@ impl Default for OpenContext {
             allowed_hosts: Vec::new(),
             embedder: None,
             access: Access::Create,
+            #[cfg(feature = "recall")]
+            weights: memory_recall::rank::Weights::default(),
             clock_is_given: false,
         }
     }

@@ -19,6 +19,7 @@ use memory_core::{
 pub struct Memory {
     provider: Arc<Checked<Arc<dyn Provider>>>,
     embedding_model: Option<EmbeddingModel>,
+    conversation_model: Option<EmbeddingModel>,
     drift_backups: Option<PathBuf>,
 }
 
@@ -28,12 +29,23 @@ impl Memory {
     /// # Errors
     /// `internal` if the provider contradicts itself ([`Checked::new`]).
     pub fn new(provider: Arc<dyn Provider>) -> Result<Self> {
-        Ok(Self { provider: Arc::new(Checked::new(provider)?), embedding_model: None, drift_backups: None })
+        Ok(Self {
+            provider: Arc::new(Checked::new(provider)?),
+            embedding_model: None,
+            conversation_model: None,
+            drift_backups: None,
+        })
     }
 
     /// Records the model that the provider was given.
     pub(crate) fn with_embedding_model(mut self, model: EmbeddingModel) -> Self {
         self.embedding_model = Some(model);
+        self
+    }
+
+    /// Records the model that turns of conversations are embedded with.
+    pub(crate) fn with_conversation_model(mut self, model: Option<EmbeddingModel>) -> Self {
+        self.conversation_model = model;
         self
     }
 
@@ -55,6 +67,13 @@ impl Memory {
     #[must_use]
     pub fn embedding_model(&self) -> Option<&EmbeddingModel> {
         self.embedding_model.as_ref()
+    }
+
+    /// The model that turns of conversations are embedded with: that of the embedder it was opened with, or else the one
+    /// that the cargo feature `model` brings; `None`: turns are found without vectors, or the provider keeps its own.
+    #[must_use]
+    pub fn conversation_model(&self) -> Option<&EmbeddingModel> {
+        self.conversation_model.as_ref()
     }
 }
 

@@ -103,6 +103,14 @@ impl Registry {
         self
     }
 
+    /// Sets what the signals of a recall weigh, where conversations are this library's own.
+    #[cfg(feature = "recall")]
+    #[must_use]
+    pub fn with_weights(mut self, weights: crate::conversations::Weights) -> Self {
+        self.context.weights = weights;
+        self
+    }
+
     /// The context for factories.
     pub(crate) fn context(&self) -> &OpenContext {
         &self.context
@@ -158,7 +166,10 @@ impl Registry {
         let mut context = self.context.clone();
         context.base_dir = base_dir.or(context.base_dir);
         let provider = factory.open(url, &context).await?;
-        let memory = Memory::new(crate::conversations::with_conversations(provider, &context))?;
+        let embedder = crate::conversations::embedder(provider.as_ref(), &context)?;
+        let model = embedder.as_ref().map(|embedder| embedder.model().clone());
+        let memory = Memory::new(crate::conversations::with_conversations(provider, &context, embedder))?
+            .with_conversation_model(model);
         #[cfg(feature = "sqlite")]
         let memory = match crate::backends::sqlite::drift_folder(url, context.base_dir.as_deref()) {
             Some(folder) => memory.with_drift_backups(folder),

@@ -127,6 +127,8 @@ struct Description<'a> {
     health: Health,
     /// The model that the store was opened with.
     embedding_model: Option<&'a EmbeddingModel>,
+    /// The model of its conversations.
+    conversation_model: Option<&'a EmbeddingModel>,
     capabilities: Capabilities,
 }
 
@@ -137,18 +139,23 @@ pub(crate) async fn describe(context: &Context, out: &mut Out) -> Result<Exit, F
         url: opened.settings.shown_url()?,
         health: opened.memory.health().await?,
         embedding_model: opened.memory.embedding_model(),
+        conversation_model: opened.memory.conversation_model(),
         capabilities: opened.memory.capabilities(),
     };
     if out.is_json() {
         out.document(&description)?;
         return Ok(Exit::Ok);
     }
-    let Description { provider, url, health, embedding_model, capabilities } = description;
+    let Description { provider, url, health, embedding_model, conversation_model, capabilities } =
+        description;
     out.line(format!("provider  {provider}"))?;
     out.line(format!("url       {url}"))?;
     out.line(format!("health    {}: {}", word(&health.status), health.message))?;
     if let Some(EmbeddingModel { provider, model, dimensions }) = embedding_model {
         out.line(format!("embedder  {provider} {model}, {dimensions} dimensions"))?;
+    }
+    if let Some(EmbeddingModel { provider, model, dimensions }) = conversation_model {
+        out.line(format!("recall by {provider} {model}, {dimensions} dimensions"))?;
     }
     let capabilities = serde_json::to_value(&capabilities)
         .map_err(|error| Error::internal("capabilities have no JSON form").with_source(error))?;

@@ -1,0 +1,109 @@
+//! Dialogues with questions and the turns that answer them, one JSON object a line, gzip or plain.
+
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::path::Path;
+
+use flate2::bufread::MultiGzDecoder;
+use memory_core::layer::{Message, Role};
+use memory_core::{Error, ErrorKind, Result, Timestamp};
+use serde::Deserialize;
+
+/// Longest line, in bytes: a dialogue.
+const MAX_LINE_BYTES: u64 = 256 << 20;
+
+/// A place in a dialogue: session and turn, from 0.
+pub(super) type Place = (usize, usize);
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Dialogue {
+    pub(super) id: String,
+    pub(super) sessions: Vec<Session>,
+    pub(super) questions: Vec<Question>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Session {
+    at: Option<Timestamp>,
+    turns: Vec<Turn>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Turn {
+    speaker: Option<String>,
+    role: Option<Role>,
+    text: String,
+    caption: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Question {
+    pub(super) text: String,
+    pub(super) at: Option<Timestamp>,
+    pub(super) category: String,
+    pub(super) evidence: Vec<Place>,
+}
+
+impl Question {
+    /// Whether it asks for something that was never said, or is made to mislead: such count by themselves.
+    pub(super) fn is_apart(&self) -> bool {
+        self.category == "adversarial" || self.evidence.is_empty()
+    }
+}
+
+impl Dialogue {
+    /// The messages of a session; those without words are none. The id of each is its place.
+    pub(super) fn messages(&self, session: usize) -> Vec<Message> {
+        let Some(held) = self.sessions.get(session) else { return Vec::new() };
+        let turns = held.turns.iter().enumerate().filter(|(_, turn)| !turn.text.trim().is_empty());
+        turns
+            .map(|(at, turn)| {
+                let mut message = Message::new(turn.role.unwrap_or(Role::User), turn.text.as_str())
+                    .with_id(format!("{session}:{at}"))
+                    .with_session(format!("session {session}"));
+                message.name.clone_from(&turn.speaker);
+                message.caption.clone_from(&turn.caption);
+                message.at = held.at;
+                message
+            })
+            .collect()
+    }
+}
+
+/// The place that a message's id names.
+pub(super) fn place(id: &str) -> Option<Place> {
+    let (session, turn) = id.split_once(':')?;
+    Some((session.parse().ok()?, turn.parse().ok()?))
+}
+
+/// Reads a file of dialogues.
+pub(super) fn load(path: &Path) -> Result<Vec<Dialogue>> {
+    let named = |error: Error| error.with_detail("file", path.display().to_string());
+    let unreadable = |error: std::io::Error| {
+        let kind = if error.kind() == std::io::ErrorKind::NotFound {
+            ErrorKind::NotFound
+        } else {
+            ErrorKind::InvalidArgument
+        };
+        named(Error::new(kind, format!("the dialogues cannot be read: {error}")))
+    };
+    let mut file = BufReader::new(File::open(path).map_err(unreadable)?);
+    let gzip = file.fill_buf().map_err(unreadable)?.starts_with(&[0x1f, 0x8b]);
+    let mut lines: Box<dyn std::io::BufRead> =
+        if gzip { Box::new(BufReader::new(MultiGzDecoder::new(file))) } else { Box::new(file) };
+    let (mut dialogues, mut line) = (Vec::new(), String::new());
+    loop {
+        line.clear();
+        let read = (&mut lines).take(MAX_LINE_BYTES).read_line(&mut line).map_err(unreadable)?;
+        if read == 0 {
+            return Ok(dialogues);
+        }
+        if line.trim().is_empty() {
+            continue;
+        }
+        let dialogue = serde_json::from_str(&line).map_err(|error| {
+            named(Error::invalid(format!("dialogue {} is not as it should be: {error}", dialogues.len() + 1)))
+        })?;
+        dialogues.push(dialogue);
+    }
+}
