@@ -4,10 +4,12 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use memory::Registry;
-use memory_core::{Error, SearchMode};
+use memory_core::SearchMode;
 use memory_eval::{EvalOptions, Measures, Paired, Progress, Report, evaluate, locomo};
 use memory_server::terminal::{Context, Exit, Failure, Out, note};
 use serde::Serialize;
+
+use crate::stores::{broken, fresh, temporary};
 
 /// Measure retrieval quality on annotated data.
 #[derive(Clone, Debug, clap::Args)]
@@ -130,25 +132,6 @@ async fn write_report(
     let answer = Answer { report, against_lexical };
     let written = if json { write_json(&answer, out) } else { write_table(&answer, out) };
     written.map_err(|error| broken("write the report", error))
-}
-
-/// A folder that is removed when it is dropped.
-pub(crate) fn temporary() -> memory_core::Result<tempfile::TempDir> {
-    tempfile::tempdir().map_err(|error| broken("make a temporary folder", error))
-}
-
-/// The URL of a fresh store in a folder.
-pub(crate) fn fresh(folder: &tempfile::TempDir) -> memory_core::Result<String> {
-    let path = folder.path().join("eval.db");
-    let path = path.to_str().ok_or_else(|| {
-        Error::invalid("the name of the system's temporary folder is not UTF-8; name a backend with --on")
-    })?;
-    let escaped = path.replace('%', "%25").replace('?', "%3F").replace('#', "%23");
-    Ok(format!("sqlite:{escaped}"))
-}
-
-fn broken(doing: &str, error: std::io::Error) -> Error {
-    Error::new(memory_core::ErrorKind::Unavailable, format!("cannot {doing}: {error}")).with_source(error)
 }
 
 fn write_json(answer: &Answer, out: &mut dyn Write) -> std::io::Result<()> {

@@ -13,6 +13,7 @@ mod corpus;
 mod eval;
 mod harness;
 mod mutants;
+mod stores;
 
 fn main() -> std::process::ExitCode {
     cli::main()

@@ -126,7 +126,7 @@ async fn measure(
     let mut folder = None;
     let url = match &args.on {
         Some(url) => url.clone(),
-        None => crate::eval::fresh(folder.insert(crate::eval::temporary()?))?,
+        None => crate::stores::fresh(folder.insert(crate::stores::temporary()?))?,
     };
     let memory = registry.open(&url).await?;
     let layer = memory.layer().ok_or_else(|| Error::unsupported("recall", memory.name()))?;

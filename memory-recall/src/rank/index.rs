@@ -10,10 +10,8 @@ use super::speakers::Speakers;
 use super::text::Shape;
 use super::vectors::Vectors;
 use super::words::Words;
-use super::{Turn, place};
+use super::{NONE, Turn, number, place};
 
-/// No slot.
-pub(super) const NONE: u32 = u32::MAX;
 /// Removed turns tolerated in an index of any size.
 const SLACK: usize = 256;
 
@@ -249,8 +247,4 @@ impl Index {
     pub fn masked(&self, text: &str) -> String {
         self.speakers.masked(text)
     }
-}
-
-pub(super) fn number(n: usize) -> u32 {
-    u32::try_from(n).unwrap_or(NONE)
 }

@@ -4,8 +4,8 @@ use std::collections::HashSet;
 
 use memory_core::lexical::{idf, query_terms};
 
-use super::index::{Index, NONE, number};
-use super::place;
+use super::index::Index;
+use super::{NONE, number, place};
 
 /// Sums by slot, the last by session.
 pub(super) struct Lexical {

@@ -104,6 +104,13 @@ pub struct Ranked {
     pub shares: Vec<Share>,
 }
 
+/// No slot.
+const NONE: u32 = u32::MAX;
+
+fn number(n: usize) -> u32 {
+    u32::try_from(n).unwrap_or(NONE)
+}
+
 /// Exact: no index has more slots than memory has bytes.
 fn place(slot: u32) -> usize {
     slot as usize

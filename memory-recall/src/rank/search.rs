@@ -6,10 +6,10 @@ use memory_core::layer::Role;
 
 use super::calendar::day_of;
 use super::dates::{Window, windows};
-use super::index::{Index, Slot, number};
+use super::index::{Index, Slot};
 use super::signal::{SIGNALS, Signal, Weights};
 use super::text::Wants;
-use super::{Question, Ranked, Share, place};
+use super::{Question, Ranked, Share, number, place};
 
 /// Turns found first that the feedback signal looks at.
 const FEEDBACK_TURNS: usize = 5;

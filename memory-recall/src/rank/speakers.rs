@@ -2,9 +2,8 @@
 
 use std::collections::HashMap;
 
-use super::index::{NONE, number};
-use super::place;
 use super::text::{base, words};
+use super::{NONE, number, place};
 
 /// What chats call a speaker who has no name.
 const NO_NAMES: [&str; 8] = ["user", "human", "assistant", "ai", "bot", "model", "system", "tool"];

@@ -15,9 +15,9 @@ pub(crate) mod values;
 
 pub use context::Context;
 pub use failure::{EXIT_CODES, Exit, Failure};
-pub use output::{Out, bytes, excerpt};
+pub use output::{Out, bytes, excerpt, note};
 pub use program::{end_of_parsing, misuse, run};
-pub use progress::{Progress, Stop, note};
+pub use progress::{Progress, Stop};
 pub use settings::{BareStore, Global, sqlite_url};
 pub use values::duration;
 

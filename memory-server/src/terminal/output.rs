@@ -6,7 +6,6 @@ use std::io::{self, IsTerminal as _, Write};
 use serde::Serialize;
 
 use super::failure::Failure;
-use super::progress::note;
 
 /// Things of a kind that a report for a person names.
 pub(crate) const NAMED: usize = 20;
@@ -226,6 +225,11 @@ fn narrow(widths: &mut [usize], columns: usize) -> bool {
         over -= 1;
     }
     narrows
+}
+
+/// Prints a line on standard error. A closed stream is ignored.
+pub fn note(text: &str) {
+    let _ = writeln!(io::stderr().lock(), "{}", printable(text, "\n"));
 }
 
 /// Control characters as escapes, so that stored text cannot act on a terminal.

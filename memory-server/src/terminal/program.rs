@@ -6,7 +6,7 @@ use super::context::Context;
 use super::failure::{Exit, Failure};
 use super::log;
 use super::output::Out;
-use super::progress::note;
+use super::output::note;
 use super::settings::Global;
 
 /// How long the end of a program waits for stores to write the access counts that they hold. Everything else is stored.

@@ -1,13 +1,13 @@
 //! Progress of long commands, on standard error: a bar on a terminal, plain lines elsewhere.
 
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io::{self, IsTerminal as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use super::output::printable;
+use super::output::{note, printable};
 
 /// The interval between two plain lines.
 const EVERY: Duration = Duration::from_secs(5);
@@ -72,11 +72,6 @@ fn set_style(bar: &ProgressBar, template: &str) {
     if let Ok(style) = ProgressStyle::with_template(template) {
         bar.set_style(style);
     }
-}
-
-/// Prints a line on standard error. A closed stream is ignored.
-pub fn note(text: &str) {
-    let _ = writeln!(io::stderr().lock(), "{}", printable(text, "\n"));
 }
 
 /// Bytes read so far, shared with the progress bar.

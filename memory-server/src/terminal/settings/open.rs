@@ -6,7 +6,7 @@ use memory::snapshot::Ledger;
 use memory::{Access, Memory};
 use memory_core::{Error, Result};
 
-use super::super::progress::note;
+use super::super::output::note;
 use super::resolved::Settings;
 use super::store::{Store, create_private_folder, sqlite_url};
 
