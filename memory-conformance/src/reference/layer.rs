@@ -220,9 +220,9 @@ impl MemoryLayer for ReferenceLayer {
                     let same =
                         heard.facts.iter().any(|held| held.fact.id == *id && held.fact.memory == memory);
                     if same {
-                        outcome.known += 1
+                        outcome.known += 1;
                     } else {
-                        outcome.different.push(id.clone())
+                        outcome.different.push(id.clone());
                     }
                     continue;
                 }

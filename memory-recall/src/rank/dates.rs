@@ -99,6 +99,9 @@ enum Unit {
     Year,
 }
 
+/// Reads what begins at a word. Returns how many words it took, 0 if none.
+type Read<'a> = fn(&Reader<'a>, usize, &mut Vec<Window>) -> usize;
+
 impl Reader<'_> {
     fn word(&self, at: usize) -> &str {
         self.words.get(at).copied().unwrap_or_default()
@@ -107,7 +110,7 @@ impl Reader<'_> {
     /// Reads what begins at a word. Returns how many words it took, 0 if none.
     fn read(&self, at: usize, found: &mut Vec<Window>) -> usize {
         let word = self.word(at);
-        let tries: [fn(&Self, usize, &mut Vec<Window>) -> usize; 7] = [
+        let tries: [Read<'_>; 7] = [
             Self::numeric,
             Self::day_then_month,
             Self::month_name,
