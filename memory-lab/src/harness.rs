@@ -21,7 +21,7 @@ enum Place {
     /// A file for each case, in a temporary folder.
     Folder(tempfile::TempDir),
     /// The store of the command line; cases use only tenants of this run.
-    Named(BareStore),
+    Named(Box<BareStore>),
 }
 
 /// The parameter for how long a transaction of the SQL facet may be idle.
@@ -148,7 +148,7 @@ pub(crate) async fn harness(
     // In a store that outlives the run, one run must not see what another left.
     let namespace = format!("conformance-{:032x}", OpenContext::default().ids.fresh());
     let (name, place) = match context.named_store()? {
-        Some(store) => (store.url.to_string(), Place::Named(store)),
+        Some(store) => (store.url.to_string(), Place::Named(Box::new(store))),
         None => {
             let folder = tempfile::tempdir()
                 .map_err(|error| Failure::File("a temporary folder cannot be created".to_owned(), error))?;

@@ -3,6 +3,7 @@
     missing_docs,
     clippy::unwrap_used,
     clippy::indexing_slicing,
+    clippy::panic,
     reason = "tests panic on anything unexpected"
 )]
 

@@ -35,6 +35,7 @@ macro_rules! read {
         read!($store, if few, $owned, $read)
     }};
     ($store:expr, if $few:expr, [$owned:ident = $make:expr], (|$connection:ident, $allowance:ident| $read:expr)) => {{
+        #[allow(clippy::needless_borrow, clippy::redundant_slicing, reason = "the same words for what is owned")]
         let inline = if $few {
             let $allowance = Allowance::Inline;
             $store.inline(|$connection| $read)?

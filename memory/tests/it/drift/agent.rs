@@ -80,7 +80,7 @@ impl<S, F: Borrow<Fixture>> std::ops::Deref for Agent<S, F> {
     }
 }
 
-impl<S: Borrow<DriftSession>, F: Borrow<Fixture>> Agent<S, F> {
+impl<S: Borrow<DriftSession> + Sync, F: Borrow<Fixture> + Sync> Agent<S, F> {
     pub(crate) fn guarded(&self) -> Guarded<'_> {
         self.session.borrow().guard(self.memory.backend().unwrap())
     }

@@ -82,7 +82,7 @@ fn the_last_snapshot_restores_a_dropped_scope_and_is_in_the_audit() {
         audit.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(records.len(), 3);
     for record in &records {
-        has(&record, json!({"kind": "eviction", "op": "gc.evict", "outcome": "ok", "reason": "idle"}));
+        has(record, json!({"kind": "eviction", "op": "gc.evict", "outcome": "ok", "reason": "idle"}));
         let snapshot = std::path::Path::new(record["snapshot"].as_str().unwrap());
         assert!(snapshot.is_absolute() && snapshot.is_file(), "whoever reads the audit finds it: {record}");
     }
