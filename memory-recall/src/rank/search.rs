@@ -231,7 +231,7 @@ impl Signals {
     }
 }
 
-/// Scaled so that the least eligible value is 0 and the greatest 1.
+/// Scaled so that the least eligible value is 0 and the greatest 1; where all are the same, 1 unless they are 0.
 fn scaled(mut column: Vec<f32>, eligible: &[bool]) -> Vec<f32> {
     let values = || column.iter().zip(eligible).filter(|(_, eligible)| **eligible).map(|(value, _)| *value);
     let (least, most) = (values().fold(f32::MAX, f32::min), values().fold(f32::MIN, f32::max));
@@ -239,7 +239,7 @@ fn scaled(mut column: Vec<f32>, eligible: &[bool]) -> Vec<f32> {
     if width > 0.0 {
         column.iter_mut().for_each(|value| *value = ((*value - least) / width).clamp(0.0, 1.0));
     } else {
-        column.fill(0.0);
+        column.fill(if most > 0.0 { 1.0 } else { 0.0 });
     }
     column
 }

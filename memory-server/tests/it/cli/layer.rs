@@ -278,6 +278,7 @@ fn a_command_for_the_other_kind_of_store_is_refused_with_an_alternative() {
         let error = user.refused(&[&["--backend", "mem0"], arguments].concat(), 3, "capability_unsupported");
         assert!(error["message"].as_str().unwrap().contains("memory add"), "{arguments:?}: {error}");
     }
+    user.ok(&["set", "k", "1"]);
     let error = user.refused(&["event", "x"], 3, "capability_unsupported");
     assert!(error["message"].as_str().unwrap().contains("sqlite"), "{error}");
     assert_eq!(service.asked(), [""; 0]);
