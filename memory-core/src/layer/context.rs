@@ -186,10 +186,11 @@ fn group_time(fact: &Fact) -> Option<Timestamp> {
     fact.at.or(fact.created_at)
 }
 
-/// Whether a fact follows the one before it in the same session.
+/// Whether a fact follows the one before it in the same session on the same day, so that the heading is true of it too.
 fn joined(before: &Fact, fact: &Fact) -> bool {
     let next = before.order.zip(fact.order).is_some_and(|(a, b)| b.checked_sub(a) == Some(1));
-    next && before.session == fact.session
+    let day = |fact: &Fact| fact.at.map(|at| minute(at).get(..10).map(str::to_owned));
+    next && before.session == fact.session && day(before) == day(fact)
 }
 
 /// Cuts a line's text until it fits; to nothing, if it cannot.
@@ -243,6 +244,15 @@ mod tests {
             block.sources.iter().map(|source| source.ids.iter().map(FactId::as_str).collect()).collect();
         assert_eq!(ids, [vec!["a"], vec!["b"], vec!["c", "d"]]);
         assert_eq!((block.left_out, block.tokens), (0, approximate_tokens(&block.text)));
+    }
+
+    #[test]
+    fn a_heading_is_true_of_every_line_below_it() {
+        let mut facts =
+            [fact("a", 1, "Ann", "Ida lives in Bergen."), fact("b", 2, "Ann", "Ida moved to Oslo.")];
+        facts[1].at = Some(Timestamp::from_millis_clamped(1_710_000_000_000));
+        let block = ContextBlock::of(&facts, 1_000, &approximate_tokens);
+        assert!(block.text.contains("2024-03-09 16:00, s\nAnn: Ida moved to Oslo. [2]"), "{}", block.text);
     }
 
     #[test]
