@@ -72,6 +72,19 @@ impl Cx {
         Ok(self.on(Store::open(Arc::clone(&self.store.harness), fixture.with_disk_bytes(bytes)).await?))
     }
 
+    /// Removes what has expired, unless other cases share the store: by their clocks it may be in force.
+    pub(crate) async fn sweep(&self) -> CaseResult {
+        if !self.store.harness.obeys_disk_bytes() {
+            return Err(Stop::skipped(
+                "other cases share the store, and a sweep by this case's clock would harm them",
+            ));
+        }
+        if self.capabilities().eviction {
+            self.provider().reclaim().await?;
+        }
+        Ok(())
+    }
+
     /// The context of this case on another store: the same tenant, other names.
     #[must_use]
     pub(crate) fn on(&self, store: Store) -> Self {

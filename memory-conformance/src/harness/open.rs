@@ -90,7 +90,8 @@ pub trait Harness: Send + Sync + 'static {
     }
 
     /// Whether writes of a provider fail as on a full disk where its store would outgrow [`Fixture::disk_bytes`], about.
-    /// Default: they do not, and the cases about a full disk are skipped.
+    /// Such a harness gives each fixture a store of its own. Default: they do not, and the cases about a full disk, or that need a store to
+    /// themselves, are skipped.
     fn obeys_disk_bytes(&self) -> bool {
         false
     }

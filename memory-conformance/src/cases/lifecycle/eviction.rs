@@ -437,7 +437,7 @@ pub(crate) const CASES: &[Case] = &[
     case!("run.fence.ends", [Kv, RunFence], ["RUN-4"], |cx| {
         let scope = ended(cx).await?;
         cx.advance_ms(FENCE);
-        cx.provider().reclaim().await?;
+        cx.sweep().await?;
         check!(
             cx.set(&scope, "k", "2").await?.created,
             "the id of a run that ended long ago brings back its entry"
@@ -451,7 +451,7 @@ pub(crate) const CASES: &[Case] = &[
         db.exec("CREATE TABLE t (n INTEGER)").await?;
         cx.provider().end_run(&run.tenant, &run.root_run).await?;
         cx.advance_ms(FENCE);
-        cx.provider().reclaim().await?;
+        cx.sweep().await?;
         db.exec("CREATE TABLE t (n INTEGER)").await?;
         // What was left to do after the first run's end must not be done to the second.
         for rows in 1..=3 {
