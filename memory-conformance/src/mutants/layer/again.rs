@@ -28,7 +28,7 @@ mutants! {
     "layer.forgotten-comes-back": ["LAY-93"] needs [Layer, LayerForget, LayerIdempotent], "what was forgotten is stored again unasked"
         => ask(Request::Add { options, .. } => options.again = true);
     "layer.forgotten-all-comes-back": ["LAY-93"] needs [Layer, LayerForget, LayerIdempotent], "what was forgotten with all is stored again" => around(all_comes_back);
-    "layer.forgotten-for-ever": ["LAY-93", "LAY-35"] needs [Layer, LayerForget, LayerIdempotent], "what was forgotten is never stored again"
+    "layer.forgotten-despite-again": ["LAY-93", "LAY-35"] needs [Layer, LayerForget, LayerIdempotent], "what was forgotten is never stored again"
         => ask(Request::Add { options, .. } => options.again = false);
     "layer.forgotten-untold": ["LAY-93"] needs [Layer, LayerForget, LayerIdempotent], "what is left out is not reported"
         => answer(Reply::Add(outcome) => outcome.forgotten = 0);
