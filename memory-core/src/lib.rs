@@ -18,6 +18,7 @@
 pub mod access;
 pub mod backend;
 pub mod capabilities;
+pub mod chat;
 pub mod checked;
 pub mod cursor;
 pub mod embed;
@@ -47,6 +48,7 @@ pub use backend::{
     UpdateOptions, UpdateOutcome,
 };
 pub use capabilities::{Capabilities, Consistency, EmbeddingOwner, SqlDialect};
+pub use chat::{ChatModel, ChatPrompt, ChatReply};
 pub use checked::Checked;
 pub use cursor::Cursor;
 pub use embed::{EmbedRole, Embedder, EmbeddingModel};
