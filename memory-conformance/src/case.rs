@@ -56,6 +56,7 @@ needs! {
     SqlEntries: capabilities.sql_entries;
     SqlVectors: capabilities.sql_vectors;
     SharedSchemas: capabilities.shared_schemas;
+    HostTables: capabilities.host_tables;
     Layer: capabilities.memory_layer;
     LayerEvents: capabilities.layer_events;
     LayerForget: capabilities.layer_forget;
@@ -73,7 +74,12 @@ impl Need {
     pub const fn is_sql(self) -> bool {
         matches!(
             self,
-            Self::Sql | Self::SqlTransactions | Self::SqlEntries | Self::SqlVectors | Self::SharedSchemas
+            Self::Sql
+                | Self::SqlTransactions
+                | Self::SqlEntries
+                | Self::SqlVectors
+                | Self::SharedSchemas
+                | Self::HostTables
         )
     }
 

@@ -137,6 +137,10 @@ pub struct Capabilities {
     pub sql_entries: bool,
     /// Operator-provided read-only data is visible from every scope.
     pub shared_schemas: bool,
+    /// Serves SQL on the runtime's own scopes ([`Scope::host`](crate::Scope::host)), where no rule about agents'
+    /// statements applies: triggers and constraints may be used.
+    #[serde(default)]
+    pub host_tables: bool,
     /// When writes become visible.
     pub consistency: Consistency,
     /// Who embeds.
@@ -184,6 +188,7 @@ impl Capabilities {
             sql_vectors: false,
             sql_entries: false,
             shared_schemas: false,
+            host_tables: false,
             consistency: Consistency::ReadYourWrites,
             embedding: EmbeddingOwner::None,
             max_key_bytes: MAX_KEY_BYTES,
@@ -224,6 +229,7 @@ impl Capabilities {
             (self.sql_vectors && !self.sql, "sql_vectors without sql"),
             (self.sql_entries && !(self.sql && self.kv), "sql_entries without sql and kv"),
             (self.shared_schemas && !self.sql, "shared_schemas without sql"),
+            (self.host_tables && !self.sql_transactions, "host_tables without sql_transactions"),
             (
                 self.kv && self.vector_search != (self.embedding != EmbeddingOwner::None),
                 "vector_search and embedding disagree",

@@ -61,7 +61,7 @@ impl Cursor {
     pub fn scope(&self, tenant: &TenantId) -> Result<(ScopeKind, ScopeId)> {
         let text = self.decode(scopes_of(tenant)).ok_or_else(foreign)?;
         let (kind, id) = text.split_once(':').ok_or_else(foreign)?;
-        Ok((kind.parse().map_err(|_| foreign())?, ScopeId::new(id).map_err(|_| foreign())?))
+        Ok((ScopeKind::from_stored(kind).map_err(|_| foreign())?, ScopeId::new(id).map_err(|_| foreign())?))
     }
 
     fn encode(listing: Sha256, last: &str) -> Self {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use crate::error::{Error, Result};
@@ -115,6 +115,11 @@ id_type!(
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ScopeKind {
+    /// The runtime itself: tables of its own beside those of its agents. Durable. No text names it: parsing and
+    /// deserialising a kind refuse it, so that only the runtime's own code comes by such a scope, with
+    /// [`Scope::host`].
+    #[serde(skip_deserializing)]
+    Host,
     /// One agent, across its users and runs. Durable.
     Agent,
     /// One user, across agents and runs. Durable.
@@ -124,17 +129,27 @@ pub enum ScopeKind {
 }
 
 impl ScopeKind {
-    /// Every kind.
+    /// Every kind that a caller may name: all but [`ScopeKind::Host`].
     pub const ALL: [Self; 3] = [Self::Agent, Self::User, Self::Run];
 
-    /// `agent`, `user` or `run`.
+    /// `agent`, `user` or `run`; `host` for the kind that cannot be parsed.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
+            Self::Host => "host",
             Self::Agent => "agent",
             Self::User => "user",
             Self::Run => "run",
         }
+    }
+
+    /// Reads what [`as_str`](Self::as_str) wrote, `host` included: for what a store itself has written down, never for
+    /// what a caller names.
+    ///
+    /// # Errors
+    /// `invalid_argument` for any other text.
+    pub fn from_stored(text: &str) -> Result<Self> {
+        if text == Self::Host.as_str() { Ok(Self::Host) } else { text.parse() }
     }
 
     /// Whether scopes of this kind outlive a run.
@@ -161,12 +176,21 @@ impl FromStr for ScopeKind {
     }
 }
 
+fn stored_kind<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<ScopeKind, D::Error> {
+    let text = <std::borrow::Cow<'_, str>>::deserialize(deserializer)?;
+    ScopeKind::from_stored(&text).map_err(serde::de::Error::custom)
+}
+
 /// The unit of isolation: every operation names exactly one.
+///
+/// As JSON it is what a store, a snapshot or a journal has written down, scopes of the host included. A caller never
+/// gives a scope, only a [`ScopeKind`].
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Scope {
     /// The owner of the scope.
     pub tenant: TenantId,
-    /// Agent, user or run.
+    /// Agent, user or run; or the host's.
+    #[serde(deserialize_with = "stored_kind")]
     pub kind: ScopeKind,
     /// The id within tenant and kind.
     pub id: ScopeId,
@@ -239,6 +263,16 @@ impl Scope {
     /// `invalid_argument` or `too_large` for a malformed id.
     pub fn run(tenant: &str, root_run: &str) -> Result<Self> {
         Ok(Self::new(TenantId::new(tenant)?, ScopeKind::Run, ScopeId::new(root_run)?))
+    }
+
+    /// A scope of the runtime's own, which no agent and no user can name: where the provider advertises
+    /// [`host_tables`](crate::Capabilities::host_tables), its SQL database holds the tables of what is built on the
+    /// provider. It belongs to its tenant, and is listed, copied and erased with it.
+    ///
+    /// # Errors
+    /// `invalid_argument` or `too_large` for a malformed id.
+    pub fn host(tenant: &str, space: &str) -> Result<Self> {
+        Ok(Self::new(TenantId::new(tenant)?, ScopeKind::Host, ScopeId::new(space)?))
     }
 
     /// SHA-256 over a length-prefixed encoding, which is injective: two scopes never share a file, schema, role, remote
@@ -419,13 +453,14 @@ impl RunContext {
         self
     }
 
-    /// The scope of `kind` that belongs to this run; `None` for the user scope of a run without user.
+    /// The scope of `kind` that belongs to this run; `None` for the user scope of a run without user, and for the host.
     #[must_use]
     pub fn scope(&self, kind: ScopeKind) -> Option<Scope> {
         let id = match kind {
             ScopeKind::Agent => self.agent.clone(),
             ScopeKind::User => self.user.clone()?,
             ScopeKind::Run => self.root_run.clone(),
+            ScopeKind::Host => return None,
         };
         Some(Scope::new(self.tenant.clone(), kind, id))
     }
@@ -483,6 +518,26 @@ mod tests {
             Scope::agent("acme", "planner").unwrap().digest().to_hex(),
             "f5e5d0f41a407f3dfc25ed005a5748e0d916aee2029190b696967e541147a931",
         );
+    }
+
+    #[test]
+    fn no_text_names_a_scope_of_the_host_but_a_store_reads_its_own() {
+        assert!("host".parse::<ScopeKind>().is_err());
+        assert!(serde_json::from_str::<ScopeKind>("\"host\"").is_err());
+        assert!(!ScopeKind::ALL.contains(&ScopeKind::Host));
+        let run = RunContext::new("t".parse().unwrap(), "host".parse().unwrap(), "host".parse().unwrap());
+        assert!(
+            ScopeKind::ALL.iter().all(|kind| run.scope(*kind).is_none_or(|own| own.kind != ScopeKind::Host))
+        );
+        assert_eq!(run.scope(ScopeKind::Host), None);
+        let host = Scope::host("t", "shared").unwrap();
+        let text = serde_json::to_string(&host).unwrap();
+        assert_eq!(serde_json::from_str::<Scope>(&text).unwrap(), host);
+        assert!(ScopeKind::Host.is_durable());
+        for kind in ScopeKind::ALL {
+            assert_ne!(host.digest(), Scope { kind, ..host.clone() }.digest());
+            assert!(ScopeKind::Host < kind, "runs, which are not durable, are listed last");
+        }
     }
 
     #[test]

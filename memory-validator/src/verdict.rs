@@ -130,6 +130,21 @@ impl StatementKind {
         matches!(self, Self::Select | Self::Explain)
     }
 
+    /// The kind of a statement of the host's own, which nobody checks, by its first word: a row read, written or removed,
+    /// and anything else as a definition. One that begins with `WITH` reads.
+    #[must_use]
+    pub fn of_own(sql: &str) -> Self {
+        let word = sql.split_whitespace().next().unwrap_or_default().to_ascii_uppercase();
+        match word.as_str() {
+            "SELECT" | "WITH" | "VALUES" => Self::Select,
+            "INSERT" => Self::Insert,
+            "UPDATE" => Self::Update,
+            "DELETE" => Self::Delete,
+            "DROP" => Self::Drop,
+            _ => Self::CreateTable,
+        }
+    }
+
     /// Whether its purpose is to free space, so that it must work at the quota.
     #[must_use]
     pub fn frees(self) -> bool {

@@ -139,8 +139,12 @@ impl Reference {
             Need::RunFence => self.capabilities.run_fence = false,
             Need::Erase => self.capabilities.erase = false,
             // It never has SQL.
-            Need::Sql | Need::SqlTransactions | Need::SqlEntries | Need::SqlVectors | Need::SharedSchemas => {
-            }
+            Need::Sql
+            | Need::SqlTransactions
+            | Need::SqlEntries
+            | Need::SqlVectors
+            | Need::SharedSchemas
+            | Need::HostTables => {}
             Need::Layer => {
                 self.layer = None;
                 self.capabilities.memory_layer = false;

@@ -1,7 +1,7 @@
 //! Refusals of the SQL facet for capabilities that are not advertised.
 
 use memory_core::sql::{RestoreMode, RestoreOptions, SqlScopesQuery, SqlValue, StatementOptions, TxId};
-use memory_core::{RunContext, Scope, SqlFacet};
+use memory_core::{RunContext, Scope, ScopeKind, SqlFacet};
 
 use super::refuser::Refuser;
 use crate::case::Need;
@@ -46,6 +46,12 @@ impl Asked<'_> {
             }
             Need::SqlEntries => self.nothing_named(sql, "memory_entries", via).await,
             Need::SharedSchemas => self.nothing_named(sql, "conformance_shared", via).await,
+            Need::HostTables => {
+                let scope = Scope { kind: ScopeKind::Host, ..self.scope.clone() };
+                let hosts = Asked { refuser: self.refuser, run: self.run.clone(), scope };
+                hosts.statements(sql, via).await?;
+                self.refuser.expect(via, "begin", sql.begin(&hosts.run, &hosts.scope, None).await)
+            }
             _ => Ok(()),
         }
     }

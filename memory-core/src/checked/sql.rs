@@ -8,7 +8,7 @@ use crate::capabilities::SqlDialect;
 use crate::error::Result;
 use crate::interposed::Op;
 use crate::provider::Provider;
-use crate::scope::{RunContext, Scope, TenantId};
+use crate::scope::{RunContext, Scope, ScopeKind, TenantId};
 use crate::sql::{
     DumpStream, ExecOutcome, RestoreOptions, RestoreOutcome, Rows, SqlFacet, SqlScopePage, SqlScopesQuery,
     SqlUsage, SqlValue, StatementOptions, TableInfo, TxId, TxState, check_array, no_arrays,
@@ -19,8 +19,15 @@ impl<P: Provider> Checked<P> {
         self.inner.sql().filter(|_| self.capabilities.sql).ok_or_else(|| self.unsupported(op))
     }
 
-    fn transactions(&self, op: Op, run: &RunContext, scope: &Scope) -> Result<&dyn SqlFacet> {
+    /// The facet for a run's call on one scope; the host's own scopes only where they are served.
+    fn sql_of(&self, op: Op, scope: &Scope) -> Result<&dyn SqlFacet> {
         let sql = self.checked_sql(op)?;
+        self.require(self.capabilities.host_tables || scope.kind != ScopeKind::Host, op)?;
+        Ok(sql)
+    }
+
+    fn transactions(&self, op: Op, run: &RunContext, scope: &Scope) -> Result<&dyn SqlFacet> {
+        let sql = self.sql_of(op, scope)?;
         self.require(self.capabilities.sql_transactions, op)?;
         check_tenant(run, scope)?;
         Ok(sql)
@@ -56,7 +63,7 @@ impl<P: Provider> SqlFacet for Checked<P> {
         args: &[SqlValue],
         options: StatementOptions,
     ) -> Result<ExecOutcome> {
-        let facet = self.checked_sql(Op::Exec)?;
+        let facet = self.sql_of(Op::Exec, scope)?;
         check_tenant(run, scope)?;
         self.check_sql_call(Op::Exec, sql, args, &options)?;
         facet.exec(run, scope, sql, args, options).await
@@ -70,7 +77,7 @@ impl<P: Provider> SqlFacet for Checked<P> {
         args: &[SqlValue],
         options: StatementOptions,
     ) -> Result<Rows> {
-        let facet = self.checked_sql(Op::Query)?;
+        let facet = self.sql_of(Op::Query, scope)?;
         check_tenant(run, scope)?;
         self.check_sql_call(Op::Query, sql, args, &options)?;
         facet.query(run, scope, sql, args, options).await
@@ -89,7 +96,7 @@ impl<P: Provider> SqlFacet for Checked<P> {
     }
 
     async fn describe_tables(&self, run: &RunContext, scope: &Scope) -> Result<Vec<TableInfo>> {
-        let facet = self.checked_sql(Op::DescribeTables)?;
+        let facet = self.sql_of(Op::DescribeTables, scope)?;
         check_tenant(run, scope)?;
         facet.describe_tables(run, scope).await
     }

@@ -195,7 +195,7 @@ pub(crate) async fn scopes(
     let of_kind = query.kind.map(kind_number);
     let (after_kind, after_id) = match &after {
         Some((kind, id)) => (kind_number(*kind), id.as_str()),
-        None => (-1, ""),
+        None => (i16::MIN, ""),
     };
     let limit = signed(u64::try_from(query.limit).unwrap_or(u64::MAX).saturating_add(1));
     let (owner, now) = (tenant.as_str(), store.time.parameter());

@@ -118,7 +118,7 @@ pub(crate) async fn flush(store: &Store) -> Result<()> {
 /// The kind and id after which a page begins.
 pub(crate) fn after(tenant: &TenantId, query: &ScopeUsesQuery) -> Result<(i16, String)> {
     let after = query.cursor.as_ref().map(|cursor| cursor.scope(tenant)).transpose()?;
-    Ok(after.map_or((-1, String::new()), |(kind, id)| (kind_number(kind), id.as_str().to_owned())))
+    Ok(after.map_or((i16::MIN, String::new()), |(kind, id)| (kind_number(kind), id.as_str().to_owned())))
 }
 
 /// One more than requested, to see whether there are more.

@@ -210,6 +210,7 @@ impl Provider for PostgresProvider {
             capabilities.sql = true;
             capabilities.sql_dialect = Some(SqlDialect::Postgres);
             capabilities.sql_transactions = true;
+            capabilities.host_tables = true;
             capabilities.sql_vectors = self.embedder.is_some() && engine.found.vector.is_some();
             capabilities.shared_schemas = !engine.config.shared.is_empty();
         }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use memory_core::{Error, ErrorKind, Result, ScopeKind};
 use memory_sql::{Ended, WriteLock};
-use memory_validator::Stages;
+use memory_validator::{Mode, Stages};
 use tokio::time::Instant;
 use tokio_postgres::CancelToken;
 use tokio_postgres::types::Type;
@@ -23,8 +23,9 @@ use crate::sql::protocol::exchange::Cancel;
 use crate::sql::protocol::{self, Ending, Session};
 use crate::sql::quota::watch::Watch;
 use crate::sql::statement::parameter_types::ParameterTypes;
-use crate::sql::statement::verdicts::Verdicts;
+use crate::sql::statement::verdicts::{Judged, Verdicts};
 use crate::store::hex::Hex;
+use crate::store::scope_ref::kind_number;
 
 use crate::config::PostgresConfig;
 use crate::connect::{Address, Connections, Tls};
@@ -129,6 +130,15 @@ impl Engine {
 
     pub(crate) fn stages(&self) -> Stages {
         *self.stages.get_or_init(|| Stages::ALL)
+    }
+
+    /// Checks a statement of a scope of this kind; one of the host's own is only read as far as it must be to run.
+    /// Fails as [`Verdicts::judge_in`].
+    pub(crate) async fn judge(&self, kind: ScopeKind, own: &str, sql: &str, mode: Mode) -> Result<Judged> {
+        match kind {
+            ScopeKind::Host => self.verdicts.of_own(sql),
+            _ => self.verdicts.judge_in(own, sql, mode, self.stages()).await,
+        }
     }
 
     #[cfg(feature = "lab")]
@@ -264,7 +274,7 @@ impl Engine {
         NewScope {
             hex: &state.hex,
             tenant: scope.tenant.as_str(),
-            kind: number_of(scope.kind),
+            kind: kind_number(scope.kind),
             id: scope.id.as_str(),
             settings: &self.settings,
             connections: SESSIONS_OF_A_ROLE,
@@ -402,14 +412,6 @@ impl Ending for Beside {
 
     fn end(&self, pid: i32) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(async move { self.admin.terminate(&[pid]).await })
-    }
-}
-
-pub(crate) fn number_of(kind: ScopeKind) -> i16 {
-    match kind {
-        ScopeKind::Agent => 0,
-        ScopeKind::User => 1,
-        _ => 2,
     }
 }
 

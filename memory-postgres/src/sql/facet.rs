@@ -45,7 +45,7 @@ impl PostgresProvider {
             None => error,
         };
         let own = Hex::of(scope).schema();
-        let judged = engine.verdicts.judge_in(&own, sql, mode, engine.stages()).await.map_err(open)?;
+        let judged = engine.judge(scope.kind, &own, sql, mode).await.map_err(open)?;
         // A refused statement must not cost an embedding.
         let args = if has_texts(args) {
             let role = if mode == Mode::Query { EmbedRole::Query } else { EmbedRole::Document };

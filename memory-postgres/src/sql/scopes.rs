@@ -10,10 +10,10 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 use crate::error::Effect;
-use crate::sql::engine::{Engine, detached, number_of};
+use crate::sql::engine::{Engine, detached};
 use crate::sql::pool::ScopeState;
 use crate::sql::quota::usage::StoredUsage;
-use crate::store::scope_ref::kind_of;
+use crate::store::scope_ref::{kind_number, kind_of};
 
 /// Tables, views and materialised views of a schema, and their columns in order.
 const COLUMNS: &str = "\
@@ -78,9 +78,9 @@ impl Engine {
         let (kind, id) = match &query.cursor {
             Some(cursor) => {
                 let (kind, id) = cursor.scope(tenant)?;
-                (number_of(kind), id.as_str().to_owned())
+                (kind_number(kind), id.as_str().to_owned())
             }
-            None => (-1, String::new()),
+            None => (i16::MIN, String::new()),
         };
         let limit = i64::try_from(query.limit.saturating_add(1)).unwrap_or(i64::MAX);
         let rows = loop {

@@ -50,6 +50,7 @@ impl ScopeRef {
 /// A kind as stored in `scope.kind`: rows sort by it as `ScopeKind` does.
 pub(crate) fn kind_number(kind: ScopeKind) -> i16 {
     match kind {
+        ScopeKind::Host => -1,
         ScopeKind::Agent => 0,
         ScopeKind::User => 1,
         ScopeKind::Run => 2,
@@ -60,6 +61,7 @@ pub(crate) fn kind_number(kind: ScopeKind) -> i16 {
 /// Fails with `corrupt` for any other number.
 pub(crate) fn kind_of(number: i16) -> Result<ScopeKind> {
     match number {
+        -1 => Ok(ScopeKind::Host),
         0 => Ok(ScopeKind::Agent),
         1 => Ok(ScopeKind::User),
         2 => Ok(ScopeKind::Run),

@@ -20,6 +20,7 @@ pub(crate) fn signed(number: u64) -> i64 {
 /// Rows of `scope` sort by kind as `ScopeKind` does.
 pub(crate) fn kind_number(kind: ScopeKind) -> i64 {
     match kind {
+        ScopeKind::Host => -1,
         ScopeKind::Agent => 0,
         ScopeKind::User => 1,
         ScopeKind::Run => 2,
@@ -29,6 +30,7 @@ pub(crate) fn kind_number(kind: ScopeKind) -> i64 {
 /// The inverse of [`kind_number`].
 pub(crate) fn kind(number: i64) -> Result<ScopeKind> {
     match number {
+        -1 => Ok(ScopeKind::Host),
         0 => Ok(ScopeKind::Agent),
         1 => Ok(ScopeKind::User),
         2 => Ok(ScopeKind::Run),

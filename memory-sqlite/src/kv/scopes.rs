@@ -45,7 +45,7 @@ pub(crate) fn scopes(
             let (kind, id) = cursor.scope(tenant)?;
             (kind_number(kind), String::from(id))
         }
-        None => (-1, String::new()),
+        None => (i64::MIN, String::new()),
     };
     let (low, high) = query.kind.map_or((0, 2), |kind| (kind_number(kind), kind_number(kind)));
     // Within a read transaction there is a snapshot already.

@@ -187,8 +187,8 @@ pub(crate) fn used_rows(
     limit: usize,
     now: Timestamp,
 ) -> Result<Vec<UsedRow>, Unreadable> {
-    let (after_kind, after_id) = after.map_or((-1, ""), |(kind, id)| (kind_number(*kind), id.as_str()));
-    let (low, high) = only.map_or((0, 2), |kind| (kind_number(kind), kind_number(kind)));
+    let (after_kind, after_id) = after.map_or((i64::MIN, ""), |(kind, id)| (kind_number(*kind), id.as_str()));
+    let (low, high) = only.map_or((i64::MIN, i64::MAX), |kind| (kind_number(kind), kind_number(kind)));
     let mut statement = connection.prepare_cached(
         "SELECT s.kind, s.name, s.space, s.bytes, s.expiring, s.entries, s.recount, s.used_at FROM scope s \
          WHERE s.tenant = ?1 AND (s.kind, s.name) > (?2, ?3) AND s.kind BETWEEN ?4 AND ?5 \

@@ -52,6 +52,7 @@ impl Provider for SqliteProvider {
             capabilities.sql = true;
             capabilities.sql_dialect = Some(memory_core::SqlDialect::Sqlite);
             capabilities.sql_transactions = true;
+            capabilities.host_tables = true;
             capabilities.sql_entries = true;
             capabilities.sql_vectors = self.embedder.is_some();
             capabilities.shared_schemas = !self.store.config.sql.shared.is_empty();

@@ -11,20 +11,20 @@ use std::task::Poll;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use memory_core::{Clock as _, Error, ErrorKind, Result};
+use memory_core::{Clock as _, Error, ErrorKind, Result, Scope, ScopeKind};
 use memory_sql::{Ended, Engine as _, Interrupt, WriteLock};
-use memory_validator::Stages;
+use memory_validator::{Mode, Stages, StatementKind};
 
 use super::connections::{Conn, Opener, Pool, descriptors};
 use super::files::Files;
 use super::threads::in_flight::InFlight;
 use super::threads::timers::Timers;
 use super::threads::workers::Workers;
-use super::verdicts::Verdicts;
+use super::verdicts::{Judged, Verdicts};
 use crate::commit::store::Store;
 use crate::config::{Durability, SqlConfig};
 use crate::error::closed;
-use crate::sandbox::{Cancel, EntryPool, Layers, SandboxConfig, SharedFile, heap};
+use crate::sandbox::{Cancel, EntryPool, Layers, Sandbox, SandboxConfig, SharedFile, heap};
 
 /// Longest deadline of a call.
 const LONGEST: Duration = Duration::from_secs(3_600);
@@ -190,12 +190,37 @@ impl Engine {
         }))
     }
 
-    pub(crate) fn layers(&self) -> Layers {
-        *self.layers.get_or_init(|| Layers::ALL)
+    /// The layers between a scope's statements and its database.
+    pub(crate) fn layers(&self, scope: &Scope) -> Layers {
+        let layers = *self.layers.get_or_init(|| Layers::ALL);
+        if scope.kind == ScopeKind::Host { Layers { authorizer: false, ..layers } } else { layers }
     }
 
     pub(crate) fn stages(&self) -> Stages {
         *self.stages.get_or_init(|| Stages::ALL)
+    }
+
+    /// Checks a statement of this scope; one of the host's own is not checked.
+    /// Fails as [`Verdicts::judge`].
+    pub(crate) fn verdict(&self, scope: &Scope, sql: &str, mode: Mode) -> Result<Judged> {
+        match scope.kind {
+            ScopeKind::Host => Ok(Judged { kind: StatementKind::of_own(sql) }),
+            _ => self.verdicts.judge(sql, mode, self.stages()),
+        }
+    }
+
+    /// As [`Engine::verdict`], on the connection that runs it: see [`Verdicts::judge_on`].
+    pub(crate) fn verdict_on(
+        &self,
+        scope: &Scope,
+        sandbox: &Sandbox,
+        sql: &str,
+        mode: Mode,
+    ) -> Result<Judged> {
+        match scope.kind {
+            ScopeKind::Host => self.verdict(scope, sql, mode),
+            _ => self.verdicts.judge_on(sandbox, sql, mode, self.stages()),
+        }
     }
 
     #[cfg(feature = "lab")]

@@ -166,7 +166,7 @@ impl Engine {
         unused_since: Timestamp,
         deadline: Instant,
     ) -> Result<EvictOutcome> {
-        let Some(mut conn) = self.pool.existing(state, self.layers(), deadline)? else {
+        let Some(mut conn) = self.pool.existing(state, self.layers(&state.scope), deadline)? else {
             return self.judge(state, unused_since, None).map(|(outcome, _)| outcome);
         };
         if let Err(error) = conn.sandbox.begin_immediate() {

@@ -29,7 +29,7 @@ impl SqliteProvider {
         let args = if has_texts(args) {
             // A refused statement must not cost an embedding.
             self.sql.wake()?;
-            self.sql.refuse(sql, mode, deadline).await?;
+            self.sql.refuse(scope, sql, mode, deadline).await?;
             let role = if mode == Mode::Query { EmbedRole::Query } else { EmbedRole::Document };
             arguments::embed(self.embedder.as_ref(), args, role).await?
         } else {

@@ -81,7 +81,7 @@ fn load(
     deadline: std::time::Instant,
     guard: memory_sql::WriteLock,
 ) -> Result<()> {
-    let mut conn = engine.pool.writer(state, engine.layers(), deadline)?;
+    let mut conn = engine.pool.writer(state, engine.layers(&state.scope), deadline)?;
     let done = conn.sandbox.with_runtime_rights(|raw| raw.execute_batch(sql).map_err(crate::error::engine));
     conn.sandbox.rollback()?;
     conn.sandbox.set_user_version(WRITTEN)?;

@@ -45,7 +45,9 @@ impl Engine {
         deadline: Instant,
         read: fn(&mut Conn) -> Result<T>,
     ) -> Result<Option<T>> {
-        let Some(mut conn) = self.pool.reader(state, self.layers(), deadline)? else { return Ok(None) };
+        let Some(mut conn) = self.pool.reader(state, self.layers(&state.scope), deadline)? else {
+            return Ok(None);
+        };
         conn.sandbox.begin_snapshot()?;
         let done = match conn.sandbox.user_version() {
             Ok(WRITTEN) => read(&mut conn).map(Some),
@@ -187,7 +189,7 @@ impl Engine {
         if !has_intent()? {
             return Ok(false);
         }
-        let mut conn = match self.pool.existing(state, self.layers(), deadline) {
+        let mut conn = match self.pool.existing(state, self.layers(&state.scope), deadline) {
             Ok(Some(conn)) => conn,
             Ok(None) => {
                 self.pool.remove_unmade(state, deadline)?;
@@ -198,7 +200,7 @@ impl Engine {
                 return Ok(true);
             }
             Err(error) if is_out_of_room(&error) => {
-                match self.pool.remove_unopened(state, self.layers(), deadline)? {
+                match self.pool.remove_unopened(state, self.layers(&state.scope), deadline)? {
                     Some(conn) => conn,
                     None => return Ok(true),
                 }

@@ -55,12 +55,18 @@ impl Engine {
     }
 
     /// Runs the checks that need no connection, on a worker.
-    pub(crate) async fn refuse(self: &Arc<Self>, sql: &str, mode: Mode, deadline: Instant) -> Result<()> {
+    pub(crate) async fn refuse(
+        self: &Arc<Self>,
+        scope: &Scope,
+        sql: &str,
+        mode: Mode,
+        deadline: Instant,
+    ) -> Result<()> {
         if self.verdicts.known(sql, mode).is_some() {
             return Ok(());
         }
-        let (engine, sql) = (Arc::clone(self), sql.to_owned());
-        let judge = move || engine.verdicts.judge(&sql, mode, engine.stages());
+        let (engine, scope, sql) = (Arc::clone(self), scope.clone(), sql.to_owned());
+        let judge = move || engine.verdict(&scope, &sql, mode);
         match self.workers.run(deadline, judge).await? {
             Err(error) if called(&error).is_none() => Err(error),
             _ => Ok(()),
@@ -108,7 +114,7 @@ impl Engine {
 
     /// Runs a query on the caller's thread if it is known to be quick; `None`: it was not run.
     fn read_here(&self, call: &Call, state: &Arc<ScopeState>, cancel: &Cancel) -> Option<Ran> {
-        if !self.config.inline || self.layers() != Layers::ALL || self.stages() != Stages::ALL {
+        if !self.config.inline || self.layers(&call.scope) != Layers::ALL || self.stages() != Stages::ALL {
             return None;
         }
         if self.verdicts.known(&call.sql, call.mode).is_none() {
@@ -129,12 +135,12 @@ impl Engine {
 
     fn read_once(&self, call: &Call, state: &Arc<ScopeState>, cancel: &Cancel) -> Result<Ran> {
         // A refused statement opens no connection, unless the schema may still allow it.
-        if let Err(error) = self.verdicts.judge(&call.sql, call.mode, self.stages())
+        if let Err(error) = self.verdict(&call.scope, &call.sql, call.mode)
             && called(&error).is_none()
         {
             return Err(error);
         }
-        match self.pool.reader(state, self.layers(), call.deadline)? {
+        match self.pool.reader(state, self.layers(&call.scope), call.deadline)? {
             Some(mut conn) => {
                 let ran = self.step_reading(&mut conn.sandbox, call, cancel);
                 if !conn.sandbox.in_transaction() {
@@ -142,12 +148,12 @@ impl Engine {
                 }
                 ran
             }
-            None => self.step_reading(&mut self.pool.empty(state, self.layers())?, call, cancel),
+            None => self.step_reading(&mut self.pool.empty(state, self.layers(&call.scope))?, call, cancel),
         }
     }
 
     fn step_reading(&self, sandbox: &mut Sandbox, call: &Call, cancel: &Cancel) -> Result<Ran> {
-        self.verdicts.judge_on(sandbox, &call.sql, call.mode, self.stages())?;
+        self.verdict_on(&call.scope, sandbox, &call.sql, call.mode)?;
         self.step(sandbox, call, false, cancel)
     }
 
@@ -166,7 +172,7 @@ impl Engine {
         cancel: &Cancel,
     ) -> Result<Ran> {
         let (kind, quota) = (judged.kind, call.options.quota_bytes.or(self.config.quota_bytes));
-        let bounded = quota.filter(|_| self.layers().quota && !kind.reads_only() && !kind.frees());
+        let bounded = quota.filter(|_| self.layers(&call.scope).quota && !kind.reads_only() && !kind.frees());
         let before = if bounded.is_some() { sandbox.usage()? } else { 0 };
         let ran = self.step(sandbox, call, kind.frees(), cancel)?;
         if let Some(quota) = bounded
@@ -186,7 +192,7 @@ impl Engine {
             Ok(guard) => guard,
             Err(_) => {
                 // A refused statement does not wait for the lock.
-                self.refuse(&call.sql, call.mode, call.deadline).await?;
+                self.refuse(&call.scope, &call.sql, call.mode, call.deadline).await?;
                 self.lock(&state, call.deadline).await?
             }
         };
@@ -221,7 +227,7 @@ impl Engine {
         guard: WriteLock,
         cancel: &Cancel,
     ) -> Tried<WriteLock> {
-        match self.verdicts.judge(&call.sql, call.mode, self.stages()) {
+        match self.verdict(&call.scope, &call.sql, call.mode) {
             Err(error) if called(&error).is_none() => return Tried::Done(Err(error)),
             _ => {}
         }
@@ -230,7 +236,7 @@ impl Engine {
             Err(error) if is_busy(&error) => return Tried::Busy(guard),
             Err(error) => return Tried::Done(Err(error)),
         };
-        let judged = self.verdicts.judge_on(&conn.sandbox, &call.sql, call.mode, self.stages());
+        let judged = self.verdict_on(&call.scope, &conn.sandbox, &call.sql, call.mode);
         let ran = judged.and_then(|judged| {
             self.step_writing(&mut conn.sandbox, call, judged, cancel).map(|ran| (ran, judged))
         });
@@ -274,7 +280,7 @@ impl Engine {
     /// A connection in a write transaction on the scope's current database.
     pub(crate) fn begin_write(&self, state: &Arc<ScopeState>, deadline: Instant) -> Result<Conn> {
         loop {
-            let mut conn = self.pool.writer(state, self.layers(), deadline)?;
+            let mut conn = self.pool.writer(state, self.layers(&state.scope), deadline)?;
             if let Err(error) = conn.sandbox.begin_immediate() {
                 if is_busy(&error) {
                     self.pool.rest(conn);
@@ -324,7 +330,7 @@ impl Engine {
     ) -> Result<Ran> {
         let open = |error: Error| error.with_detail("transaction", "open");
         let mut held = transaction.take(cancel)?;
-        let judged = self.verdicts.judge_on(&held.conn.sandbox, &call.sql, call.mode, self.stages());
+        let judged = self.verdict_on(&call.scope, &held.conn.sandbox, &call.sql, call.mode);
         let judged = match judged {
             Ok(judged) => judged,
             Err(error) => {

@@ -274,6 +274,8 @@ fn ids_of(scope: &Scope) -> &'static [&'static str] {
         ScopeKind::Agent => &["agent"],
         ScopeKind::User => &["user"],
         ScopeKind::Run => &["run", "root_run"],
+        // No record is about it.
+        ScopeKind::Host => &[],
     }
 }
 

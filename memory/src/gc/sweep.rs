@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use memory_core::limits::MAX_PAGE;
 use memory_core::{
-    Clock, Cursor, EvictOutcome, Provider, Result, Scope, ScopeUse, ScopeUsesQuery, TenantId, Timestamp,
+    Clock, Cursor, EvictOutcome, Provider, Result, Scope, ScopeKind, ScopeUse, ScopeUsesQuery, TenantId,
+    Timestamp,
 };
 
 use super::candidates::{Candidates, Place};
@@ -331,7 +332,8 @@ impl<'a> Walk<'a> {
             let page = self.provider.scope_uses(tenant, query).await?;
             self.page_is_last = page.next.is_none();
             self.cursor = page.next;
-            self.page = page.scopes.into();
+            // What the host keeps is never unused: it goes with its tenant.
+            self.page = page.scopes.into_iter().filter(|found| found.scope.kind != ScopeKind::Host).collect();
         }
     }
 

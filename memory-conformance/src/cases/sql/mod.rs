@@ -3,6 +3,7 @@
 mod databases;
 mod deadlines;
 mod dumps;
+mod host_tables;
 mod isolation;
 mod quotas;
 mod statement;
@@ -22,6 +23,7 @@ pub(super) fn cases() -> Vec<Case> {
         deadlines::CASES,
         databases::CASES,
         dumps::CASES,
+        host_tables::CASES,
     ]
     .concat()
 }

@@ -5,6 +5,7 @@ mod databases;
 mod deadlines;
 mod dumps;
 mod entries;
+mod host_tables;
 mod isolation;
 mod refusals;
 mod requests;
@@ -27,6 +28,7 @@ pub(super) fn mutants() -> Vec<Mutant> {
         databases::MUTANTS,
         dumps::MUTANTS,
         entries::MUTANTS,
+        host_tables::MUTANTS,
     ]
     .concat()
 }

@@ -388,10 +388,16 @@ END $$;
 CREATE OR REPLACE FUNCTION mem_sql.remove(scope_hex text) RETURNS boolean LANGUAGE sql SET search_path = pg_catalog, pg_temp AS
 $$ SELECT mem_sql.remove(scope_hex, NULL) $$;
 
+-- For the host's own tables whose rows are never changed. Only a trigger can call it, and no agent makes triggers.
+CREATE OR REPLACE FUNCTION mem_sql.append_only() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RAISE EXCEPTION 'rows of % are never changed or removed', TG_TABLE_NAME USING ERRCODE = 'restrict_violation';
+END $$;
+
 REVOKE ALL ON ALL TABLES IN SCHEMA mem_sql FROM PUBLIC;
 REVOKE ALL ON ALL SEQUENCES IN SCHEMA mem_sql FROM PUBLIC;
 REVOKE ALL ON ALL ROUTINES IN SCHEMA mem_sql FROM PUBLIC;
 GRANT USAGE ON SCHEMA mem_sql, mem_ext TO PUBLIC;
 GRANT EXECUTE ON FUNCTION mem_sql.mine(), mem_sql.look(bigint), mem_sql.enter(bigint), mem_sql.process(),
     mem_sql.my_bytes(), mem_sql.my_catalog_bytes(), mem_sql.my_relations(), mem_sql.my_living_bytes(), mem_sql.note(boolean),
-    mem_sql.settle(bigint, boolean), mem_sql.ease(bigint) TO PUBLIC;
+    mem_sql.settle(bigint, boolean), mem_sql.ease(bigint), mem_sql.append_only() TO PUBLIC;

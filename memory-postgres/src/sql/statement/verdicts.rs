@@ -18,17 +18,26 @@ pub(crate) struct Judged {
     pub(crate) reads_positions: bool,
 }
 
+/// Memory for the host's own statements.
+const OF_HOST_BYTES: usize = 512 << 10;
+
 /// The policy, and recent verdicts.
 #[derive(Debug)]
 pub(crate) struct Verdicts {
     policy: Arc<Policy>,
     known: memory_sql::Verdicts<Judged>,
+    /// The host's own statements, which are no verdicts.
+    of_host: memory_sql::Verdicts<Judged>,
 }
 
 impl Verdicts {
     pub(crate) fn new(bytes: usize, shared: &[String]) -> Self {
         let policy = shared.iter().fold(policy(), |policy, name| policy.with_read_only_schema(name));
-        Self { policy: Arc::new(policy), known: memory_sql::Verdicts::new(bytes) }
+        Self {
+            policy: Arc::new(policy),
+            known: memory_sql::Verdicts::new(bytes),
+            of_host: memory_sql::Verdicts::new(OF_HOST_BYTES),
+        }
     }
 
     /// Checks a text for this scope, whose own schema it may name. Such a verdict holds only for this scope and is not
@@ -41,6 +50,19 @@ impl Verdicts {
             }
             judged => judged,
         }
+    }
+
+    /// A statement of the host's own, which is not checked: its placeholders are numbered.
+    pub(crate) fn of_own(&self, sql: &str) -> Result<Judged> {
+        if let Some(judged) = self.of_host.get(sql, Mode::Exec) {
+            return Ok(judged);
+        }
+        let numbered = Numbered::of(sql, &self.policy.limits).map_err(refused)?;
+        let (text, arguments) = numbered.into_parts();
+        let kind = StatementKind::of_own(sql);
+        let judged = Judged { kind, text: text.into(), arguments, reads_positions: false };
+        self.of_host.put(sql, Mode::Exec, judged.clone(), sql.len() * 2 + 160);
+        Ok(judged)
     }
 
     /// Checks a text.

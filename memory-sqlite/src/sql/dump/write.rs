@@ -84,7 +84,8 @@ impl Engine {
         loop {
             let (engine, state) = (Arc::clone(self), Arc::clone(&state));
             let work = move || {
-                let Some(mut conn) = engine.pool.reader(&state, engine.layers(), deadline)? else {
+                let Some(mut conn) = engine.pool.reader(&state, engine.layers(&state.scope), deadline)?
+                else {
                     return Ok(None);
                 };
                 conn.pass();

@@ -20,8 +20,13 @@ const IDENTITY_BYTES: u64 = 8_192;
 struct Identity {
     format: u32,
     tenant: TenantId,
+    #[serde(deserialize_with = "stored")]
     kind: ScopeKind,
     id: ScopeId,
+}
+
+fn stored<'de, D: serde::Deserializer<'de>>(deserializer: D) -> std::result::Result<ScopeKind, D::Error> {
+    ScopeKind::from_stored(&String::deserialize(deserializer)?).map_err(serde::de::Error::custom)
 }
 
 /// The scope that a folder belongs to; `None`: it holds no database, or is incomplete.
