@@ -1,10 +1,38 @@
 //! Shared state of several agents. A note is a candidate write: it becomes state that others read only when what it
 //! means, what it refers to and whether it may are certain. What is not certain waits, and is never guessed.
+//!
+//! The stages, each with one job:
+//! - [`WorkingMemory`] keeps notes, private to an agent and its run.
+//! - [`PromotionPipeline`] takes one note after another: an [`Interpreter`] says what it asks for, a [`Resolver`] which
+//!   row it means.
+//! - [`Inputter`] is the only way to shared state: it appends to the ledger, and in the same transaction
+//!   [`SharedMemoryWriter`] projects the event into the tables that others read.
+//! - [`PendingMemoryQueue`] holds what is not certain yet; [`Review`] lets people decide.
+//! - [`SharedMemory`] is what agents read.
+//! - [`Ledger`] proves that nothing was changed, and rebuilds the tables from the events.
+//!
+//! All of it stands on the tables of one [`Space`], which agents cannot reach.
 
 mod bucket;
+mod ledger;
 mod note;
+mod pipeline;
+mod projection;
 mod request;
+mod seams;
+mod shared;
+mod store;
+mod working;
 
 pub use bucket::{Bucket, Operation};
+pub use ledger::{Anchor, Event, Ledger, Rebuilt, SourceRef, Verified};
 pub use note::{Actor, Note, NoteSource, Trust};
+pub use pipeline::{
+    Inputter, Outcome, Pending, PendingMemoryQueue, PendingStatus, PromotionPipeline, Promotion, Report, Review,
+};
+pub use projection::{Row, SharedMemoryWriter};
 pub use request::{Decision, WriteRequest};
+pub use seams::{Alias, Candidate, Context, Interpreter, Resolution, Resolver, Scored};
+pub use shared::{AsOf, SharedMemory, Why, WhyEvent};
+pub use store::{Options, Space};
+pub use working::{StoredNote, WorkingMemory};

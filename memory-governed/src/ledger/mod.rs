@@ -1,0 +1,26 @@
+//! The ledger: events that are never changed, each bound to the one before it by a hash.
+
+mod event;
+mod rebuild;
+mod verify;
+
+pub use event::{Event, SourceRef};
+pub(crate) use event::{COLUMNS, read_event};
+pub use rebuild::Rebuilt;
+pub(crate) use rebuild::fold;
+pub(crate) use verify::head;
+pub use verify::{Anchor, Verified};
+
+use crate::store::Space;
+
+/// The events of a space: their proof, and the tables anew from them.
+#[derive(Clone, Debug)]
+pub struct Ledger(Space);
+
+impl Ledger {
+    /// The ledger of this space.
+    #[must_use]
+    pub fn new(space: &Space) -> Self {
+        Self(space.clone())
+    }
+}

@@ -1,0 +1,123 @@
+//! The shared tables anew from the events. No model and no resolver is asked: an event says which row it changes.
+
+use std::collections::BTreeMap;
+
+use memory_core::Result;
+use serde::Serialize;
+use sha2::{Digest as _, Sha256};
+
+use super::{COLUMNS, Event, Ledger, read_event};
+use crate::bucket::Bucket;
+use crate::projection::{Row, SharedMemoryWriter, Step, canonical, rows, step, table};
+use crate::store::{Session, int};
+
+/// Events read at once.
+const PAGE: u64 = 1_000;
+/// Rows written by one statement: 17 values each at most, and SQLite binds 32,766.
+const BATCH: usize = 200;
+
+/// Rows by bucket and id.
+pub(crate) type Rows = BTreeMap<(Bucket, String), Row>;
+
+/// What [`Ledger::rebuild`] did.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Rebuilt {
+    /// Events folded.
+    pub events: u64,
+    /// Rows that came of them.
+    pub rows: u64,
+    /// Digest of the tables as they were.
+    pub before: String,
+    /// Digest of the tables as the events give them.
+    pub after: String,
+    /// Events that could not be projected before, and are part of the tables now.
+    pub repaired: u64,
+}
+
+impl Rebuilt {
+    /// Whether the tables already were what the events give.
+    #[must_use]
+    pub fn agrees(&self) -> bool {
+        self.before == self.after
+    }
+}
+
+impl Ledger {
+    /// Folds every event into shadow tables, compares them with the live ones, and puts them in their place. One
+    /// transaction: readers see the tables before or after it.
+    ///
+    /// # Errors
+    /// The store's; nothing is changed then.
+    pub async fn rebuild(&self) -> Result<Rebuilt> {
+        let tx = self.0.begin().await?;
+        let done = rebuild(&tx).await;
+        tx.end(done).await
+    }
+
+    /// The digest of the live tables.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn digest(&self) -> Result<String> {
+        live_digest(&self.0.plain()).await
+    }
+}
+
+async fn rebuild(tx: &Session<'_>) -> Result<Rebuilt> {
+    let (folded, events) = fold(tx, |_| true).await?;
+    let before = live_digest(tx).await?;
+    for bucket in Bucket::ALL {
+        tx.exec(&format!("DELETE FROM shadow_{}", table(bucket)), &[]).await?;
+        let of_bucket: Vec<&Row> = folded.values().filter(|row| row.bucket == bucket).collect();
+        for batch in of_bucket.chunks(BATCH) {
+            SharedMemoryWriter::write_shadow(tx, batch).await?;
+        }
+        tx.exec(&format!("DELETE FROM {}", table(bucket)), &[]).await?;
+        tx.exec(&format!("INSERT INTO {0} SELECT * FROM shadow_{0}", table(bucket)), &[]).await?;
+        tx.exec(&format!("DELETE FROM shadow_{}", table(bucket)), &[]).await?;
+    }
+    let repaired = tx
+        .exec(
+            "UPDATE event_projection SET status = 'applied', error = NULL WHERE status IN ('failed', 'blocked', 'dead')",
+            &[],
+        )
+        .await?;
+    let after = live_digest(tx).await?;
+    Ok(Rebuilt { events, rows: folded.len() as u64, before, after, repaired })
+}
+
+/// The rows that events give, in the order of the ledger; and how many events there were.
+pub(crate) async fn fold(session: &Session<'_>, take: impl Fn(&Event) -> bool) -> Result<(Rows, u64)> {
+    let (mut folded, mut last, mut events) = (Rows::new(), 0, 0);
+    loop {
+        let sql = format!("SELECT {COLUMNS} FROM events_memory e WHERE e.seq > ? ORDER BY e.seq LIMIT ?");
+        let page = session.query(&sql, &[int(last), int(PAGE)]).await?;
+        if page.is_empty() {
+            return Ok((folded, events));
+        }
+        for mut cells in page {
+            let event = read_event(&mut cells)?;
+            last = event.seq;
+            if !take(&event) {
+                continue;
+            }
+            events += 1;
+            let key = (event.bucket, event.target_id.clone());
+            if let Step::Write(row) = step(folded.get(&key), &event) {
+                folded.insert(key, *row);
+            }
+        }
+    }
+}
+
+async fn live_digest(session: &Session<'_>) -> Result<String> {
+    let mut hash = Sha256::new();
+    for bucket in Bucket::ALL {
+        for row in rows(session, bucket, "", &[]).await? {
+            hash.update(canonical(&row)?.as_bytes());
+            hash.update(b"\n");
+        }
+    }
+    Ok(hash.finalize().iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}")))
+}

@@ -1,0 +1,106 @@
+//! Proves that no event was changed, removed or cut off.
+
+use memory_core::{Error, ErrorKind, Result};
+use serde::{Deserialize, Serialize};
+
+use super::{COLUMNS, Event, Ledger, read_event};
+use crate::projection::digest;
+use crate::store::{Session, int};
+
+/// Events read at once.
+const PAGE: u64 = 500;
+
+/// The end of the ledger at some time. Kept elsewhere, it proves later that nothing before it was cut off or replaced.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Anchor {
+    /// The last event; 0: none yet.
+    pub seq: u64,
+    /// Its hash.
+    pub hash: String,
+}
+
+/// What [`Ledger::verify`] found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Verified {
+    /// Events checked.
+    pub events: u64,
+    /// Of them, those whose words were erased.
+    pub erased: u64,
+    /// The end of the ledger now: keep it.
+    pub anchor: Anchor,
+}
+
+impl Ledger {
+    /// The end of the ledger, to be kept elsewhere.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn anchor(&self) -> Result<Anchor> {
+        head(&self.0.plain()).await
+    }
+
+    /// Checks every event against its hash and the one before it, the words that are kept against their digests, and the
+    /// ledger against an anchor of earlier.
+    ///
+    /// # Errors
+    /// `corrupt` with `details.seq` for the first event that does not fit; the store's.
+    pub async fn verify(&self, anchor: Option<&Anchor>) -> Result<Verified> {
+        let mut verified = Verified { events: 0, erased: 0, anchor: Anchor::default() };
+        loop {
+            let sql = format!(
+                "SELECT {COLUMNS}, r.salt, r.raw_input FROM events_memory e LEFT JOIN events_raw r ON r.event_id = e.event_id \
+                 WHERE e.seq > ? ORDER BY e.seq LIMIT ?"
+            );
+            let page = self.0.plain().query(&sql, &[int(verified.anchor.seq), int(PAGE)]).await?;
+            if page.is_empty() {
+                break;
+            }
+            for mut cells in page {
+                let event = read_event(&mut cells)?;
+                let raw = cells.maybe_text()?.zip(cells.maybe_text()?);
+                check(&event, &verified.anchor, raw.as_ref())?;
+                if let Some(anchor) = anchor.filter(|anchor| anchor.seq == event.seq && anchor.hash != event.hash) {
+                    return Err(broken(anchor.seq, "the event is not the one that the anchor names"));
+                }
+                verified.events += 1;
+                verified.erased += u64::from(raw.is_none());
+                verified.anchor = Anchor { seq: event.seq, hash: event.hash };
+            }
+        }
+        match anchor {
+            Some(anchor) if anchor.seq > verified.anchor.seq => {
+                Err(broken(anchor.seq, "the ledger ends before the event that the anchor names"))
+            }
+            _ => Ok(verified),
+        }
+    }
+}
+
+fn check(event: &Event, before: &Anchor, raw: Option<&(String, String)>) -> Result<()> {
+    if event.seq != before.seq + 1 {
+        return Err(broken(before.seq + 1, "an event is missing"));
+    }
+    if event.prev_hash != before.hash || event.hashed()? != event.hash {
+        return Err(broken(event.seq, "an event was changed"));
+    }
+    match raw {
+        Some((salt, raw)) if digest([salt.as_str(), raw.as_str()]) != event.raw_digest => {
+            Err(broken(event.seq, "the words of an event were changed"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn broken(seq: u64, what: &'static str) -> Error {
+    Error::new(ErrorKind::Corrupt, what).with_detail("seq", seq)
+}
+
+/// The last event.
+pub(crate) async fn head(session: &Session<'_>) -> Result<Anchor> {
+    let found = session.one("SELECT seq, hash FROM events_memory ORDER BY seq DESC LIMIT 1", &[]).await?;
+    found.map_or_else(
+        || Ok(Anchor::default()),
+        |mut cells| Ok(Anchor { seq: cells.count()?, hash: cells.text()? }),
+    )
+}

@@ -1,0 +1,160 @@
+//! The only way to shared state: the ledger first, then, in the same transaction, the projection.
+
+use std::collections::BTreeSet;
+
+use memory_core::{ErrorKind, Result};
+
+use crate::bucket::Bucket;
+use crate::ledger::{COLUMNS, Event, head, read_event};
+use crate::projection::{Projected, SharedMemoryWriter, digest};
+use crate::store::{Session, Space, int, maybe, text};
+
+/// Events tried again at once.
+const RETRIED: u64 = 64;
+
+/// An event to append, and the words behind it, which are kept apart.
+pub(super) struct Entry<'a> {
+    pub(super) event: Event,
+    pub(super) raw: &'a str,
+    pub(super) reference: Option<&'a str>,
+}
+
+/// An event that was appended.
+pub(super) struct Appended {
+    pub(super) seq: u64,
+    pub(super) projection: &'static str,
+}
+
+/// Writes shared state. Everything that changes it goes through here: promotions, replays and reviews.
+#[derive(Clone, Debug)]
+pub struct Inputter(Space);
+
+impl Inputter {
+    /// The write path of this space.
+    #[must_use]
+    pub fn new(space: &Space) -> Self {
+        Self(space.clone())
+    }
+
+    /// Appends an event and projects it. If the projection fails, the event stays and is marked.
+    pub(super) async fn append(space: &Space, tx: &Session<'_>, entry: Entry<'_>) -> Result<Appended> {
+        let Entry { mut event, raw, reference } = entry;
+        let last = head(tx).await?;
+        event.seq = last.seq + 1;
+        event.prev_hash = last.hash;
+        let salt = space.fresh();
+        event.raw_digest = digest([salt.as_str(), raw]);
+        event.hash = event.hashed()?;
+        let is_blocked = Self::is_blocked(tx, event.bucket, &event.target_id).await?;
+        event.insert(tx).await?;
+        tx.exec(
+            "INSERT INTO events_raw (event_id, salt, raw_input, reference_text) VALUES (?, ?, ?, ?)",
+            &[text(&event.event_id), text(salt), text(raw), maybe(reference.map(text))],
+        )
+        .await?;
+        let (projection, error) =
+            if is_blocked { ("blocked", None) } else { Self::project(tx, &event).await? };
+        let (attempts, next) = match projection {
+            "failed" => (1, space.next_attempt(0).as_millis()),
+            _ => (0, 0),
+        };
+        tx.exec(
+            "INSERT INTO event_projection (seq, bucket, target_id, status, attempts, next_attempt_at, error) \
+             VALUES (?, ?, ?, ?, ?, ?, ?)",
+            &[
+                int(event.seq),
+                text(event.bucket.as_str()),
+                text(&event.target_id),
+                text(projection),
+                int(attempts),
+                int(next),
+                maybe(error.map(text)),
+            ],
+        )
+        .await?;
+        Ok(Appended { seq: event.seq, projection })
+    }
+
+    /// Projects within a savepoint, so that half a projection leaves nothing. Errors of the store itself are not the
+    /// event's: they end the transaction.
+    async fn project(tx: &Session<'_>, event: &Event) -> Result<(&'static str, Option<String>)> {
+        tx.savepoint().await?;
+        match SharedMemoryWriter::project(tx, event).await {
+            Ok(projected) => {
+                tx.keep().await?;
+                Ok((if projected == Projected::Applied { "applied" } else { "recorded" }, None))
+            }
+            Err(error) if is_of_the_row(error.kind()) => {
+                tx.undo().await?;
+                tracing::warn!(seq = event.seq, %error, "an event could not be projected; it is tried again");
+                Ok(("failed", Some(error.message().to_owned())))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether an earlier event of this row is not part of it yet.
+    pub(super) async fn is_blocked(tx: &Session<'_>, bucket: Bucket, target: &str) -> Result<bool> {
+        let sql = "SELECT 1 FROM event_projection WHERE status IN ('failed', 'blocked', 'dead') AND bucket = ? \
+                   AND target_id = ? LIMIT 1";
+        Ok(tx.one(sql, &[text(bucket.as_str()), text(target)]).await?.is_some())
+    }
+
+    /// Tries again what could not be projected and is due, in the order of the ledger; returns the rows that are as the
+    /// ledger says now. What has failed too often is given up, until a rebuild.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn retry_failed(&self) -> Result<Vec<(Bucket, String)>> {
+        // Most of the time there is nothing, which needs no lock.
+        let due = "SELECT 1 FROM event_projection WHERE status = 'failed' AND next_attempt_at <= ? LIMIT 1";
+        let now = int(self.0.now().as_millis());
+        if self.0.plain().one(due, &[now]).await?.is_none() {
+            return Ok(Vec::new());
+        }
+        let tx = self.0.begin().await?;
+        let done = self.retry(&tx).await;
+        tx.end(done).await
+    }
+
+    async fn retry(&self, tx: &Session<'_>) -> Result<Vec<(Bucket, String)>> {
+        let sql = format!(
+            "SELECT {COLUMNS}, p.status, p.attempts, p.next_attempt_at FROM event_projection p \
+             JOIN events_memory e ON e.seq = p.seq WHERE p.status IN ('failed', 'blocked', 'dead') ORDER BY p.seq LIMIT ?"
+        );
+        let (mut stuck, mut freed) = (BTreeSet::new(), Vec::new());
+        for mut cells in tx.query(&sql, &[int(RETRIED)]).await? {
+            let event = read_event(&mut cells)?;
+            let (status, attempts, next) = (cells.text()?, cells.count()?, cells.time()?);
+            let row = (event.bucket, event.target_id.clone());
+            if stuck.contains(&row) || status == "dead" || next > self.0.now() {
+                stuck.insert(row);
+                continue;
+            }
+            let (projection, error) = Self::project(tx, &event).await?;
+            let attempts = attempts + 1;
+            let tried = u32::try_from(attempts).unwrap_or(u32::MAX);
+            let (status, next) = match projection {
+                "failed" if tried >= self.0.options().max_attempts => ("dead", 0),
+                "failed" => ("failed", self.0.next_attempt(tried).as_millis()),
+                done => (done, 0),
+            };
+            tx.exec(
+                "UPDATE event_projection SET status = ?, attempts = ?, next_attempt_at = ?, error = ? WHERE seq = ?",
+                &[text(status), int(attempts), int(next), maybe(error.map(text)), int(event.seq)],
+            )
+            .await?;
+            if matches!(status, "applied" | "recorded") {
+                freed.push(row);
+            } else {
+                stuck.insert(row);
+            }
+        }
+        Ok(freed)
+    }
+}
+
+/// Whether an error is about what was written, and not about the store.
+fn is_of_the_row(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::InvalidArgument | ErrorKind::TooLarge | ErrorKind::QuotaExceeded | ErrorKind::Corrupt)
+}

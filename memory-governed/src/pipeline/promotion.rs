@@ -1,0 +1,227 @@
+//! Promotion: one note after another, by as many pipelines as there are.
+
+use std::sync::Arc;
+
+use memory_core::{Error, ErrorKind, Result};
+
+use super::candidates::context;
+use super::inputter::Inputter;
+use super::outcome::{Outcome, Promotion, Report};
+use super::queue::{Deferral, PendingMemoryQueue};
+use super::settle::{Settled, Wanted, key_of, settle};
+use crate::bucket::Bucket;
+use crate::note::{Actor, Note};
+use crate::projection::canonical;
+use crate::request::{Decision, WriteRequest};
+use crate::seams::{Interpreter, Resolver};
+use crate::store::{Cells, Session, Space, int, text};
+
+/// Most requests of one note.
+const MAX_REQUESTS: usize = 16;
+
+/// Takes notes, decides what they mean, and commits what is certain.
+///
+/// Each note is leased for as long as it is decided: a pipeline that dies meanwhile loses its lease, and another takes the
+/// note. The note is done in the transaction that commits its events, so it is never promoted twice and never lost.
+#[derive(Clone)]
+pub struct PromotionPipeline {
+    space: Space,
+    interpreter: Arc<dyn Interpreter>,
+    resolver: Arc<dyn Resolver>,
+    inputter: Inputter,
+    queue: PendingMemoryQueue,
+}
+
+impl std::fmt::Debug for PromotionPipeline {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PromotionPipeline").field("space", &self.space).finish_non_exhaustive()
+    }
+}
+
+impl PromotionPipeline {
+    /// A pipeline of this space.
+    #[must_use]
+    pub fn new(space: &Space, interpreter: Arc<dyn Interpreter>, resolver: Arc<dyn Resolver>) -> Self {
+        Self {
+            inputter: Inputter::new(space),
+            queue: PendingMemoryQueue::new(space, Arc::clone(&resolver)),
+            space: space.clone(),
+            interpreter,
+            resolver,
+        }
+    }
+
+    /// Promotes at most so many notes.
+    ///
+    /// # Errors
+    /// The store's. What was promoted before stays; the note at hand is taken up again once its lease is over.
+    pub async fn promote(&self, most: usize) -> Result<Report> {
+        let mut report = Report::default();
+        while report.notes < most as u64 {
+            match self.promote_one().await? {
+                Some(promotion) => report.add(&promotion),
+                None => break,
+            }
+        }
+        // Without a new note, too, what is due is tried.
+        let freed = self.inputter.retry_failed().await?;
+        for outcome in self.queue.replay(freed).await? {
+            report.committed += u64::from(matches!(outcome, Outcome::Committed { .. }));
+        }
+        Ok(report)
+    }
+
+    /// Promotes the oldest note that nobody works on; `None`: there is none.
+    ///
+    /// # Errors
+    /// As [`promote`](Self::promote).
+    pub async fn promote_one(&self) -> Result<Option<Promotion>> {
+        let Some((note, lease)) = self.lease().await? else { return Ok(None) };
+        let context = context(&self.space.plain()).await?;
+        let decision = self.interpreter.interpret(&note, &context).await;
+        let promotion = Promotion {
+            note_id: note.id.clone(),
+            outcomes: Vec::new(),
+            reason: None,
+            is_retried: false,
+            replayed: Vec::new(),
+        };
+        match decision {
+            Decision::Retry(reason) => {
+                self.give_back(&note, &lease, &reason).await?;
+                Ok(Some(Promotion { reason: Some(reason), is_retried: true, ..promotion }))
+            }
+            Decision::Reject(reason) => {
+                self.commit(&note, &lease, &[], Some(&reason)).await?;
+                Ok(Some(Promotion { reason: Some(reason), ..promotion }))
+            }
+            Decision::Accept(requests) if requests.len() > MAX_REQUESTS => {
+                let reason = format!("it asks for more than {MAX_REQUESTS} writes");
+                self.commit(&note, &lease, &[], Some(&reason)).await?;
+                Ok(Some(Promotion { reason: Some(reason), ..promotion }))
+            }
+            Decision::Accept(requests) => {
+                let outcomes = self.commit(&note, &lease, &requests, None).await?;
+                let replayed = self.queue.replay(changed(&outcomes)).await?;
+                Ok(Some(Promotion { outcomes, replayed, ..promotion }))
+            }
+        }
+    }
+
+    /// Takes the oldest note that is new, or whose pipeline did not finish in time.
+    async fn lease(&self) -> Result<Option<(Note, String)>> {
+        let lease = self.space.fresh();
+        let until = self.space.after(self.space.options().lease);
+        let free = "state <> 'done' AND lease_until <= ?";
+        let now = int(self.space.now().as_millis());
+        let peek = format!("SELECT 1 FROM notes WHERE {free} LIMIT 1");
+        if self.space.plain().one(&peek, std::slice::from_ref(&now)).await?.is_none() {
+            return Ok(None);
+        }
+        let sql = format!(
+            "UPDATE notes SET state = 'leased', lease = ?, lease_until = ?, attempts = attempts + 1 WHERE note_id = \
+             (SELECT note_id FROM notes WHERE {free} ORDER BY seq LIMIT 1) \
+             RETURNING note_id, agent, run, trust, source, observed_at, text"
+        );
+        let args = [text(&lease), int(until.as_millis()), now];
+        let taken = self.space.plain().exec_returning(&sql, &args).await?;
+        taken.into_iter().next().map(|cells| Ok((note_of(cells)?, lease))).transpose()
+    }
+
+    /// Commits what a note asks for, and marks it done, in one transaction.
+    async fn commit(
+        &self,
+        note: &Note,
+        lease: &str,
+        requests: &[WriteRequest],
+        rejected: Option<&str>,
+    ) -> Result<Vec<Outcome>> {
+        let tx = self.space.begin().await?;
+        let done = self.commit_in(&tx, note, lease, requests, rejected).await;
+        tx.end(done).await
+    }
+
+    async fn commit_in(
+        &self,
+        tx: &Session<'_>,
+        note: &Note,
+        lease: &str,
+        requests: &[WriteRequest],
+        rejected: Option<&str>,
+    ) -> Result<Vec<Outcome>> {
+        let mut outcomes = Vec::with_capacity(requests.len());
+        let interpreter = self.interpreter.version();
+        for (part, request) in requests.iter().enumerate() {
+            let wanted =
+                Wanted { note, request, key: key_of(note, part), interpreter: &interpreter, pending_id: None };
+            outcomes.push(match settle(&self.space, tx, self.resolver.as_ref(), &wanted).await? {
+                Settled::Done(outcome) => outcome,
+                Settled::Waits { reason, candidates } => {
+                    self.queue.defer(tx, Deferral { wanted: &wanted, reason, candidates }).await?
+                }
+            });
+        }
+        let result = match rejected {
+            Some(reason) => canonical(&serde_json::json!({ "rejected": reason }))?,
+            None => canonical(&outcomes)?,
+        };
+        let marked = tx
+            .exec(
+                "UPDATE notes SET state = 'done', lease = NULL, result = ? WHERE note_id = ? AND state = 'leased' AND lease = ?",
+                &[text(result), text(&note.id), text(lease)],
+            )
+            .await?;
+        if marked == 1 {
+            return Ok(outcomes);
+        }
+        Err(Error::new(
+            ErrorKind::Conflict,
+            "the note took longer than its lease, and another pipeline has it now; nothing was committed here",
+        ))
+    }
+
+    /// Leaves a note to a later try.
+    async fn give_back(&self, note: &Note, lease: &str, reason: &str) -> Result<()> {
+        let tx = self.space.begin().await?;
+        let done = self.give_back_in(&tx, note, lease, reason).await;
+        tx.end(done).await
+    }
+
+    async fn give_back_in(&self, tx: &Session<'_>, note: &Note, lease: &str, reason: &str) -> Result<()> {
+        let sql = "SELECT attempts FROM notes WHERE note_id = ?";
+        let attempts = tx.one(sql, &[text(&note.id)]).await?.map(|mut cells| cells.count()).transpose()?;
+        let tried = u32::try_from(attempts.unwrap_or_default()).unwrap_or(u32::MAX);
+        tx.exec(
+            "UPDATE notes SET state = 'new', lease = NULL, lease_until = ?, result = ? WHERE note_id = ? AND lease = ?",
+            &[
+                int(self.space.next_attempt(tried.saturating_sub(1)).as_millis()),
+                text(canonical(&serde_json::json!({ "retry": reason }))?),
+                text(&note.id),
+                text(lease),
+            ],
+        )
+        .await
+        .map(drop)
+    }
+}
+
+fn note_of(mut cells: Cells) -> Result<Note> {
+    Ok(Note {
+        id: cells.text()?,
+        actor: Actor { agent: cells.text()?, run: cells.text()?, trust: cells.word()? },
+        source: cells.word()?,
+        observed_at: cells.time()?,
+        text: cells.text()?,
+    })
+}
+
+/// The rows that outcomes changed.
+pub(super) fn changed(outcomes: &[Outcome]) -> Vec<(Bucket, String)> {
+    outcomes
+        .iter()
+        .filter_map(|outcome| match outcome {
+            Outcome::Committed { bucket, target_id, projection: "applied", .. } => Some((*bucket, target_id.clone())),
+            _ => None,
+        })
+        .collect()
+}

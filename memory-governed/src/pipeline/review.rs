@@ -1,0 +1,119 @@
+//! What people decide about deferred writes.
+
+use memory_core::{Error, ErrorKind, Result};
+
+use super::outcome::Outcome;
+use super::promotion::changed;
+use super::queue::{Pending, PendingMemoryQueue, PendingStatus, find, finish};
+use super::settle::{Settled, Wanted, settle_as};
+use crate::note::{Actor, Trust};
+use crate::projection::{is_slug, read, word};
+use crate::store::{Session, int, maybe, text};
+
+/// Decides deferred writes by hand. Each decision is kept, with who took it; no row of that record is ever changed.
+#[derive(Clone, Debug)]
+pub struct Review(PendingMemoryQueue);
+
+impl Review {
+    /// Reviews this queue.
+    #[must_use]
+    pub fn new(queue: PendingMemoryQueue) -> Self {
+        Self(queue)
+    }
+
+    /// Binds a deferred write to a row. The event keeps the note's own writer, and names who decided.
+    ///
+    /// # Errors
+    /// `forbidden` without authority; `not_found` for no such write or row; `conflict` if it is decided already, or the row
+    /// does not allow it; the store's.
+    pub async fn bind(&self, id: &str, target: &str, by: &Actor) -> Result<Outcome> {
+        authorised(by)?;
+        let tx = self.0.space.begin().await?;
+        let done = self.bind_in(&tx, id, target, by).await;
+        let outcome = tx.end(done).await?;
+        self.0.replay(changed(std::slice::from_ref(&outcome))).await?;
+        Ok(outcome)
+    }
+
+    async fn bind_in(&self, tx: &Session<'_>, id: &str, target: &str, by: &Actor) -> Result<Outcome> {
+        let pending = undecided(tx, id).await?;
+        let request = pending.request.as_ref().ok_or_else(|| not_found("deferred write"))?;
+        if !is_slug(target) || read(tx, request.bucket, target).await?.is_none() {
+            return Err(not_found("row"));
+        }
+        let wanted = Wanted {
+            note: &pending.note,
+            request,
+            key: pending.key.clone(),
+            interpreter: &pending.interpreter,
+            pending_id: Some(&pending.id),
+        };
+        match settle_as(&self.0.space, tx, &wanted, target, by).await? {
+            Settled::Done(outcome) => {
+                self.record(tx, id, "bind", Some(target), by).await?;
+                finish(tx, &pending, outcome).await
+            }
+            Settled::Waits { reason, .. } => Err(Error::new(ErrorKind::Conflict, reason)),
+        }
+    }
+
+    /// Rejects a deferred write.
+    ///
+    /// # Errors
+    /// As [`bind`](Self::bind).
+    pub async fn reject(&self, id: &str, reason: &str, by: &Actor) -> Result<Outcome> {
+        authorised(by)?;
+        let tx = self.0.space.begin().await?;
+        let done = async {
+            let pending = undecided(&tx, id).await?;
+            self.record(&tx, id, "reject", None, by).await?;
+            finish(&tx, &pending, Outcome::Rejected { reason: reason.to_owned() }).await
+        }
+        .await;
+        tx.end(done).await
+    }
+
+    async fn record(
+        &self,
+        tx: &Session<'_>,
+        id: &str,
+        action: &str,
+        target: Option<&str>,
+        by: &Actor,
+    ) -> Result<()> {
+        tx.exec(
+            "INSERT INTO reviews (seq, pending_id, action, agent, run, trust, target_id, recorded_at) \
+             SELECT coalesce(max(seq), 0) + 1, ?, ?, ?, ?, ?, ?, ? FROM reviews",
+            &[
+                text(id),
+                text(action),
+                text(&by.agent),
+                text(&by.run),
+                text(word(&by.trust)?),
+                maybe(target.map(text)),
+                int(self.0.space.now().as_millis()),
+            ],
+        )
+        .await
+        .map(drop)
+    }
+}
+
+fn authorised(by: &Actor) -> Result<()> {
+    if by.trust >= Trust::Authority {
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::Forbidden, "only a person, or an agent with authority, decides what is deferred"))
+}
+
+async fn undecided(tx: &Session<'_>, id: &str) -> Result<Pending> {
+    let pending = find(tx, id).await?.ok_or_else(|| not_found("deferred write"))?;
+    match pending.status {
+        PendingStatus::Waiting | PendingStatus::NeedsReview => Ok(pending),
+        _ => Err(Error::new(ErrorKind::Conflict, "the deferred write is decided already")),
+    }
+}
+
+fn not_found(what: &'static str) -> Error {
+    Error::new(ErrorKind::NotFound, format!("there is no such {what} in this space"))
+}

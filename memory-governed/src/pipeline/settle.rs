@@ -1,0 +1,203 @@
+//! Decides about one request inside the transaction that commits it, and does what was decided.
+
+use memory_core::Result;
+
+use super::candidates::candidates;
+use super::inputter::{Appended, Entry, Inputter};
+use super::outcome::Outcome;
+use super::target::{Target, target};
+use crate::ledger::{Event, SourceRef};
+use crate::note::{Actor, Note, NoteSource};
+use crate::projection::{Step, check, digest, read, step};
+use crate::request::WriteRequest;
+use crate::seams::{Resolution, Resolver, Scored};
+use crate::store::{Session, Space, text};
+
+/// A request, and whose it is.
+#[derive(Clone, Debug)]
+pub(super) struct Wanted<'a> {
+    pub(super) note: &'a Note,
+    pub(super) request: &'a WriteRequest,
+    /// The same for the same request of the same note, for ever.
+    pub(super) key: String,
+    pub(super) interpreter: &'a str,
+    /// The deferred write that this is.
+    pub(super) pending_id: Option<&'a str>,
+}
+
+/// What was decided; only `Committed` has changed anything.
+#[derive(Debug)]
+pub(super) enum Settled {
+    Done(Outcome),
+    /// It must wait.
+    Waits { reason: String, candidates: Vec<Scored> },
+}
+
+/// A row that the request is bound to.
+struct Bound {
+    target: String,
+    expected_rev: Option<u64>,
+    candidates: Vec<Scored>,
+    reason: String,
+}
+
+/// The key of a note's nth request.
+pub(super) fn key_of(note: &Note, part: usize) -> String {
+    digest(["memory.request.v1", &note.id, &part.to_string()])
+}
+
+fn waits(reason: impl Into<String>, candidates: Vec<Scored>) -> Settled {
+    Settled::Waits { reason: reason.into(), candidates }
+}
+
+/// Resolves a request against the rows as they are now, and commits it if it is certain.
+pub(super) async fn settle(
+    space: &Space,
+    tx: &Session<'_>,
+    resolver: &dyn Resolver,
+    wanted: &Wanted<'_>,
+) -> Result<Settled> {
+    if let Err(reason) = check(wanted.request) {
+        return Ok(Settled::Done(Outcome::Rejected { reason }));
+    }
+    if let Some(known) = known(tx, wanted).await? {
+        return Ok(Settled::Done(known));
+    }
+    let request = wanted.request;
+    let refers = request.operation.is_lifecycle()
+        || (request.reference_text.is_some() && request.target_id.is_none());
+    let bound = if refers {
+        match bind(tx, resolver, wanted).await? {
+            Ok(bound) => bound,
+            Err(settled) => return Ok(settled),
+        }
+    } else {
+        match target(tx, request, wanted.note, &wanted.key).await? {
+            Target::Row(target) => {
+                Bound { target, expected_rev: None, candidates: Vec::new(), reason: "named".to_owned() }
+            }
+            Target::Known(reason) => return Ok(Settled::Done(Outcome::NoOp { reason: reason.to_owned() })),
+        }
+    };
+    commit(space, tx, wanted, &resolver.version(), bound, None).await
+}
+
+/// Commits a request to the row that a person named.
+pub(super) async fn settle_as(
+    space: &Space,
+    tx: &Session<'_>,
+    wanted: &Wanted<'_>,
+    target: &str,
+    by: &Actor,
+) -> Result<Settled> {
+    if let Some(known) = known(tx, wanted).await? {
+        return Ok(Settled::Done(known));
+    }
+    let rev = read(tx, wanted.request.bucket, target).await?.map(|row| row.rev);
+    let bound = Bound {
+        target: target.to_owned(),
+        expected_rev: rev,
+        candidates: Vec::new(),
+        reason: "reviewed".to_owned(),
+    };
+    commit(space, tx, wanted, "review", bound, Some(by)).await
+}
+
+/// What became of this request before, if it is repeated.
+async fn known(tx: &Session<'_>, wanted: &Wanted<'_>) -> Result<Option<Outcome>> {
+    let key = [text(&wanted.key)];
+    let sql = "SELECT seq, target_id FROM events_memory WHERE idempotency_key = ?";
+    if let Some(mut cells) = tx.one(sql, &key).await? {
+        let (seq, target_id) = (cells.count()?, cells.text()?);
+        return Ok(Some(Outcome::Committed { seq, bucket: wanted.request.bucket, target_id, projection: "recorded" }));
+    }
+    if wanted.pending_id.is_some() {
+        return Ok(None);
+    }
+    let sql = "SELECT pending_id, reason FROM pending_memory_events WHERE idempotency_key = ?";
+    match tx.one(sql, &key).await? {
+        Some(mut cells) => Ok(Some(Outcome::Deferred { pending_id: cells.text()?, reason: cells.text()? })),
+        None => Ok(None),
+    }
+}
+
+/// Asks the resolver, and holds it to what no resolver may do.
+async fn bind(
+    tx: &Session<'_>,
+    resolver: &dyn Resolver,
+    wanted: &Wanted<'_>,
+) -> Result<std::result::Result<Bound, Settled>> {
+    let rows = candidates(tx, wanted.request).await?;
+    let (target, candidates, reason) = match resolver.resolve(wanted.request, wanted.note, &rows) {
+        Resolution::Bind { target, candidates, reason } => (target, candidates, reason),
+        Resolution::Defer { candidates, reason } => return Ok(Err(waits(reason, candidates))),
+        Resolution::NoOp(reason) => return Ok(Err(Settled::Done(Outcome::NoOp { reason }))),
+    };
+    let Some(row) = rows.iter().find(|row| row.id == target) else {
+        return Ok(Err(waits("bound to a row that is no candidate", candidates)));
+    };
+    if wanted.request.operation.is_lifecycle() && wanted.note.source == NoteSource::ToolResult {
+        return Ok(Err(waits("what a tool says ends no row by itself", candidates)));
+    }
+    if row.opened_at > wanted.note.observed_at {
+        return Ok(Err(waits("the row was opened after this was observed", candidates)));
+    }
+    Ok(Ok(Bound { target, expected_rev: Some(row.rev), candidates, reason }))
+}
+
+async fn commit(
+    space: &Space,
+    tx: &Session<'_>,
+    wanted: &Wanted<'_>,
+    resolver: &str,
+    bound: Bound,
+    reviewed_by: Option<&Actor>,
+) -> Result<Settled> {
+    let (note, request) = (wanted.note, wanted.request);
+    let event = Event {
+        seq: 0,
+        event_id: space.fresh(),
+        idempotency_key: wanted.key.clone(),
+        observed_at: note.observed_at,
+        recorded_at: space.now(),
+        actor: note.actor.clone(),
+        note_id: note.id.clone(),
+        causation_pending_id: wanted.pending_id.map(str::to_owned),
+        bucket: request.bucket,
+        target_id: bound.target.clone(),
+        operation: request.operation,
+        expected_rev: bound.expected_rev,
+        payload: request.payload.clone().into_iter().collect(),
+        source_ref: SourceRef {
+            candidates: bound.candidates.clone(),
+            reason: bound.reason,
+            aliases: if request.operation.is_lifecycle() { Vec::new() } else { request.candidate_aliases.clone() },
+            interpreter: wanted.interpreter.to_owned(),
+            resolver: resolver.to_owned(),
+            confidence: request.confidence,
+            reviewed_by: reviewed_by.cloned(),
+        },
+        raw_digest: String::new(),
+        prev_hash: String::new(),
+        hash: String::new(),
+    };
+    let entry = Entry { event, raw: &note.text, reference: request.reference_text.as_deref() };
+    // Behind an event that could not be projected, the row is not what the ledger says: this one waits its turn.
+    if !Inputter::is_blocked(tx, request.bucket, &bound.target).await? {
+        let prior = read(tx, request.bucket, &bound.target).await?;
+        match step(prior.as_ref(), &entry.event) {
+            Step::Write(_) | Step::Record(_) => {}
+            Step::NoOp(reason) => return Ok(Settled::Done(Outcome::NoOp { reason: reason.to_owned() })),
+            Step::Reject(reason) => return Ok(Settled::Done(Outcome::Rejected { reason })),
+            Step::Defer(reason) => {
+                let mut frozen = bound.candidates;
+                if let Some(row) = prior.filter(|row| frozen.iter().all(|one| one.id != row.id)) {
+                    frozen.push(Scored { id: row.id, rev: row.rev, score: 1.0 });
+                }
+                return Ok(waits(reason, frozen));
+            }
+        }
+    }
+    let Appended { seq, projection } = Inputter::append(space, tx, entry).await?;
+    Ok(Settled::Done(Outcome::Committed { seq, bucket: request.bucket, target_id: bound.target, projection }))
+}

@@ -1,0 +1,105 @@
+//! The members of each bucket's rows.
+
+use crate::bucket::Bucket;
+
+/// What a member holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Text,
+    Real,
+    Json,
+    /// Text of a fixed list, kept in the column `status`.
+    Status,
+}
+
+/// A member of a payload, and its column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Column {
+    pub(crate) name: &'static str,
+    pub(crate) kind: Kind,
+    pub(crate) required: bool,
+}
+
+const fn must(name: &'static str, kind: Kind) -> Column {
+    Column { name, kind, required: true }
+}
+
+const fn may(name: &'static str, kind: Kind) -> Column {
+    Column { name, kind, required: false }
+}
+
+/// What a task's status may be.
+pub(crate) const TASK_STATUS: [&str; 5] = ["pending", "in_progress", "blocked", "done", "failed"];
+
+/// Statuses of rows that have not ended.
+pub(crate) const LIVE: [&str; 3] = ["open", "active", "current"];
+
+/// The members of a bucket's payload; the first required one says what the row is.
+pub(crate) const fn columns(bucket: Bucket) -> &'static [Column] {
+    use Kind::{Json, Real, Status, Text};
+    match bucket {
+        Bucket::Plan => const { &[must("plan_json", Json)] },
+        Bucket::Constraints => const { &[must("text", Text), may("scope", Text)] },
+        Bucket::Issues => const { &[
+            must("title", Text),
+            may("description", Text),
+            may("severity", Text),
+            may("entity_type", Text),
+            may("entity_id", Text),
+        ] },
+        Bucket::Decisions => const { &[must("statement", Text), may("rationale", Text), may("scope", Text)] },
+        Bucket::Results => const { &[
+            must("metric_name", Text),
+            must("metric_value", Real),
+            may("experiment_id", Text),
+            may("baseline_value", Real),
+            may("notes", Text),
+        ] },
+        Bucket::TaskState => const {
+            &[must("status", Status), may("phase", Text), may("owner_agent", Text), may("blockers_json", Json)]
+        },
+        Bucket::Learnings => const { &[
+            must("statement", Text),
+            may("title", Text),
+            may("category", Text),
+            may("scope", Text),
+            may("confidence", Real),
+            may("source_issue_id", Text),
+        ] },
+    }
+}
+
+/// The member that says what a row is, where it is text.
+pub(crate) fn main_text(bucket: Bucket) -> Option<&'static str> {
+    columns(bucket).iter().find(|column| column.required && column.kind == Kind::Text).map(|column| column.name)
+}
+
+/// The name of a bucket's table.
+pub(crate) const fn table(bucket: Bucket) -> &'static str {
+    match bucket {
+        Bucket::Plan => "shared_plan",
+        Bucket::Constraints => "shared_constraints",
+        Bucket::Issues => "shared_issues",
+        Bucket::Decisions => "shared_decisions",
+        Bucket::Results => "shared_results",
+        Bucket::TaskState => "shared_task_state",
+        Bucket::Learnings => "shared_learnings",
+    }
+}
+
+/// The column of a row's id.
+pub(crate) const fn id_column(bucket: Bucket) -> &'static str {
+    match bucket {
+        Bucket::Plan => "target_id",
+        Bucket::TaskState => "task_id",
+        _ => "id",
+    }
+}
+
+/// The column of a row's revision; a plan's is its version.
+pub(crate) const fn rev_column(bucket: Bucket) -> &'static str {
+    match bucket {
+        Bucket::Plan => "version",
+        _ => "rev",
+    }
+}

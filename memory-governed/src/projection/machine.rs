@@ -1,0 +1,155 @@
+//! The seven state machines: what an event makes of a row. Pure, so that a rebuild gives what the projection gave.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::columns::{Kind, columns};
+use super::row::Row;
+use crate::bucket::{Bucket, Operation};
+use crate::ledger::Event;
+use crate::note::Trust;
+use crate::seams::Alias;
+
+/// Most aliases that a row remembers.
+const MAX_ALIASES: usize = 32;
+
+/// What an event makes of a row.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Step {
+    /// The row is now this.
+    Write(Box<Row>),
+    /// The event is part of the history, and changes nothing; why.
+    Record(&'static str),
+    /// It is so already; why.
+    NoOp(&'static str),
+    /// It cannot be done on this row, and is not to be guessed; why.
+    Defer(&'static str),
+    /// It makes no sense; why.
+    Reject(String),
+}
+
+/// Applies an event to the row it names.
+pub(crate) fn step(prior: Option<&Row>, event: &Event) -> Step {
+    match (event.operation, prior) {
+        (Operation::Resolve, prior) => end(prior, event, "resolved"),
+        (Operation::Invalidate, prior) if event.bucket == Bucket::Decisions => end(prior, event, "superseded"),
+        (Operation::Invalidate, prior) => end(prior, event, "invalidated"),
+        (Operation::Upsert | Operation::Append, None) => create(event),
+        (Operation::Append, Some(row)) => append_again(row, event),
+        (Operation::Upsert, Some(row)) => change(row, event),
+    }
+}
+
+fn end(prior: Option<&Row>, event: &Event, status: &str) -> Step {
+    match prior {
+        None => Step::Defer("no such row"),
+        Some(row) if !row.is_live() => Step::NoOp("it has ended already"),
+        Some(row) if row.valid_from > event.observed_at => Step::Defer("the row was opened after this was observed"),
+        Some(row) => {
+            let mut row = changed(row, event);
+            row.status = status.to_owned();
+            row.valid_to = Some(event.observed_at);
+            Step::Write(Box::new(row))
+        }
+    }
+}
+
+fn create(event: &Event) -> Step {
+    let bucket = event.bucket;
+    let missing = columns(bucket)
+        .iter()
+        .find(|column| column.required && event.payload.get(column.name).is_none_or(Value::is_null));
+    if let Some(missing) = missing {
+        return Step::Reject(format!("a new row of {bucket} needs {}", missing.name));
+    }
+    let status = match bucket {
+        Bucket::Issues => "open",
+        Bucket::Plan | Bucket::Results => "current",
+        _ => "active",
+    };
+    let mut row = Row {
+        bucket,
+        id: event.target_id.clone(),
+        status: status.to_owned(),
+        fields: BTreeMap::new(),
+        rev: 1,
+        created_by: event.actor.agent.clone(),
+        trust: event.actor.trust,
+        first_event: event.seq,
+        last_event: event.seq,
+        observed_at: event.observed_at,
+        valid_from: event.observed_at,
+        valid_to: None,
+        superseded_by: None,
+        aliases: Vec::new(),
+    };
+    merge(&mut row, event);
+    remember(&mut row, event);
+    Step::Write(Box::new(row))
+}
+
+/// A decision, result or learning of an id that is taken; a different one has been given an id of its own before.
+fn append_again(row: &Row, event: &Event) -> Step {
+    let mut same = row.clone();
+    merge(&mut same, event);
+    if same.fields == row.fields { Step::NoOp("it is recorded already") } else { Step::Defer("the id is taken") }
+}
+
+fn change(row: &Row, event: &Event) -> Step {
+    if event.bucket == Bucket::TaskState && event.observed_at < row.observed_at {
+        return Step::Record("a later state is known");
+    }
+    if !row.is_live() {
+        return Step::Defer("the row has ended, and nothing reopens it silently");
+    }
+    let mut next = row.clone();
+    merge(&mut next, event);
+    remember(&mut next, event);
+    if event.bucket == Bucket::TaskState {
+        // Seen again later, the same state outlives what was observed in between.
+        next.observed_at = event.observed_at;
+    }
+    if next == *row {
+        return Step::NoOp("it says so already");
+    }
+    next.observed_at = next.observed_at.max(event.observed_at);
+    Step::Write(Box::new(changed(&next, event)))
+}
+
+fn changed(row: &Row, event: &Event) -> Row {
+    Row { rev: row.rev + 1, last_event: event.seq, ..row.clone() }
+}
+
+/// Sets the members given; `null` removes one. A plan is replaced as a whole, since it has one member.
+fn merge(row: &mut Row, event: &Event) {
+    for column in columns(event.bucket) {
+        let Some(value) = event.payload.get(column.name) else { continue };
+        match (column.kind, value) {
+            (_, Value::Null) => drop(row.fields.remove(column.name)),
+            (Kind::Status, Value::String(status)) => row.status.clone_from(status),
+            (Kind::Real, number) => {
+                // The column's type, so that what is read back is what was written.
+                let number = number.as_f64().and_then(serde_json::Number::from_f64);
+                row.fields.insert(column.name.to_owned(), number.map_or(Value::Null, Value::Number));
+            }
+            (_, value) => drop(row.fields.insert(column.name.to_owned(), value.clone())),
+        }
+    }
+}
+
+/// Keeps the names that whoever creates or changes the row gives it. What merely mentions a row gives it no name.
+fn remember(row: &mut Row, event: &Event) {
+    for alias in &event.source_ref.aliases {
+        let alias = alias.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase();
+        if alias.is_empty() || row.aliases.len() >= MAX_ALIASES {
+            continue;
+        }
+        let trust: Trust = event.actor.trust;
+        match row.aliases.iter_mut().find(|known| known.alias == alias) {
+            Some(known) => known.trust = known.trust.max(trust),
+            None => row.aliases.push(Alias { alias, trust }),
+        }
+    }
+    row.aliases.sort();
+}

@@ -1,0 +1,103 @@
+//! A shared row, and digests over rows.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use memory_core::{Error, Result, Timestamp};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+
+use super::columns::{LIVE, main_text};
+use crate::bucket::Bucket;
+use crate::note::Trust;
+use crate::seams::{Alias, Candidate};
+
+/// A row of shared state.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Row {
+    /// Its bucket.
+    pub bucket: Bucket,
+    /// Its id, unique in the bucket.
+    pub id: String,
+    /// Open, resolved, active, invalidated, superseded, current, or a task's own status.
+    pub status: String,
+    /// What it says, by member.
+    pub fields: BTreeMap<String, Value>,
+    /// Counts its changes from 1; a plan's version.
+    pub rev: u64,
+    /// The agent who created it.
+    pub created_by: String,
+    /// The trust of its creator.
+    pub trust: Trust,
+    /// The event that created it.
+    pub first_event: u64,
+    /// The event that changed it last.
+    pub last_event: u64,
+    /// When what it says was last observed.
+    pub observed_at: Timestamp,
+    /// Since when it holds.
+    pub valid_from: Timestamp,
+    /// Until when it held; `None`: it still does.
+    pub valid_to: Option<Timestamp>,
+    /// What took its place.
+    pub superseded_by: Option<String>,
+    /// Its other names.
+    pub aliases: Vec<Alias>,
+}
+
+impl Row {
+    /// Whether it has not ended. A task never ends.
+    #[must_use]
+    pub fn is_live(&self) -> bool {
+        self.bucket == Bucket::TaskState || LIVE.contains(&self.status.as_str())
+    }
+
+    /// A member that is text.
+    #[must_use]
+    pub fn text(&self, member: &str) -> Option<&str> {
+        self.fields.get(member).and_then(Value::as_str)
+    }
+
+    /// What it says, in one member.
+    pub(crate) fn title(&self) -> &str {
+        main_text(self.bucket).and_then(|name| self.text(name)).unwrap_or_default()
+    }
+
+    /// As the resolver sees it.
+    pub(crate) fn candidate(self) -> Candidate {
+        let title = self.title().to_owned();
+        let described = ["description", "rationale", "scope"].iter().find_map(|name| self.text(name));
+        Candidate {
+            description: described.unwrap_or_default().to_owned(),
+            is_live: self.is_live(),
+            title,
+            bucket: self.bucket,
+            id: self.id,
+            rev: self.rev,
+            aliases: self.aliases,
+            opened_at: self.valid_from,
+            opened_by: self.created_by,
+            trust: self.trust,
+        }
+    }
+}
+
+/// JSON, of which the same value always has the same text.
+pub(crate) fn canonical<T: Serialize>(value: &T) -> Result<String> {
+    serde_json::to_string(value).map_err(|error| Error::internal("a value has no JSON").with_source(error))
+}
+
+/// SHA-256 over parts, each with its length before it.
+pub(crate) fn digest<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
+    let mut hash = Sha256::new();
+    for part in parts {
+        hash.update((part.len() as u64).to_be_bytes());
+        hash.update(part.as_bytes());
+    }
+    hash.finalize().iter().fold(String::with_capacity(64), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}

@@ -1,0 +1,185 @@
+//! Reads and writes rows, and projects events.
+
+use std::collections::BTreeMap;
+
+use memory_core::sql::SqlValue;
+use memory_core::{Error, Result};
+use serde_json::Value;
+
+use super::columns::{Column, Kind, columns, id_column, rev_column, table};
+use super::machine::{Step, step};
+use super::row::{Row, canonical};
+use crate::bucket::Bucket;
+use crate::ledger::Event;
+use crate::store::{Cells, Session, int, maybe, text};
+
+/// What became of an event's row.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Projected {
+    /// The row was written.
+    Applied,
+    /// The event is kept, and the row is as it was.
+    Recorded,
+}
+
+/// Projects events into the tables that others read. It knows no notes and no requests: an event and the row it names
+/// decide everything.
+#[derive(Clone, Copy, Debug)]
+pub struct SharedMemoryWriter;
+
+impl SharedMemoryWriter {
+    /// Applies an event to its row, in the caller's transaction.
+    pub(crate) async fn project(tx: &Session<'_>, event: &Event) -> Result<Projected> {
+        let prior = read(tx, event.bucket, &event.target_id).await?;
+        match step(prior.as_ref(), event) {
+            Step::Write(row) => {
+                write(tx, "", std::slice::from_ref(&row)).await?;
+                write_aliases(tx, &row).await?;
+                Ok(Projected::Applied)
+            }
+            _ => Ok(Projected::Recorded),
+        }
+    }
+
+    /// Writes rows into the shadow tables of a rebuild.
+    pub(crate) async fn write_shadow(tx: &Session<'_>, rows: &[&Row]) -> Result<()> {
+        write(tx, "shadow_", rows).await
+    }
+}
+
+/// The columns of a bucket's table in order, and whether each is a member of the payload.
+fn own_columns(bucket: Bucket) -> impl Iterator<Item = &'static Column> {
+    columns(bucket).iter().filter(|column| column.kind != Kind::Status)
+}
+
+const COMMON: &str = "created_by, trust, first_event, last_event, observed_at, valid_from, valid_to, superseded_by, \
+                      reference_memory_json";
+
+fn names(bucket: Bucket) -> String {
+    let own: String = own_columns(bucket).map(|column| format!("{}, ", column.name)).collect();
+    format!("{}, {own}status, {}, {COMMON}", id_column(bucket), rev_column(bucket))
+}
+
+/// Inserts or replaces rows of one bucket.
+async fn write<R: std::borrow::Borrow<Row>>(tx: &Session<'_>, prefix: &str, rows: &[R]) -> Result<()> {
+    let Some(bucket) = rows.first().map(|row| row.borrow().bucket) else { return Ok(()) };
+    let (names, mut args) = (names(bucket), Vec::new());
+    for row in rows {
+        values(row.borrow(), &mut args)?;
+    }
+    let width = names.split(", ").count();
+    let one = format!("({})", vec!["?"; width].join(", "));
+    let updates: Vec<String> = names
+        .split(", ")
+        .filter(|name| *name != id_column(bucket))
+        .map(|name| format!("{name} = excluded.{name}"))
+        .collect();
+    let sql = format!(
+        "INSERT INTO {prefix}{} ({names}) VALUES {} ON CONFLICT ({}) DO UPDATE SET {}",
+        table(bucket),
+        vec![one; rows.len()].join(", "),
+        id_column(bucket),
+        updates.join(", ")
+    );
+    tx.exec(&sql, &args).await.map(drop)
+}
+
+fn values(row: &Row, args: &mut Vec<SqlValue>) -> Result<()> {
+    args.push(text(&row.id));
+    for column in own_columns(row.bucket) {
+        args.push(match (column.kind, row.fields.get(column.name)) {
+            (_, None) => SqlValue::Null,
+            (Kind::Real, Some(value)) => maybe(value.as_f64().map(SqlValue::Real)),
+            (Kind::Json, Some(value)) => text(canonical(value)?),
+            (_, Some(value)) => text(value.as_str().unwrap_or_default()),
+        });
+    }
+    args.push(text(&row.status));
+    args.push(int(row.rev));
+    args.push(text(&row.created_by));
+    args.push(text(word(&row.trust)?));
+    args.push(int(row.first_event));
+    args.push(int(row.last_event));
+    args.push(int(row.observed_at.as_millis()));
+    args.push(int(row.valid_from.as_millis()));
+    args.push(maybe(row.valid_to.map(|time| int(time.as_millis()))));
+    args.push(maybe(row.superseded_by.as_ref().map(text)));
+    args.push(text(canonical(&row.aliases)?));
+    Ok(())
+}
+
+/// An enumeration's name, without the quotes of its JSON.
+pub(crate) fn word<T: serde::Serialize>(value: &T) -> Result<String> {
+    match serde_json::to_value(value) {
+        Ok(Value::String(word)) => Ok(word),
+        _ => Err(Error::internal("an enumeration has no name")),
+    }
+}
+
+async fn write_aliases(tx: &Session<'_>, row: &Row) -> Result<()> {
+    for alias in &row.aliases {
+        tx.exec(
+            "INSERT INTO aliases (bucket, target_id, alias_norm, kind, source_event, trust) VALUES (?, ?, ?, 'given', ?, ?) \
+             ON CONFLICT (bucket, target_id, alias_norm) DO UPDATE SET trust = excluded.trust",
+            &[text(row.bucket.as_str()), text(&row.id), text(&alias.alias), int(row.last_event), text(word(&alias.trust)?)],
+        )
+        .await?;
+    }
+    Ok(())
+}
+
+/// The row of an id.
+pub(crate) async fn read(session: &Session<'_>, bucket: Bucket, id: &str) -> Result<Option<Row>> {
+    let found = rows(session, bucket, &format!("WHERE {} = ?", id_column(bucket)), &[text(id)]).await?;
+    Ok(found.into_iter().next())
+}
+
+/// Rows of a bucket, by id. `condition` is this crate's own text.
+pub(crate) async fn rows(
+    session: &Session<'_>,
+    bucket: Bucket,
+    condition: &str,
+    args: &[SqlValue],
+) -> Result<Vec<Row>> {
+    let sql = format!(
+        "SELECT {} FROM {} {condition} ORDER BY {}",
+        names(bucket),
+        table(bucket),
+        id_column(bucket)
+    );
+    let found = session.query(&sql, args).await?;
+    found.into_iter().map(|cells| row_of(bucket, cells)).collect()
+}
+
+fn row_of(bucket: Bucket, mut cells: Cells) -> Result<Row> {
+    let id = cells.text()?;
+    let mut fields = BTreeMap::new();
+    for column in own_columns(bucket) {
+        let value = match column.kind {
+            Kind::Real => cells.maybe_real()?.and_then(serde_json::Number::from_f64).map(Value::Number),
+            Kind::Json => cells.maybe_text()?.map(|json| serde_json::from_str(&json)).transpose().map_err(|error| {
+                Error::new(memory_core::ErrorKind::Corrupt, "a shared row holds what is no JSON").with_source(error)
+            })?,
+            _ => cells.maybe_text()?.map(Value::String),
+        };
+        if let Some(value) = value {
+            fields.insert(column.name.to_owned(), value);
+        }
+    }
+    Ok(Row {
+        bucket,
+        id,
+        fields,
+        status: cells.text()?,
+        rev: cells.count()?,
+        created_by: cells.text()?,
+        trust: cells.word()?,
+        first_event: cells.count()?,
+        last_event: cells.count()?,
+        observed_at: cells.time()?,
+        valid_from: cells.time()?,
+        valid_to: cells.maybe_time()?,
+        superseded_by: cells.maybe_text()?,
+        aliases: cells.json()?,
+    })
+}

@@ -1,0 +1,106 @@
+//! What storing asks of deciding: what a note means, and which row it refers to.
+
+use async_trait::async_trait;
+use memory_core::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::bucket::Bucket;
+use crate::note::{Note, Trust};
+use crate::request::{Decision, WriteRequest};
+
+/// Another name of a row, and how far whoever gave it is trusted.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Alias {
+    /// In lower case, white space joined.
+    pub alias: String,
+    /// The trust of the writer who gave it.
+    pub trust: Trust,
+}
+
+/// A row that a note may refer to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Candidate {
+    /// Its bucket.
+    pub bucket: Bucket,
+    /// Its id.
+    pub id: String,
+    /// Its revision.
+    pub rev: u64,
+    /// Whether it is open or active. A row that has ended is given only if the request names it.
+    pub is_live: bool,
+    /// What it says: title, text or statement.
+    pub title: String,
+    /// What else it says.
+    pub description: String,
+    /// Its other names.
+    pub aliases: Vec<Alias>,
+    /// When it was first observed.
+    pub opened_at: Timestamp,
+    /// The agent who created it.
+    pub opened_by: String,
+    /// The trust of its creator.
+    pub trust: Trust,
+}
+
+/// What is known when a note is interpreted: open issues, active constraints, active decisions.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Context {
+    /// The rows, by bucket and id.
+    pub rows: Vec<Candidate>,
+}
+
+/// Decides whether a note should become shared state, and as what.
+#[async_trait]
+pub trait Interpreter: Send + Sync {
+    /// Takes a note for one or more writes, for nothing, or cannot tell now.
+    async fn interpret(&self, note: &Note, context: &Context) -> Decision;
+
+    /// Its name and version, recorded with each event.
+    fn version(&self) -> String;
+}
+
+/// A candidate and how well it fits.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Scored {
+    /// The row.
+    pub id: String,
+    /// Its revision when it was scored.
+    pub rev: u64,
+    /// The score; larger fits better.
+    pub score: f64,
+}
+
+/// Which row a request refers to.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Resolution {
+    /// Exactly this one.
+    Bind {
+        /// The row's id.
+        target: String,
+        /// The likeliest, best first.
+        candidates: Vec<Scored>,
+        /// Why it is certain.
+        reason: String,
+    },
+    /// It is not certain: the request waits.
+    Defer {
+        /// The likeliest, best first.
+        candidates: Vec<Scored>,
+        /// Why not.
+        reason: String,
+    },
+    /// What it asks for is so already; why.
+    NoOp(String),
+}
+
+/// Decides which row a request refers to. Deterministic: it is asked again when the request is replayed.
+///
+/// It is asked for every request that ends a row, and for one that changes a row by reference
+/// ([`WriteRequest::reference_text`] without a target). Everything else names its row or creates one.
+pub trait Resolver: Send + Sync {
+    /// Binds the request to one of the candidates of its bucket, or to none.
+    fn resolve(&self, request: &WriteRequest, note: &Note, candidates: &[Candidate]) -> Resolution;
+
+    /// Its name and version, recorded with each event.
+    fn version(&self) -> String;
+}

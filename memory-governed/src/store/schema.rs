@@ -1,0 +1,122 @@
+//! The tables of a space, in words that both dialects understand; triggers are the seam between them.
+
+use memory_core::{Result, SqlDialect};
+
+use super::session::Session;
+use crate::bucket::Bucket;
+use crate::projection::{Column, Kind, columns, id_column, table};
+
+const TABLES: &[&str] = &[
+    "CREATE TABLE IF NOT EXISTS notes (note_id TEXT PRIMARY KEY, seq BIGINT NOT NULL UNIQUE, agent TEXT NOT NULL, \
+     run TEXT NOT NULL, trust TEXT NOT NULL, source TEXT NOT NULL, observed_at BIGINT NOT NULL, \
+     recorded_at BIGINT NOT NULL, text TEXT, state TEXT NOT NULL CHECK (state IN ('new', 'leased', 'done')), \
+     lease TEXT, lease_until BIGINT NOT NULL, attempts BIGINT NOT NULL, result TEXT)",
+    "CREATE INDEX IF NOT EXISTS notes_by_state ON notes (state, seq)",
+    "CREATE INDEX IF NOT EXISTS notes_by_agent ON notes (agent, run, seq)",
+    "CREATE TABLE IF NOT EXISTS events_memory (seq BIGINT PRIMARY KEY, event_id TEXT NOT NULL UNIQUE, \
+     idempotency_key TEXT NOT NULL UNIQUE, observed_at BIGINT NOT NULL, recorded_at BIGINT NOT NULL, \
+     source_agent TEXT NOT NULL, source_run TEXT NOT NULL, trust TEXT NOT NULL, note_id TEXT NOT NULL, \
+     causation_pending_id TEXT, bucket TEXT NOT NULL, target_id TEXT NOT NULL, operation TEXT NOT NULL, \
+     expected_rev BIGINT, payload_json TEXT NOT NULL, source_ref TEXT NOT NULL, raw_digest TEXT NOT NULL, \
+     prev_hash TEXT NOT NULL, hash TEXT NOT NULL)",
+    "CREATE INDEX IF NOT EXISTS events_by_target ON events_memory (bucket, target_id, seq)",
+    "CREATE INDEX IF NOT EXISTS events_by_note ON events_memory (note_id)",
+    // What a person may have erased: the words, and the salt of their digest.
+    "CREATE TABLE IF NOT EXISTS events_raw (event_id TEXT PRIMARY KEY, salt TEXT NOT NULL, raw_input TEXT NOT NULL, \
+     reference_text TEXT)",
+    "CREATE TABLE IF NOT EXISTS event_projection (seq BIGINT PRIMARY KEY, bucket TEXT NOT NULL, target_id TEXT NOT NULL, \
+     status TEXT NOT NULL CHECK (status IN ('applied', 'recorded', 'failed', 'blocked', 'dead')), \
+     attempts BIGINT NOT NULL, next_attempt_at BIGINT NOT NULL, error TEXT)",
+    "CREATE INDEX IF NOT EXISTS projection_by_status ON event_projection (status, seq)",
+    "CREATE VIEW IF NOT EXISTS applied_events AS SELECT seq, \
+     CASE WHEN status IN ('applied', 'recorded') THEN 1 ELSE 0 END AS applied_successfully FROM event_projection",
+    "CREATE TABLE IF NOT EXISTS pending_memory_events (pending_id TEXT PRIMARY KEY, seq BIGINT NOT NULL UNIQUE, \
+     idempotency_key TEXT NOT NULL UNIQUE, note_id TEXT NOT NULL, agent TEXT NOT NULL, run TEXT NOT NULL, \
+     trust TEXT NOT NULL, source TEXT NOT NULL, observed_at BIGINT NOT NULL, recorded_at BIGINT NOT NULL, text TEXT, \
+     bucket TEXT NOT NULL, request_json TEXT NOT NULL, interpreter TEXT NOT NULL, reason TEXT NOT NULL, \
+     candidates_json TEXT NOT NULL, status TEXT NOT NULL \
+     CHECK (status IN ('waiting', 'needs_review', 'resolved', 'no_op', 'rejected')), attempts BIGINT NOT NULL, \
+     max_attempts BIGINT NOT NULL, next_attempt_at BIGINT NOT NULL, expires_at BIGINT NOT NULL, resolved_event TEXT UNIQUE)",
+    "CREATE INDEX IF NOT EXISTS pending_by_status ON pending_memory_events (status, next_attempt_at)",
+    "CREATE TABLE IF NOT EXISTS reviews (seq BIGINT PRIMARY KEY, pending_id TEXT NOT NULL, action TEXT NOT NULL, \
+     agent TEXT NOT NULL, run TEXT NOT NULL, trust TEXT NOT NULL, target_id TEXT, recorded_at BIGINT NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS aliases (bucket TEXT NOT NULL, target_id TEXT NOT NULL, alias_norm TEXT NOT NULL, \
+     kind TEXT NOT NULL, source_event BIGINT NOT NULL, trust TEXT NOT NULL, PRIMARY KEY (bucket, target_id, alias_norm))",
+];
+
+/// Tables whose rows are never changed.
+const APPEND_ONLY: [&str; 2] = ["events_memory", "reviews"];
+
+/// Creates what is missing.
+pub(super) async fn create(tx: &Session<'_>, dialect: SqlDialect) -> Result<()> {
+    for statement in TABLES {
+        tx.exec(&in_dialect(statement, dialect), &[]).await?;
+    }
+    for bucket in Bucket::ALL {
+        tx.exec(&shared_table(bucket, ""), &[]).await?;
+        tx.exec(&shared_table(bucket, "shadow_"), &[]).await?;
+    }
+    for name in APPEND_ONLY {
+        for trigger in append_only_triggers(dialect, name) {
+            tx.exec(&trigger, &[]).await?;
+        }
+    }
+    Ok(())
+}
+
+/// PostgreSQL replaces a view where SQLite keeps it.
+fn in_dialect(statement: &str, dialect: SqlDialect) -> String {
+    match dialect {
+        SqlDialect::Postgres => statement.replace("CREATE VIEW IF NOT EXISTS", "CREATE OR REPLACE VIEW"),
+        _ => statement.to_owned(),
+    }
+}
+
+/// The triggers that keep the rows of a table from being changed or removed.
+fn append_only_triggers(dialect: SqlDialect, table: &str) -> Vec<String> {
+    match dialect {
+        SqlDialect::Postgres => vec![
+            format!(
+                "CREATE OR REPLACE TRIGGER {table}_rows BEFORE UPDATE OR DELETE ON {table} \
+                 FOR EACH ROW EXECUTE FUNCTION mem_sql.append_only()"
+            ),
+            format!(
+                "CREATE OR REPLACE TRIGGER {table}_all BEFORE TRUNCATE ON {table} \
+                 FOR EACH STATEMENT EXECUTE FUNCTION mem_sql.append_only()"
+            ),
+        ],
+        _ => ["UPDATE", "DELETE"]
+            .into_iter()
+            .map(|event| {
+                format!(
+                    "CREATE TRIGGER IF NOT EXISTS {table}_{event} BEFORE {event} ON {table} \
+                     BEGIN SELECT RAISE(ABORT, 'rows of {table} are never changed or removed'); END"
+                )
+            })
+            .collect(),
+    }
+}
+
+/// The table of a bucket; a rebuild fills one whose name begins with `shadow_`.
+fn shared_table(bucket: Bucket, prefix: &str) -> String {
+    let own: String = columns(bucket)
+        .iter()
+        .map(|Column { name, kind, required }| {
+            let kind = match kind {
+                Kind::Text | Kind::Json => "TEXT",
+                Kind::Real => "DOUBLE PRECISION",
+                Kind::Status => return String::new(),
+            };
+            format!("{name} {kind}{}, ", if *required { " NOT NULL" } else { "" })
+        })
+        .collect();
+    format!(
+        "CREATE TABLE IF NOT EXISTS {prefix}{} ({} TEXT PRIMARY KEY, {own}status TEXT NOT NULL, {} BIGINT NOT NULL, \
+         created_by TEXT NOT NULL, trust TEXT NOT NULL, first_event BIGINT NOT NULL, last_event BIGINT NOT NULL, \
+         observed_at BIGINT NOT NULL, valid_from BIGINT NOT NULL, valid_to BIGINT, superseded_by TEXT, \
+         reference_memory_json TEXT NOT NULL)",
+        table(bucket),
+        id_column(bucket),
+        crate::projection::rev_column(bucket),
+    )
+}

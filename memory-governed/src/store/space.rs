@@ -1,0 +1,142 @@
+//! A shared space: whose tables these are, and what its stages have in common.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use memory_core::{
+    Clock, Error, ErrorKind, IdGen, Provider, Result, RunContext, Scope, ScopeId, SqlFacet, TenantId,
+    Timestamp,
+};
+
+use super::schema;
+use super::session::Session;
+
+/// How patient a space is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Options {
+    /// How long a pipeline may take for one note before another takes it over. Default: a minute.
+    pub lease: Duration,
+    /// The first pause before trying again; each one is twice as long as the one before. Default: a second.
+    pub backoff: Duration,
+    /// The longest pause. Default: an hour.
+    pub max_backoff: Duration,
+    /// How often a projection or a deferred write is tried. Default 8.
+    pub max_attempts: u32,
+    /// How long a deferred write waits before a person must look. Default: 14 days.
+    pub pending_ttl: Duration,
+    /// Most deferred writes tried after one commit. Default 16.
+    pub replay_limit: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            lease: Duration::from_secs(60),
+            backoff: Duration::from_secs(1),
+            max_backoff: Duration::from_secs(3_600),
+            max_attempts: 8,
+            pending_ttl: Duration::from_secs(14 * 24 * 3_600),
+            replay_limit: 16,
+        }
+    }
+}
+
+struct Inner {
+    provider: Arc<dyn Provider>,
+    scope: Scope,
+    run: RunContext,
+    clock: Arc<dyn Clock>,
+    ids: Arc<dyn IdGen>,
+    options: Options,
+}
+
+/// A shared space of a tenant: its tables, which only the stages of this crate reach. Cheap to clone.
+#[derive(Clone)]
+pub struct Space(Arc<Inner>);
+
+impl fmt::Debug for Space {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Space").field("scope", &self.0.scope).finish_non_exhaustive()
+    }
+}
+
+impl Space {
+    /// Opens a space, and creates its tables if they are missing.
+    ///
+    /// # Errors
+    /// `capability_unsupported` for a provider without [`host_tables`](memory_core::Capabilities::host_tables);
+    /// `invalid_argument` for a malformed name; the store's errors.
+    pub async fn open(
+        provider: Arc<dyn Provider>,
+        tenant: &TenantId,
+        name: &str,
+        clock: Arc<dyn Clock>,
+        ids: Arc<dyn IdGen>,
+        options: Options,
+    ) -> Result<Self> {
+        let capabilities = provider.capabilities();
+        let dialect = capabilities.sql_dialect.filter(|_| capabilities.host_tables);
+        let Some(dialect) = dialect else {
+            return Err(Error::unsupported("host_tables", provider.name()));
+        };
+        let scope = Scope::host(tenant.as_str(), name)?;
+        let run = RunContext::new(tenant.clone(), ScopeId::new("host")?, ScopeId::new("host")?);
+        let space = Self(Arc::new(Inner { provider, scope, run, clock, ids, options }));
+        let tx = space.begin().await?;
+        let made = schema::create(&tx, dialect).await;
+        tx.end(made).await?;
+        Ok(space)
+    }
+
+    /// The scope whose database holds the tables.
+    #[must_use]
+    pub fn scope(&self) -> &Scope {
+        &self.0.scope
+    }
+
+    pub(crate) fn run(&self) -> &RunContext {
+        &self.0.run
+    }
+
+    pub(crate) fn options(&self) -> &Options {
+        &self.0.options
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.0.clock.now()
+    }
+
+    /// A fresh id: 32 hexadecimal digits.
+    pub(crate) fn fresh(&self) -> String {
+        format!("{:032x}", self.0.ids.fresh())
+    }
+
+    /// When to try again after so many attempts: twice as long each time, and not all at the same moment.
+    pub(crate) fn next_attempt(&self, attempts: u32) -> Timestamp {
+        let options = self.options();
+        let pause = options.backoff.saturating_mul(1 << attempts.min(20)).min(options.max_backoff);
+        let millis = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX);
+        let jitter = u64::try_from(self.0.ids.fresh() % u128::from(millis / 4 + 1)).unwrap_or_default();
+        self.after(Duration::from_millis(millis.saturating_add(jitter)))
+    }
+
+    /// The time after this duration.
+    pub(crate) fn after(&self, duration: Duration) -> Timestamp {
+        let millis = i64::try_from(duration.as_millis()).unwrap_or(i64::MAX);
+        Timestamp::from_millis_clamped(self.now().as_millis().saturating_add(millis))
+    }
+
+    pub(super) fn sql(&self) -> Result<&dyn SqlFacet> {
+        self.0.provider.sql().ok_or_else(|| Error::new(ErrorKind::Unsupported, "the provider has lost its SQL facet"))
+    }
+
+    pub(crate) fn plain(&self) -> Session<'_> {
+        Session::plain(self)
+    }
+
+    pub(crate) async fn begin(&self) -> Result<Session<'_>> {
+        Session::begin(self).await
+    }
+}

@@ -1,0 +1,148 @@
+//! Notes: private to an agent and its run, without any schema.
+
+use memory_core::{Error, Result, Timestamp};
+use serde::Serialize;
+
+use crate::note::{Actor, Note, NoteSource};
+use crate::projection::word;
+use crate::store::{Cells, Session, Space, int, text};
+
+/// Most bytes of a note.
+const MAX_NOTE: usize = 16 << 10;
+/// Notes listed at once.
+const PAGE: usize = 200;
+
+/// A note as it is kept.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct StoredNote {
+    /// Its id.
+    pub id: String,
+    /// Where it came from.
+    pub source: NoteSource,
+    /// When what it says was observed.
+    pub observed_at: Timestamp,
+    /// Its words; `None`: erased.
+    pub text: Option<String>,
+    /// `new`, `leased` or `done`.
+    pub state: String,
+    /// What became of it, as JSON, once it is done; or why it is tried again.
+    pub result: Option<String>,
+}
+
+/// Where agents and tools write notes down. Nothing here is shared.
+#[derive(Clone, Debug)]
+pub struct WorkingMemory(Space);
+
+impl WorkingMemory {
+    /// The notes of this space.
+    #[must_use]
+    pub fn new(space: &Space) -> Self {
+        Self(space.clone())
+    }
+
+    /// Keeps a note; returns it with its id. `observed_at`: when what it says was observed; `None`: now. The future counts
+    /// as now.
+    ///
+    /// # Errors
+    /// `invalid_argument` for a blank note or one with a NUL character, `too_large` beyond 16 KiB; the store's.
+    pub async fn note(
+        &self,
+        actor: &Actor,
+        source: NoteSource,
+        words: &str,
+        observed_at: Option<Timestamp>,
+    ) -> Result<Note> {
+        if words.trim().is_empty() || words.contains('\0') {
+            return Err(Error::invalid("the note is blank, or has a NUL character"));
+        }
+        if words.len() > MAX_NOTE {
+            return Err(Error::too_large("note", words.len(), MAX_NOTE, "bytes"));
+        }
+        let now = self.0.now();
+        let note = Note {
+            id: self.0.fresh(),
+            actor: actor.clone(),
+            source,
+            observed_at: observed_at.map_or(now, |at| at.min(now)),
+            text: words.to_owned(),
+        };
+        self.0
+            .plain()
+            .exec(
+                "INSERT INTO notes (note_id, seq, agent, run, trust, source, observed_at, recorded_at, text, state, lease, \
+                 lease_until, attempts, result) SELECT ?, coalesce(max(seq), 0) + 1, ?, ?, ?, ?, ?, ?, ?, 'new', NULL, 0, 0, \
+                 NULL FROM notes",
+                &[
+                    text(&note.id),
+                    text(&actor.agent),
+                    text(&actor.run),
+                    text(word(&actor.trust)?),
+                    text(word(&source)?),
+                    int(note.observed_at.as_millis()),
+                    int(now.as_millis()),
+                    text(words),
+                ],
+            )
+            .await?;
+        Ok(note)
+    }
+
+    /// The last notes of an agent's run, oldest first: at most 200.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn notes(&self, agent: &str, run: &str) -> Result<Vec<StoredNote>> {
+        let rows = self
+            .0
+            .plain()
+            .query(
+                "SELECT note_id, source, observed_at, text, state, result FROM notes WHERE agent = ? AND run = ? \
+                 ORDER BY seq DESC LIMIT ?",
+                &[text(agent), text(run), int(PAGE as u64)],
+            )
+            .await?;
+        let one = |mut cells: Cells| {
+            Ok(StoredNote {
+                id: cells.text()?,
+                source: cells.word()?,
+                observed_at: cells.time()?,
+                text: cells.maybe_text()?,
+                state: cells.text()?,
+                result: cells.maybe_text()?,
+            })
+        };
+        rows.into_iter().rev().map(one).collect()
+    }
+
+    /// Erases a note's words everywhere: the note, what waits for it, and beside the events that came of it. The events and
+    /// their hashes stay. A note that is not done yet is done then. Returns whether there was such a note.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn forget(&self, note_id: &str) -> Result<bool> {
+        let tx = self.0.begin().await?;
+        let done = forget(&tx, note_id).await;
+        tx.end(done).await
+    }
+}
+
+async fn forget(tx: &Session<'_>, note_id: &str) -> Result<bool> {
+    let id = [text(note_id)];
+    let found = tx
+        .exec("UPDATE notes SET text = NULL, state = 'done', lease = NULL, result = NULL WHERE note_id = ?", &id)
+        .await?;
+    tx.exec(
+        "DELETE FROM events_raw WHERE event_id IN (SELECT event_id FROM events_memory WHERE note_id = ?)",
+        &id,
+    )
+    .await?;
+    // What was deferred is nothing but these words.
+    tx.exec(
+        "UPDATE pending_memory_events SET text = NULL, request_json = '', reason = '', \
+         status = CASE WHEN status IN ('waiting', 'needs_review') THEN 'rejected' ELSE status END WHERE note_id = ?",
+        &id,
+    )
+    .await?;
+    Ok(found > 0)
+}

@@ -1,0 +1,127 @@
+//! What waits: by whom, for what, how long.
+
+use std::time::Duration;
+
+use memory_core::ErrorKind;
+use memory_governed::{Bucket, Options, PendingStatus, Trust};
+use serde_json::json;
+
+use crate::support::*;
+
+on_both_stores! {
+    async fn a_vague_note_waits_and_is_bound_once_a_later_note_names_the_row(world) {
+        world.open_issue("redis_timeout", "redis times out").await;
+        world.open_issue("lint", "lint fails").await;
+        let eve = actor("eve", Trust::Agent);
+        let pending = pending_of(&world.tell_by(&eve, resolve_the("the cache trouble")).await).to_owned();
+        let shown = world.queue.show(&pending).await.unwrap().unwrap();
+        assert_eq!((shown.candidates.len(), shown.status), (2, PendingStatus::Waiting));
+        world.note(json!({ "bucket": "issues", "operation": "upsert", "target_id": "redis_timeout",
+            "payload": { "severity": "high" }, "candidate_aliases": ["Cache   Trouble"] })).await;
+        let promotion = world.promote().await;
+        assert!(promotion.replayed.iter().any(is_committed), "{promotion:?}");
+        assert_eq!(world.row(Bucket::Issues, "redis_timeout").await.status, "resolved");
+        assert_eq!(world.row(Bucket::Issues, "lint").await.status, "open");
+        let why = world.shared.why(Bucket::Issues, "redis_timeout").await.unwrap();
+        let last = why.events.last().unwrap();
+        assert_eq!(last.event.actor, eve, "it is still who said it");
+        assert_eq!(last.event.causation_pending_id.as_deref(), Some(pending.as_str()));
+        let resolved = world.queue.show(&pending).await.unwrap().unwrap();
+        assert_eq!(resolved.status, PendingStatus::Resolved);
+        assert_eq!(resolved.resolved_event.as_ref(), Some(&last.event.event_id));
+        world.sound().await;
+    }
+
+    async fn one_candidate_less_makes_no_other_certain(world) {
+        world.open_issue("one", "build fails").await;
+        world.open_issue("two", "build fails on arm").await;
+        let pending = pending_of(&world.tell(resolve_the("one or two, the build")).await).to_owned();
+        assert!(is_committed(&world.tell(resolve("one")).await));
+        world.clock.advance(Duration::from_secs(3_600));
+        world.pipeline.promote(0).await.unwrap();
+        assert_eq!(world.row(Bucket::Issues, "two").await.status, "open");
+        assert_eq!(world.queue.show(&pending).await.unwrap().unwrap().status, PendingStatus::NeedsReview);
+        world.sound().await;
+    }
+
+    async fn many_that_cannot_be_bound_do_not_starve_one_that_can(world) {
+        world.open_issue("redis_timeout", "redis times out").await;
+        for n in 0..40 {
+            world.tell(resolve_the(&format!("thing {n}"))).await;
+        }
+        let last = pending_of(&world.tell(resolve_the("the slow cache")).await).to_owned();
+        // Given behind the stages' back, so that nothing wakes it.
+        world.sql("UPDATE shared_issues SET reference_memory_json = '[{\"alias\":\"slow cache\",\"trust\":\"agent\"}]'").await.unwrap();
+        let mut rounds = 0;
+        while world.queue.show(&last).await.unwrap().unwrap().status == PendingStatus::Waiting {
+            world.clock.advance(Duration::from_secs(5));
+            world.pipeline.promote(0).await.unwrap();
+            rounds += 1;
+            assert!(rounds < 20, "it starves");
+        }
+        assert_eq!(world.row(Bucket::Issues, "redis_timeout").await.status, "resolved");
+    }
+
+    async fn attempts_back_off_and_end_with_a_person(world) {
+        let mut options = Options::default();
+        options.max_attempts = 3;
+        let world = world.again(options).await;
+        let pending = pending_of(&world.tell(resolve_the("whatever")).await).to_owned();
+        let mut waits = Vec::new();
+        for attempt in 1..=3 {
+            let mut seconds = 0;
+            loop {
+                world.clock.advance(Duration::from_secs(1));
+                seconds += 1;
+                world.pipeline.promote(0).await.unwrap();
+                let now = world.queue.show(&pending).await.unwrap().unwrap();
+                if now.attempts == attempt || now.status == PendingStatus::NeedsReview {
+                    break;
+                }
+                assert!(seconds < 100);
+            }
+            waits.push(seconds);
+        }
+        assert!(waits[0] < waits[1] && waits[1] < waits[2], "{waits:?}");
+        assert_eq!(world.queue.list(PendingStatus::NeedsReview, 10).await.unwrap().len(), 1);
+    }
+
+    async fn what_has_waited_too_long_asks_for_a_person(world) {
+        let pending = pending_of(&world.tell(resolve_the("whatever")).await).to_owned();
+        world.clock.advance(Duration::from_secs(15 * 24 * 3_600));
+        world.pipeline.promote(0).await.unwrap();
+        assert_eq!(world.queue.show(&pending).await.unwrap().unwrap().status, PendingStatus::NeedsReview);
+    }
+
+    async fn people_bind_and_reject_and_each_decision_is_kept(world) {
+        world.open_issue("a", "one").await;
+        world.open_issue("b", "two").await;
+        let eve = actor("eve", Trust::Agent);
+        let first = pending_of(&world.tell_by(&eve, resolve_the("the earlier blocker")).await).to_owned();
+        let second = pending_of(&world.tell_by(&eve, resolve_the("that thing")).await).to_owned();
+        assert_eq!(world.review.bind(&first, "a", &eve).await.unwrap_err().kind(), ErrorKind::Forbidden);
+        assert_eq!(world.review.bind(&first, "c", &person()).await.unwrap_err().kind(), ErrorKind::NotFound);
+        assert!(is_committed(&world.review.bind(&first, "a", &person()).await.unwrap()));
+        assert_eq!(world.review.bind(&first, "b", &person()).await.unwrap_err().kind(), ErrorKind::Conflict);
+        world.review.reject(&second, "nothing was meant", &person()).await.unwrap();
+        assert_eq!(world.queue.show(&second).await.unwrap().unwrap().status, PendingStatus::Rejected);
+        assert_eq!(world.row(Bucket::Issues, "b").await.status, "open");
+        let why = world.shared.why(Bucket::Issues, "a").await.unwrap();
+        let event = &why.events.last().unwrap().event;
+        assert_eq!((&event.actor, &event.source_ref.reviewed_by), (&eve, &Some(person())));
+        assert_eq!(world.count("reviews").await, 2);
+        assert!(world.sql("DELETE FROM reviews").await.is_err());
+        world.sound().await;
+    }
+
+    async fn a_note_that_cannot_be_told_now_stays_new_and_is_tried_later(world) {
+        let note = world.note("retry: the model is busy").await;
+        let promotion = world.promote().await;
+        assert!(promotion.is_retried && promotion.outcomes.is_empty());
+        assert!(world.pipeline.promote_one().await.unwrap().is_none(), "not at once");
+        assert_eq!(world.notes.notes("ada", "run").await.unwrap()[0].state, "new");
+        world.clock.advance(Duration::from_secs(5));
+        assert_eq!(world.promote().await.note_id, note.id);
+        assert_eq!(world.count("events_memory").await, 0);
+    }
+}

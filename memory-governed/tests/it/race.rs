@@ -1,0 +1,92 @@
+//! Several pipelines at once.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use memory_core::ErrorKind;
+use memory_governed::{Bucket, Options, PromotionPipeline, Trust};
+use serde_json::json;
+
+use crate::support::*;
+
+on_both_stores! {
+    async fn many_pipelines_promote_each_note_exactly_once(world) {
+        for n in 0..24 {
+            world.note(append("results", &format!("r_{n}"), json!({ "metric_name": "m", "metric_value": n }))).await;
+            world.note_by(&actor("bob", Trust::Agent), upsert("issues", "shared", json!({ "title": format!("t{}", n % 3) }))).await;
+        }
+        // The clock moves with each look: a lease must outlast the race.
+        let mut options = Options::default();
+        options.lease = Duration::from_secs(3_600);
+        let mut running = Vec::new();
+        for _ in 0..4 {
+            // Each has a handle of its own on the same store, as another process has.
+            let provider = opened(&world.store.given).await;
+            let space = space_on(provider, Arc::clone(&world.clock), options.clone()).await.unwrap();
+            let pipeline = PromotionPipeline::new(&space, Arc::new(Literal), Arc::new(Exact));
+            running.push(tokio::spawn(async move {
+                let mut notes = 0;
+                while let Some(promotion) = pipeline.promote_one().await.unwrap() {
+                    assert_eq!(promotion.outcomes.len(), 1);
+                    notes += 1;
+                }
+                notes
+            }));
+        }
+        let mut notes = 0;
+        for one in running {
+            notes += one.await.unwrap();
+        }
+        assert_eq!(notes, 48);
+        assert_eq!(world.count("shared_results").await, 24);
+        assert_eq!(world.count("notes WHERE state = 'done'").await, 48);
+        world.sound().await;
+    }
+
+    async fn two_pipelines_end_one_issue_once(world) {
+        world.open_issue("a", "one").await;
+        for _ in 0..6 {
+            world.note(resolve("a")).await;
+        }
+        let other = PromotionPipeline::new(&world.space, Arc::new(Literal), Arc::new(Exact));
+        let (mine, theirs) = tokio::join!(world.pipeline.promote(10), other.promote(10));
+        let (mine, theirs) = (mine.unwrap(), theirs.unwrap());
+        assert_eq!((mine.notes + theirs.notes, mine.committed + theirs.committed), (6, 1));
+        assert_eq!(world.row(Bucket::Issues, "a").await.rev, 2);
+        world.sound().await;
+    }
+
+    async fn a_pipeline_that_is_too_slow_commits_nothing_and_another_takes_the_note(world) {
+        world.note(append("results", "r", json!({ "metric_name": "m", "metric_value": 1 }))).await;
+        let slow = PromotionPipeline::new(&world.space, Arc::new(Slow(Arc::clone(&world.clock))), Arc::new(Exact));
+        // While the slow one thinks, its lease ends, and the other promotes the note.
+        let (slow, fast) = tokio::join!(slow.promote_one(), async {
+            tokio::time::sleep(Duration::from_millis(150)).await;
+            world.pipeline.promote_one().await
+        });
+        assert!(fast.unwrap().is_some());
+        assert_eq!(slow.unwrap_err().kind(), ErrorKind::Conflict);
+        assert_eq!((world.count("events_memory").await, world.count("shared_results").await), (1, 1));
+        world.sound().await;
+    }
+}
+
+/// Takes two minutes of the test's clock, and some real time.
+struct Slow(Arc<TestClock>);
+
+#[memory_core::async_trait]
+impl memory_governed::Interpreter for Slow {
+    async fn interpret(
+        &self,
+        note: &memory_governed::Note,
+        context: &memory_governed::Context,
+    ) -> memory_governed::Decision {
+        self.0.advance(Duration::from_secs(120));
+        tokio::time::sleep(Duration::from_millis(600)).await;
+        Literal.interpret(note, context).await
+    }
+
+    fn version(&self) -> String {
+        "slow/1".to_owned()
+    }
+}
