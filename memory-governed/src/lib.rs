@@ -14,6 +14,7 @@
 //! All of it stands on the tables of one [`Space`], which agents cannot reach.
 
 mod bucket;
+mod encoding;
 mod ledger;
 mod note;
 mod pipeline;
@@ -28,7 +29,8 @@ pub use bucket::{Bucket, Operation};
 pub use ledger::{Anchor, Event, Ledger, Rebuilt, SourceRef, Verified};
 pub use note::{Actor, Note, NoteSource, Trust};
 pub use pipeline::{
-    Inputter, Outcome, Pending, PendingMemoryQueue, PendingStatus, PromotionPipeline, Promotion, Report, Review,
+    Inputter, Outcome, Pending, PendingMemoryQueue, PendingStatus, Promotion, PromotionPipeline, Report,
+    Review,
 };
 pub use projection::{Row, SharedMemoryWriter};
 pub use request::{Decision, WriteRequest};

@@ -3,8 +3,8 @@
 use memory_core::{Error, Result, Timestamp};
 use serde::Serialize;
 
+use crate::encoding::word;
 use crate::note::{Actor, Note, NoteSource};
-use crate::projection::word;
 use crate::store::{Cells, Session, Space, int, text};
 
 /// Most bytes of a note.
@@ -130,7 +130,10 @@ impl WorkingMemory {
 async fn forget(tx: &Session<'_>, note_id: &str) -> Result<bool> {
     let id = [text(note_id)];
     let found = tx
-        .exec("UPDATE notes SET text = NULL, state = 'done', lease = NULL, result = NULL WHERE note_id = ?", &id)
+        .exec(
+            "UPDATE notes SET text = NULL, state = 'done', lease = NULL, result = NULL WHERE note_id = ?",
+            &id,
+        )
         .await?;
     tx.exec(
         "DELETE FROM events_raw WHERE event_id IN (SELECT event_id FROM events_memory WHERE note_id = ?)",

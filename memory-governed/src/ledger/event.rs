@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::bucket::{Bucket, Operation};
+use crate::encoding::{canonical, digest, word};
 use crate::note::Actor;
-use crate::projection::{canonical, digest, word};
 use crate::seams::Scored;
 use crate::store::{Cells, Session, int, maybe, text};
 

@@ -4,8 +4,8 @@ mod event;
 mod rebuild;
 mod verify;
 
-pub use event::{Event, SourceRef};
 pub(crate) use event::{COLUMNS, read_event};
+pub use event::{Event, SourceRef};
 pub use rebuild::Rebuilt;
 pub(crate) use rebuild::fold;
 pub(crate) use verify::head;

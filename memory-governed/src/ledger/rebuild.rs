@@ -8,7 +8,8 @@ use sha2::{Digest as _, Sha256};
 
 use super::{COLUMNS, Event, Ledger, read_event};
 use crate::bucket::Bucket;
-use crate::projection::{Row, SharedMemoryWriter, Step, canonical, rows, step, table};
+use crate::encoding::canonical;
+use crate::projection::{Row, SharedMemoryWriter, Step, rows, step, table};
 use crate::store::{Session, int};
 
 /// Events read at once.

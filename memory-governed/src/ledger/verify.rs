@@ -4,7 +4,7 @@ use memory_core::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
 use super::{COLUMNS, Event, Ledger, read_event};
-use crate::projection::digest;
+use crate::encoding::digest;
 use crate::store::{Session, int};
 
 /// Events read at once.
@@ -60,7 +60,9 @@ impl Ledger {
                 let event = read_event(&mut cells)?;
                 let raw = cells.maybe_text()?.zip(cells.maybe_text()?);
                 check(&event, &verified.anchor, raw.as_ref())?;
-                if let Some(anchor) = anchor.filter(|anchor| anchor.seq == event.seq && anchor.hash != event.hash) {
+                if let Some(anchor) =
+                    anchor.filter(|anchor| anchor.seq == event.seq && anchor.hash != event.hash)
+                {
                     return Err(broken(anchor.seq, "the event is not the one that the anchor names"));
                 }
                 verified.events += 1;

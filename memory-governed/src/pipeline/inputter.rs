@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use memory_core::{ErrorKind, Result};
 
 use crate::bucket::Bucket;
+use crate::encoding::digest;
 use crate::ledger::{COLUMNS, Event, head, read_event};
-use crate::projection::{Projected, SharedMemoryWriter, digest};
+use crate::projection::{Projected, SharedMemoryWriter};
 use crate::store::{Session, Space, int, maybe, text};
 
 /// Events tried again at once.
@@ -156,5 +157,8 @@ impl Inputter {
 
 /// Whether an error is about what was written, and not about the store.
 fn is_of_the_row(kind: ErrorKind) -> bool {
-    matches!(kind, ErrorKind::InvalidArgument | ErrorKind::TooLarge | ErrorKind::QuotaExceeded | ErrorKind::Corrupt)
+    matches!(
+        kind,
+        ErrorKind::InvalidArgument | ErrorKind::TooLarge | ErrorKind::QuotaExceeded | ErrorKind::Corrupt
+    )
 }

@@ -94,3 +94,16 @@ impl Report {
         self.committed += committed.count() as u64;
     }
 }
+
+/// The rows that outcomes changed.
+pub(super) fn changed(outcomes: &[Outcome]) -> Vec<(Bucket, String)> {
+    outcomes
+        .iter()
+        .filter_map(|outcome| match outcome {
+            Outcome::Committed { bucket, target_id, projection: "applied", .. } => {
+                Some((*bucket, target_id.clone()))
+            }
+            _ => None,
+        })
+        .collect()
+}

@@ -6,12 +6,11 @@ use memory_core::{Error, ErrorKind, Result};
 
 use super::candidates::context;
 use super::inputter::Inputter;
-use super::outcome::{Outcome, Promotion, Report};
+use super::outcome::{Outcome, Promotion, Report, changed};
 use super::queue::{Deferral, PendingMemoryQueue};
 use super::settle::{Settled, Wanted, key_of, settle};
-use crate::bucket::Bucket;
+use crate::encoding::canonical;
 use crate::note::{Actor, Note};
-use crate::projection::canonical;
 use crate::request::{Decision, WriteRequest};
 use crate::seams::{Interpreter, Resolver};
 use crate::store::{Cells, Session, Space, int, text};
@@ -152,8 +151,13 @@ impl PromotionPipeline {
         let mut outcomes = Vec::with_capacity(requests.len());
         let interpreter = self.interpreter.version();
         for (part, request) in requests.iter().enumerate() {
-            let wanted =
-                Wanted { note, request, key: key_of(note, part), interpreter: &interpreter, pending_id: None };
+            let wanted = Wanted {
+                note,
+                request,
+                key: key_of(note, part),
+                interpreter: &interpreter,
+                pending_id: None,
+            };
             outcomes.push(match settle(&self.space, tx, self.resolver.as_ref(), &wanted).await? {
                 Settled::Done(outcome) => outcome,
                 Settled::Waits { reason, candidates } => {
@@ -213,15 +217,4 @@ fn note_of(mut cells: Cells) -> Result<Note> {
         observed_at: cells.time()?,
         text: cells.text()?,
     })
-}
-
-/// The rows that outcomes changed.
-pub(super) fn changed(outcomes: &[Outcome]) -> Vec<(Bucket, String)> {
-    outcomes
-        .iter()
-        .filter_map(|outcome| match outcome {
-            Outcome::Committed { bucket, target_id, projection: "applied", .. } => Some((*bucket, target_id.clone())),
-            _ => None,
-        })
-        .collect()
 }

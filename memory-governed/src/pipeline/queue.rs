@@ -6,12 +6,12 @@ use std::sync::Arc;
 use memory_core::{Result, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use super::outcome::Outcome;
-use super::promotion::changed;
+use super::outcome::{Outcome, changed};
 use super::settle::{Settled, Wanted, settle};
 use crate::bucket::Bucket;
+use crate::encoding::{canonical, word};
 use crate::note::{Actor, Note};
-use crate::projection::{Row, canonical, read, word};
+use crate::projection::{Row, read};
 use crate::request::WriteRequest;
 use crate::seams::{Resolver, Scored};
 use crate::store::{Cells, Session, Space, int, maybe, text};
@@ -112,7 +112,8 @@ impl PendingMemoryQueue {
     /// # Errors
     /// The store's.
     pub async fn list(&self, status: PendingStatus, limit: usize) -> Result<Vec<Pending>> {
-        let sql = format!("SELECT {COLUMNS} FROM pending_memory_events WHERE status = ? ORDER BY seq LIMIT ?");
+        let sql =
+            format!("SELECT {COLUMNS} FROM pending_memory_events WHERE status = ? ORDER BY seq LIMIT ?");
         let rows = self.space.plain().query(&sql, &[text(word(&status)?), int(limit as u64)]).await?;
         rows.into_iter().map(pending_of).collect()
     }
@@ -234,7 +235,9 @@ impl PendingMemoryQueue {
         }
         if let Some(gone) = ended_since(tx, &pending, request.bucket).await? {
             // One candidate less must not make another one certain.
-            return needs_review(tx, &pending, &format!("{gone} has ended since; what is left is no proof")).await.map(Some);
+            return needs_review(tx, &pending, &format!("{gone} has ended since; what is left is no proof"))
+                .await
+                .map(Some);
         }
         let wanted = Wanted {
             note: &pending.note,
@@ -274,8 +277,9 @@ impl PendingMemoryQueue {
 /// words of its reference.
 fn concerns(row: &Row, pending: &Pending) -> bool {
     let Some(request) = &pending.request else { return false };
-    let said = [request.reference_text.as_deref().unwrap_or_default(), pending.text.as_deref().unwrap_or_default()]
-        .map(str::to_lowercase);
+    let said =
+        [request.reference_text.as_deref().unwrap_or_default(), pending.text.as_deref().unwrap_or_default()]
+            .map(str::to_lowercase);
     let names = row.aliases.iter().map(|alias| alias.alias.as_str()).chain([row.id.as_str()]);
     pending.candidates.iter().any(|one| one.id == row.id)
         || request.target_id.as_ref() == Some(&row.id)
@@ -308,7 +312,10 @@ pub(super) async fn finish(tx: &Session<'_>, pending: &Pending, outcome: Outcome
     let (status, event) = match &outcome {
         Outcome::Committed { seq, .. } => {
             let sql = "SELECT event_id FROM events_memory WHERE seq = ?";
-            (PendingStatus::Resolved, tx.one(sql, &[int(*seq)]).await?.map(|mut cells| cells.text()).transpose()?)
+            (
+                PendingStatus::Resolved,
+                tx.one(sql, &[int(*seq)]).await?.map(|mut cells| cells.text()).transpose()?,
+            )
         }
         Outcome::NoOp { .. } => (PendingStatus::NoOp, None),
         _ => (PendingStatus::Rejected, None),

@@ -2,12 +2,12 @@
 
 use memory_core::{Error, ErrorKind, Result};
 
-use super::outcome::Outcome;
-use super::promotion::changed;
+use super::outcome::{Outcome, changed};
 use super::queue::{Pending, PendingMemoryQueue, PendingStatus, find, finish};
 use super::settle::{Settled, Wanted, settle_as};
+use crate::encoding::word;
 use crate::note::{Actor, Trust};
-use crate::projection::{is_slug, read, word};
+use crate::projection::{is_slug, read};
 use crate::store::{Session, int, maybe, text};
 
 /// Decides deferred writes by hand. Each decision is kept, with who took it; no row of that record is ever changed.
@@ -103,7 +103,10 @@ fn authorised(by: &Actor) -> Result<()> {
     if by.trust >= Trust::Authority {
         return Ok(());
     }
-    Err(Error::new(ErrorKind::Forbidden, "only a person, or an agent with authority, decides what is deferred"))
+    Err(Error::new(
+        ErrorKind::Forbidden,
+        "only a person, or an agent with authority, decides what is deferred",
+    ))
 }
 
 async fn undecided(tx: &Session<'_>, id: &str) -> Result<Pending> {

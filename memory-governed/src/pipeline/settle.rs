@@ -6,9 +6,10 @@ use super::candidates::candidates;
 use super::inputter::{Appended, Entry, Inputter};
 use super::outcome::Outcome;
 use super::target::{Target, target};
+use crate::encoding::digest;
 use crate::ledger::{Event, SourceRef};
 use crate::note::{Actor, Note, NoteSource};
-use crate::projection::{Step, check, digest, read, step};
+use crate::projection::{Step, check, read, step};
 use crate::request::WriteRequest;
 use crate::seams::{Resolution, Resolver, Scored};
 use crate::store::{Session, Space, text};
@@ -30,7 +31,10 @@ pub(super) struct Wanted<'a> {
 pub(super) enum Settled {
     Done(Outcome),
     /// It must wait.
-    Waits { reason: String, candidates: Vec<Scored> },
+    Waits {
+        reason: String,
+        candidates: Vec<Scored>,
+    },
 }
 
 /// A row that the request is bound to.
@@ -64,8 +68,8 @@ pub(super) async fn settle(
         return Ok(Settled::Done(known));
     }
     let request = wanted.request;
-    let refers = request.operation.is_lifecycle()
-        || (request.reference_text.is_some() && request.target_id.is_none());
+    let refers =
+        request.operation.is_lifecycle() || (request.reference_text.is_some() && request.target_id.is_none());
     let bound = if refers {
         match bind(tx, resolver, wanted).await? {
             Ok(bound) => bound,
@@ -109,7 +113,12 @@ async fn known(tx: &Session<'_>, wanted: &Wanted<'_>) -> Result<Option<Outcome>>
     let sql = "SELECT seq, target_id FROM events_memory WHERE idempotency_key = ?";
     if let Some(mut cells) = tx.one(sql, &key).await? {
         let (seq, target_id) = (cells.count()?, cells.text()?);
-        return Ok(Some(Outcome::Committed { seq, bucket: wanted.request.bucket, target_id, projection: "recorded" }));
+        return Ok(Some(Outcome::Committed {
+            seq,
+            bucket: wanted.request.bucket,
+            target_id,
+            projection: "recorded",
+        }));
     }
     if wanted.pending_id.is_some() {
         return Ok(None);
@@ -171,7 +180,11 @@ async fn commit(
         source_ref: SourceRef {
             candidates: bound.candidates.clone(),
             reason: bound.reason,
-            aliases: if request.operation.is_lifecycle() { Vec::new() } else { request.candidate_aliases.clone() },
+            aliases: if request.operation.is_lifecycle() {
+                Vec::new()
+            } else {
+                request.candidate_aliases.clone()
+            },
             interpreter: wanted.interpreter.to_owned(),
             resolver: resolver.to_owned(),
             confidence: request.confidence,

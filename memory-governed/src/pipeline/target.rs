@@ -6,8 +6,9 @@ use memory_core::Result;
 use serde_json::Value;
 
 use crate::bucket::{Bucket, Operation};
+use crate::encoding::{canonical, digest};
 use crate::note::Note;
-use crate::projection::{Row, canonical, digest, main_text, read, rows};
+use crate::projection::{Row, main_text, read, rows};
 use crate::request::WriteRequest;
 use crate::store::{Session, text};
 
@@ -24,7 +25,12 @@ pub(super) enum Target {
     Known(&'static str),
 }
 
-pub(super) async fn target(session: &Session<'_>, request: &WriteRequest, note: &Note, key: &str) -> Result<Target> {
+pub(super) async fn target(
+    session: &Session<'_>,
+    request: &WriteRequest,
+    note: &Note,
+    key: &str,
+) -> Result<Target> {
     let bucket = request.bucket;
     if bucket == Bucket::Plan {
         return Ok(Target::Row("main".to_owned()));
@@ -67,7 +73,9 @@ fn is_again(prior: &Row, request: &WriteRequest) -> bool {
 /// An id of words.
 fn slug(bucket: Bucket, words: &str) -> String {
     let mut slug = String::new();
-    for word in words.split(|character: char| !character.is_ascii_alphanumeric()).filter(|word| !word.is_empty()) {
+    for word in
+        words.split(|character: char| !character.is_ascii_alphanumeric()).filter(|word| !word.is_empty())
+    {
         if slug.len() + word.len() >= WORDS {
             break;
         }
@@ -97,7 +105,9 @@ mod tests {
 
     #[test]
     fn ids_of_any_words_are_ids() {
-        for words in ["Redis times out!", "42 is too many", "…", "漢字", &"long ".repeat(90), &"x".repeat(300), "a"] {
+        for words in
+            ["Redis times out!", "42 is too many", "…", "漢字", &"long ".repeat(90), &"x".repeat(300), "a"]
+        {
             let id = slug(Bucket::TaskState, words);
             assert!(is_slug(&id), "{id}");
             let other = sibling(&id, &["a key"]);

@@ -19,7 +19,9 @@ pub(super) const MAX_SLUG: usize = 64;
 pub(crate) fn is_slug(text: &str) -> bool {
     text.len() <= MAX_SLUG
         && text.bytes().next().is_some_and(|first| first.is_ascii_lowercase())
-        && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'_' | b'-'))
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'_' | b'-'))
 }
 
 /// Checks what a request says by itself. The error is why it is rejected.
@@ -34,11 +36,17 @@ pub(crate) fn check(request: &WriteRequest) -> Result<(), String> {
         _ => {}
     }
     let (most, longest) = MAX_ALIASES;
-    if request.candidate_aliases.len() > most || request.candidate_aliases.iter().any(|alias| alias.len() > longest) {
+    if request.candidate_aliases.len() > most
+        || request.candidate_aliases.iter().any(|alias| alias.len() > longest)
+    {
         return Err(format!("more than {most} aliases, or one longer than {longest} bytes"));
     }
     if operation.is_lifecycle() {
-        return if request.payload.is_empty() { Ok(()) } else { Err(format!("{operation} takes no payload")) };
+        return if request.payload.is_empty() {
+            Ok(())
+        } else {
+            Err(format!("{operation} takes no payload"))
+        };
     }
     payload(*bucket, &request.payload)
 }
@@ -51,7 +59,9 @@ fn payload(bucket: Bucket, payload: &Map<String, Value>) -> Result<(), String> {
         };
         let size = match (column.kind, value) {
             (_, Value::Null) if !column.required => 0,
-            (Kind::Text, Value::String(text)) if !text.trim().is_empty() && !text.contains('\0') => text.len(),
+            (Kind::Text, Value::String(text)) if !text.trim().is_empty() && !text.contains('\0') => {
+                text.len()
+            }
             (Kind::Status, Value::String(text)) if TASK_STATUS.contains(&text.as_str()) => text.len(),
             (Kind::Real, Value::Number(number)) if number.as_f64().is_some_and(f64::is_finite) => 8,
             (Kind::Json, Value::Object(_) | Value::Array(_) | Value::String(_)) => {

@@ -40,38 +40,60 @@ pub(crate) const fn columns(bucket: Bucket) -> &'static [Column] {
     match bucket {
         Bucket::Plan => const { &[must("plan_json", Json)] },
         Bucket::Constraints => const { &[must("text", Text), may("scope", Text)] },
-        Bucket::Issues => const { &[
-            must("title", Text),
-            may("description", Text),
-            may("severity", Text),
-            may("entity_type", Text),
-            may("entity_id", Text),
-        ] },
+        Bucket::Issues => {
+            const {
+                &[
+                    must("title", Text),
+                    may("description", Text),
+                    may("severity", Text),
+                    may("entity_type", Text),
+                    may("entity_id", Text),
+                ]
+            }
+        }
         Bucket::Decisions => const { &[must("statement", Text), may("rationale", Text), may("scope", Text)] },
-        Bucket::Results => const { &[
-            must("metric_name", Text),
-            must("metric_value", Real),
-            may("experiment_id", Text),
-            may("baseline_value", Real),
-            may("notes", Text),
-        ] },
-        Bucket::TaskState => const {
-            &[must("status", Status), may("phase", Text), may("owner_agent", Text), may("blockers_json", Json)]
-        },
-        Bucket::Learnings => const { &[
-            must("statement", Text),
-            may("title", Text),
-            may("category", Text),
-            may("scope", Text),
-            may("confidence", Real),
-            may("source_issue_id", Text),
-        ] },
+        Bucket::Results => {
+            const {
+                &[
+                    must("metric_name", Text),
+                    must("metric_value", Real),
+                    may("experiment_id", Text),
+                    may("baseline_value", Real),
+                    may("notes", Text),
+                ]
+            }
+        }
+        Bucket::TaskState => {
+            const {
+                &[
+                    must("status", Status),
+                    may("phase", Text),
+                    may("owner_agent", Text),
+                    may("blockers_json", Json),
+                ]
+            }
+        }
+        Bucket::Learnings => {
+            const {
+                &[
+                    must("statement", Text),
+                    may("title", Text),
+                    may("category", Text),
+                    may("scope", Text),
+                    may("confidence", Real),
+                    may("source_issue_id", Text),
+                ]
+            }
+        }
     }
 }
 
 /// The member that says what a row is, where it is text.
 pub(crate) fn main_text(bucket: Bucket) -> Option<&'static str> {
-    columns(bucket).iter().find(|column| column.required && column.kind == Kind::Text).map(|column| column.name)
+    columns(bucket)
+        .iter()
+        .find(|column| column.required && column.kind == Kind::Text)
+        .map(|column| column.name)
 }
 
 /// The name of a bucket's table.

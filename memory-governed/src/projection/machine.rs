@@ -33,7 +33,9 @@ pub(crate) enum Step {
 pub(crate) fn step(prior: Option<&Row>, event: &Event) -> Step {
     match (event.operation, prior) {
         (Operation::Resolve, prior) => end(prior, event, "resolved"),
-        (Operation::Invalidate, prior) if event.bucket == Bucket::Decisions => end(prior, event, "superseded"),
+        (Operation::Invalidate, prior) if event.bucket == Bucket::Decisions => {
+            end(prior, event, "superseded")
+        }
         (Operation::Invalidate, prior) => end(prior, event, "invalidated"),
         (Operation::Upsert | Operation::Append, None) => create(event),
         (Operation::Append, Some(row)) => append_again(row, event),
@@ -45,7 +47,9 @@ fn end(prior: Option<&Row>, event: &Event, status: &str) -> Step {
     match prior {
         None => Step::Defer("no such row"),
         Some(row) if !row.is_live() => Step::NoOp("it has ended already"),
-        Some(row) if row.valid_from > event.observed_at => Step::Defer("the row was opened after this was observed"),
+        Some(row) if row.valid_from > event.observed_at => {
+            Step::Defer("the row was opened after this was observed")
+        }
         Some(row) => {
             let mut row = changed(row, event);
             row.status = status.to_owned();
@@ -93,7 +97,11 @@ fn create(event: &Event) -> Step {
 fn append_again(row: &Row, event: &Event) -> Step {
     let mut same = row.clone();
     merge(&mut same, event);
-    if same.fields == row.fields { Step::NoOp("it is recorded already") } else { Step::Defer("the id is taken") }
+    if same.fields == row.fields {
+        Step::NoOp("it is recorded already")
+    } else {
+        Step::Defer("the id is taken")
+    }
 }
 
 fn change(row: &Row, event: &Event) -> Step {

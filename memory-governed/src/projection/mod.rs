@@ -10,6 +10,5 @@ pub(crate) use check::{check, is_slug};
 pub(crate) use columns::{Column, Kind, columns, id_column, main_text, rev_column, table};
 pub(crate) use machine::{Step, step};
 pub use row::Row;
-pub(crate) use row::{canonical, digest};
 pub use writer::SharedMemoryWriter;
-pub(crate) use writer::{Projected, read, rows, word};
+pub(crate) use writer::{Projected, read, rows};

@@ -1,12 +1,10 @@
 //! A shared row, and digests over rows.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
-use memory_core::{Error, Result, Timestamp};
+use memory_core::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use sha2::{Digest as _, Sha256};
 
 use super::columns::{LIVE, main_text};
 use crate::bucket::Bucket;
@@ -82,22 +80,4 @@ impl Row {
             trust: self.trust,
         }
     }
-}
-
-/// JSON, of which the same value always has the same text.
-pub(crate) fn canonical<T: Serialize>(value: &T) -> Result<String> {
-    serde_json::to_string(value).map_err(|error| Error::internal("a value has no JSON").with_source(error))
-}
-
-/// SHA-256 over parts, each with its length before it.
-pub(crate) fn digest<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
-    let mut hash = Sha256::new();
-    for part in parts {
-        hash.update((part.len() as u64).to_be_bytes());
-        hash.update(part.as_bytes());
-    }
-    hash.finalize().iter().fold(String::with_capacity(64), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }

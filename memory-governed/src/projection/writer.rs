@@ -8,8 +8,9 @@ use serde_json::Value;
 
 use super::columns::{Column, Kind, columns, id_column, rev_column, table};
 use super::machine::{Step, step};
-use super::row::{Row, canonical};
+use super::row::Row;
 use crate::bucket::Bucket;
+use crate::encoding::{canonical, word};
 use crate::ledger::Event;
 use crate::store::{Cells, Session, int, maybe, text};
 
@@ -33,7 +34,7 @@ impl SharedMemoryWriter {
         let prior = read(tx, event.bucket, &event.target_id).await?;
         match step(prior.as_ref(), event) {
             Step::Write(row) => {
-                write(tx, "", std::slice::from_ref(&row)).await?;
+                write(tx, "", &[&row]).await?;
                 write_aliases(tx, &row).await?;
                 Ok(Projected::Applied)
             }
@@ -61,11 +62,11 @@ fn names(bucket: Bucket) -> String {
 }
 
 /// Inserts or replaces rows of one bucket.
-async fn write<R: std::borrow::Borrow<Row>>(tx: &Session<'_>, prefix: &str, rows: &[R]) -> Result<()> {
-    let Some(bucket) = rows.first().map(|row| row.borrow().bucket) else { return Ok(()) };
+async fn write(tx: &Session<'_>, prefix: &str, rows: &[&Row]) -> Result<()> {
+    let Some(bucket) = rows.first().map(|row| row.bucket) else { return Ok(()) };
     let (names, mut args) = (names(bucket), Vec::new());
     for row in rows {
-        values(row.borrow(), &mut args)?;
+        values(row, &mut args)?;
     }
     let width = names.split(", ").count();
     let one = format!("({})", vec!["?"; width].join(", "));
@@ -108,14 +109,6 @@ fn values(row: &Row, args: &mut Vec<SqlValue>) -> Result<()> {
     Ok(())
 }
 
-/// An enumeration's name, without the quotes of its JSON.
-pub(crate) fn word<T: serde::Serialize>(value: &T) -> Result<String> {
-    match serde_json::to_value(value) {
-        Ok(Value::String(word)) => Ok(word),
-        _ => Err(Error::internal("an enumeration has no name")),
-    }
-}
-
 async fn write_aliases(tx: &Session<'_>, row: &Row) -> Result<()> {
     for alias in &row.aliases {
         tx.exec(
@@ -141,12 +134,8 @@ pub(crate) async fn rows(
     condition: &str,
     args: &[SqlValue],
 ) -> Result<Vec<Row>> {
-    let sql = format!(
-        "SELECT {} FROM {} {condition} ORDER BY {}",
-        names(bucket),
-        table(bucket),
-        id_column(bucket)
-    );
+    let sql =
+        format!("SELECT {} FROM {} {condition} ORDER BY {}", names(bucket), table(bucket), id_column(bucket));
     let found = session.query(&sql, args).await?;
     found.into_iter().map(|cells| row_of(bucket, cells)).collect()
 }
@@ -157,9 +146,12 @@ fn row_of(bucket: Bucket, mut cells: Cells) -> Result<Row> {
     for column in own_columns(bucket) {
         let value = match column.kind {
             Kind::Real => cells.maybe_real()?.and_then(serde_json::Number::from_f64).map(Value::Number),
-            Kind::Json => cells.maybe_text()?.map(|json| serde_json::from_str(&json)).transpose().map_err(|error| {
-                Error::new(memory_core::ErrorKind::Corrupt, "a shared row holds what is no JSON").with_source(error)
-            })?,
+            Kind::Json => {
+                cells.maybe_text()?.map(|json| serde_json::from_str(&json)).transpose().map_err(|error| {
+                    Error::new(memory_core::ErrorKind::Corrupt, "a shared row holds what is no JSON")
+                        .with_source(error)
+                })?
+            }
             _ => cells.maybe_text()?.map(Value::String),
         };
         if let Some(value) = value {

@@ -1,17 +1,33 @@
 //! Statements by themselves or in a transaction, and their rows.
 
-use memory_core::sql::{SqlValue, StatementOptions, TxId};
-use memory_core::{Error, ErrorKind, Result, SqlFacet, Timestamp};
+use std::sync::Arc;
 
-use super::space::Space;
+use memory_core::sql::{SqlValue, StatementOptions, TxId};
+use memory_core::{Error, ErrorKind, Provider, Result, RunContext, Scope, SqlFacet, Timestamp};
 
 /// Most bytes of one page of rows.
 const MAX_BYTES: usize = 64 << 20;
 
-/// Statements on the space, in a transaction or each by itself.
+/// The database with the tables of one space.
+#[derive(Debug)]
+pub(super) struct Tables {
+    pub(super) provider: Arc<dyn Provider>,
+    pub(super) scope: Scope,
+    pub(super) run: RunContext,
+}
+
+impl Tables {
+    fn sql(&self) -> Result<&dyn SqlFacet> {
+        self.provider
+            .sql()
+            .ok_or_else(|| Error::new(ErrorKind::Unsupported, "the provider has lost its SQL facet"))
+    }
+}
+
+/// Statements on a space's tables, in a transaction or each by itself.
 #[derive(Debug)]
 pub(crate) struct Session<'a> {
-    space: &'a Space,
+    tables: &'a Tables,
     tx: Option<TxId>,
 }
 
@@ -29,18 +45,18 @@ pub(crate) fn maybe(value: Option<SqlValue>) -> SqlValue {
 
 impl<'a> Session<'a> {
     /// Each statement by itself.
-    pub(super) fn plain(space: &'a Space) -> Self {
-        Self { space, tx: None }
+    pub(super) fn plain(tables: &'a Tables) -> Self {
+        Self { tables, tx: None }
     }
 
     /// A transaction, which is alone in its space until it ends.
-    pub(super) async fn begin(space: &'a Space) -> Result<Self> {
-        let state = space.sql()?.begin(space.run(), space.scope(), None).await?;
-        Ok(Self { space, tx: Some(state.tx) })
+    pub(super) async fn begin(tables: &'a Tables) -> Result<Self> {
+        let state = tables.sql()?.begin(&tables.run, &tables.scope, None).await?;
+        Ok(Self { tables, tx: Some(state.tx) })
     }
 
     fn facet(&self) -> Result<&'a dyn SqlFacet> {
-        self.space.sql()
+        self.tables.sql()
     }
 
     fn options(&self) -> StatementOptions {
@@ -53,23 +69,26 @@ impl<'a> Session<'a> {
 
     /// Runs a statement; returns the number of rows written.
     pub(crate) async fn exec(&self, sql: &str, args: &[SqlValue]) -> Result<u64> {
-        let (run, scope) = (self.space.run(), self.space.scope());
+        let (run, scope) = (&self.tables.run, &self.tables.scope);
         Ok(self.facet()?.exec(run, scope, sql, args, self.options()).await?.rows_affected)
     }
 
     /// Runs a statement with `RETURNING`.
     pub(crate) async fn exec_returning(&self, sql: &str, args: &[SqlValue]) -> Result<Vec<Cells>> {
-        let (run, scope) = (self.space.run(), self.space.scope());
+        let (run, scope) = (&self.tables.run, &self.tables.scope);
         let outcome = self.facet()?.exec(run, scope, sql, args, self.options()).await?;
         Ok(outcome.returning.unwrap_or_default().rows.into_iter().map(Cells::of).collect())
     }
 
     /// Reads rows.
     pub(crate) async fn query(&self, sql: &str, args: &[SqlValue]) -> Result<Vec<Cells>> {
-        let (run, scope) = (self.space.run(), self.space.scope());
+        let (run, scope) = (&self.tables.run, &self.tables.scope);
         let rows = self.facet()?.query(run, scope, sql, args, self.options()).await?;
         if rows.truncated {
-            return Err(Error::new(ErrorKind::ResultTooLarge, "the shared space holds more than one read may take"));
+            return Err(Error::new(
+                ErrorKind::ResultTooLarge,
+                "the shared space holds more than one read may take",
+            ));
         }
         Ok(rows.rows.into_iter().map(Cells::of).collect())
     }
@@ -85,15 +104,15 @@ impl<'a> Session<'a> {
 
     /// Begins what [`keep`](Self::keep) or [`undo`](Self::undo) ends.
     pub(crate) async fn savepoint(&self) -> Result<()> {
-        self.facet()?.begin(self.space.run(), self.space.scope(), Some(self.tx()?)).await.map(drop)
+        self.facet()?.begin(&self.tables.run, &self.tables.scope, Some(self.tx()?)).await.map(drop)
     }
 
     pub(crate) async fn keep(&self) -> Result<()> {
-        self.facet()?.commit(self.space.run(), self.space.scope(), self.tx()?).await.map(drop)
+        self.facet()?.commit(&self.tables.run, &self.tables.scope, self.tx()?).await.map(drop)
     }
 
     pub(crate) async fn undo(&self) -> Result<()> {
-        self.facet()?.rollback(self.space.run(), self.space.scope(), self.tx()?).await.map(drop)
+        self.facet()?.rollback(&self.tables.run, &self.tables.scope, self.tx()?).await.map(drop)
     }
 
     /// Commits if the work succeeded, and rolls back if not.
@@ -184,5 +203,6 @@ fn strange(found: Option<&SqlValue>) -> Error {
         SqlValue::Int(_) => "integer",
         _ => "other",
     });
-    Error::new(ErrorKind::Corrupt, "a table of the shared space holds what nobody wrote there").with_detail("found", kind)
+    Error::new(ErrorKind::Corrupt, "a table of the shared space holds what nobody wrote there")
+        .with_detail("found", kind)
 }

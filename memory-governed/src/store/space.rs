@@ -4,13 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use memory_core::{
-    Clock, Error, ErrorKind, IdGen, Provider, Result, RunContext, Scope, ScopeId, SqlFacet, TenantId,
-    Timestamp,
-};
+use memory_core::{Clock, Error, IdGen, Provider, Result, RunContext, Scope, ScopeId, TenantId, Timestamp};
 
 use super::schema;
-use super::session::Session;
+use super::session::{Session, Tables};
 
 /// How patient a space is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,9 +41,7 @@ impl Default for Options {
 }
 
 struct Inner {
-    provider: Arc<dyn Provider>,
-    scope: Scope,
-    run: RunContext,
+    tables: Tables,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn IdGen>,
     options: Options,
@@ -58,7 +53,7 @@ pub struct Space(Arc<Inner>);
 
 impl fmt::Debug for Space {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Space").field("scope", &self.0.scope).finish_non_exhaustive()
+        f.debug_struct("Space").field("scope", &self.0.tables.scope).finish_non_exhaustive()
     }
 }
 
@@ -83,7 +78,7 @@ impl Space {
         };
         let scope = Scope::host(tenant.as_str(), name)?;
         let run = RunContext::new(tenant.clone(), ScopeId::new("host")?, ScopeId::new("host")?);
-        let space = Self(Arc::new(Inner { provider, scope, run, clock, ids, options }));
+        let space = Self(Arc::new(Inner { tables: Tables { provider, scope, run }, clock, ids, options }));
         let tx = space.begin().await?;
         let made = schema::create(&tx, dialect).await;
         tx.end(made).await?;
@@ -93,11 +88,7 @@ impl Space {
     /// The scope whose database holds the tables.
     #[must_use]
     pub fn scope(&self) -> &Scope {
-        &self.0.scope
-    }
-
-    pub(crate) fn run(&self) -> &RunContext {
-        &self.0.run
+        &self.0.tables.scope
     }
 
     pub(crate) fn options(&self) -> &Options {
@@ -128,15 +119,11 @@ impl Space {
         Timestamp::from_millis_clamped(self.now().as_millis().saturating_add(millis))
     }
 
-    pub(super) fn sql(&self) -> Result<&dyn SqlFacet> {
-        self.0.provider.sql().ok_or_else(|| Error::new(ErrorKind::Unsupported, "the provider has lost its SQL facet"))
-    }
-
     pub(crate) fn plain(&self) -> Session<'_> {
-        Session::plain(self)
+        Session::plain(&self.0.tables)
     }
 
     pub(crate) async fn begin(&self) -> Result<Session<'_>> {
-        Session::begin(self).await
+        Session::begin(&self.0.tables).await
     }
 }

@@ -55,11 +55,11 @@ on_both_stores! {
     async fn erased_words_are_gone_everywhere_and_the_chain_still_holds(world) {
         world.open_issue("a", "one").await;
         let secret = world.note(json!({ "bucket": "issues", "operation": "resolve", "target_id": "a",
-            "rationale": "my sister Ida said so" })).await;
+            "rationale": "my sister Ottilie said so" })).await;
         world.promote().await;
-        let waits = world.note(json!({ "bucket": "issues", "operation": "resolve", "reference_text": "what Ida said" })).await;
+        let waits = world.note(json!({ "bucket": "issues", "operation": "resolve", "reference_text": "what Ottilie said" })).await;
         world.promote().await;
-        let early = world.note("Ida again, not promoted yet").await;
+        let early = world.note("Ottilie again, not promoted yet").await;
         for note in [&secret, &waits, &early] {
             assert!(world.notes.forget(&note.id).await.unwrap());
         }
@@ -70,7 +70,7 @@ on_both_stores! {
             ("events_raw", "raw_input || coalesce(reference_text, '')"),
             ("pending_memory_events", "coalesce(text, '') || request_json || reason || candidates_json"),
         ] {
-            let found = world.count(&format!("(SELECT 1 FROM {table} WHERE {column} LIKE '%Ida%') AS found")).await;
+            let found = world.count(&format!("(SELECT 1 FROM {table} WHERE {column} LIKE '%Ottilie%') AS found")).await;
             assert_eq!(found, 0, "{table}");
         }
         assert_eq!(world.ledger.verify(None).await.unwrap().erased, 1);

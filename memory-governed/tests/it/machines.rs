@@ -140,7 +140,7 @@ on_both_stores! {
         assert_eq!(world.row(Bucket::Constraints, "cache").await.status, "active");
         let other = memory_governed::Space::open(
             std::sync::Arc::clone(&world.store.provider), &"zeta".parse().unwrap(), "shared",
-            std::sync::Arc::clone(&world.clock) as _, std::sync::Arc::new(Ids), memory_governed::Options::default(),
+            std::sync::Arc::clone(&world.clock) as _, std::sync::Arc::new(TestIds), memory_governed::Options::default(),
         ).await.unwrap();
         assert!(memory_governed::SharedMemory::new(&other).row(Bucket::Issues, "cache").await.unwrap().is_none());
     }
@@ -161,14 +161,5 @@ on_both_stores! {
         world.notes.note(&tool, NoteSource::ToolResult, &resolve("redis_timeout").to_string(), None).await.unwrap();
         pending_of(&world.promote().await.outcomes[0]);
         assert_eq!(world.row(Bucket::Issues, "redis_timeout").await.status, "open");
-    }
-}
-
-#[derive(Debug)]
-struct Ids;
-
-impl memory_core::IdGen for Ids {
-    fn fresh(&self) -> u128 {
-        7
     }
 }

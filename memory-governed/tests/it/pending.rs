@@ -94,19 +94,19 @@ on_both_stores! {
     }
 
     async fn people_bind_and_reject_and_each_decision_is_kept(world) {
-        world.open_issue("a", "one").await;
-        world.open_issue("b", "two").await;
+        world.open_issue("disk_full", "one").await;
+        world.open_issue("net_down", "two").await;
         let eve = actor("eve", Trust::Agent);
         let first = pending_of(&world.tell_by(&eve, resolve_the("the earlier blocker")).await).to_owned();
         let second = pending_of(&world.tell_by(&eve, resolve_the("that thing")).await).to_owned();
-        assert_eq!(world.review.bind(&first, "a", &eve).await.unwrap_err().kind(), ErrorKind::Forbidden);
-        assert_eq!(world.review.bind(&first, "c", &person()).await.unwrap_err().kind(), ErrorKind::NotFound);
-        assert!(is_committed(&world.review.bind(&first, "a", &person()).await.unwrap()));
-        assert_eq!(world.review.bind(&first, "b", &person()).await.unwrap_err().kind(), ErrorKind::Conflict);
+        assert_eq!(world.review.bind(&first, "disk_full", &eve).await.unwrap_err().kind(), ErrorKind::Forbidden);
+        assert_eq!(world.review.bind(&first, "nowhere", &person()).await.unwrap_err().kind(), ErrorKind::NotFound);
+        assert!(is_committed(&world.review.bind(&first, "disk_full", &person()).await.unwrap()));
+        assert_eq!(world.review.bind(&first, "net_down", &person()).await.unwrap_err().kind(), ErrorKind::Conflict);
         world.review.reject(&second, "nothing was meant", &person()).await.unwrap();
         assert_eq!(world.queue.show(&second).await.unwrap().unwrap().status, PendingStatus::Rejected);
-        assert_eq!(world.row(Bucket::Issues, "b").await.status, "open");
-        let why = world.shared.why(Bucket::Issues, "a").await.unwrap();
+        assert_eq!(world.row(Bucket::Issues, "net_down").await.status, "open");
+        let why = world.shared.why(Bucket::Issues, "disk_full").await.unwrap();
         let event = &why.events.last().unwrap().event;
         assert_eq!((&event.actor, &event.source_ref.reviewed_by), (&eve, &Some(person())));
         assert_eq!(world.count("reviews").await, 2);

@@ -93,6 +93,20 @@ const RULES: &[Rule] = &[
         ],
     },
     Rule {
+        package: "memory-governed",
+        arguments: &["--all-features"],
+        must: &["memory-core"],
+        must_not: &[
+            "tokio",
+            "memory-sqlite",
+            "memory-postgres",
+            "rusqlite",
+            "tokio-postgres",
+            "reqwest",
+            "hyper",
+        ],
+    },
+    Rule {
         package: "memory-recall",
         arguments: &["--all-features"],
         must: &["memory-core"],
@@ -213,6 +227,7 @@ const FLOORS: &[&[&str]] = &[
     &[
         "memory-conformance",
         "memory-embed",
+        "memory-governed",
         "memory-mem0",
         "memory-mem9",
         "memory-model",

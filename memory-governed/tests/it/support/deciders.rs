@@ -36,9 +36,11 @@ impl Resolver for Exact {
         };
         if let Some(id) = &request.target_id {
             return match candidates.iter().find(|row| row.id == *id) {
-                Some(row) if row.is_live => {
-                    Resolution::Bind { target: id.clone(), candidates: scored(&[row]), reason: "id".to_owned() }
-                }
+                Some(row) if row.is_live => Resolution::Bind {
+                    target: id.clone(),
+                    candidates: scored(&[row]),
+                    reason: "id".to_owned(),
+                },
                 Some(_) => Resolution::NoOp("ended".to_owned()),
                 None => Resolution::Defer { candidates: Vec::new(), reason: "unknown id".to_owned() },
             };
@@ -48,10 +50,16 @@ impl Resolver for Exact {
         let named: Vec<&Candidate> = live
             .iter()
             .copied()
-            .filter(|row| words.contains(&row.id) || row.aliases.iter().any(|alias| words.contains(&alias.alias)))
+            .filter(|row| {
+                words.contains(&row.id) || row.aliases.iter().any(|alias| words.contains(&alias.alias))
+            })
             .collect();
         match named.as_slice() {
-            [one] => Resolution::Bind { target: one.id.clone(), candidates: scored(&[one]), reason: "alias".to_owned() },
+            [one] => Resolution::Bind {
+                target: one.id.clone(),
+                candidates: scored(&[one]),
+                reason: "alias".to_owned(),
+            },
             [] => Resolution::Defer { candidates: scored(&live), reason: "not named".to_owned() },
             several => Resolution::Defer { candidates: scored(several), reason: "ambiguous".to_owned() },
         }

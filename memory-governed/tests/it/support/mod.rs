@@ -13,8 +13,8 @@ use std::time::Duration;
 use memory_core::sql::{SqlValue, StatementOptions};
 use memory_core::{Clock, IdGen, Provider, Result, RunContext, ScopeId, Timestamp};
 use memory_governed::{
-    Actor, Bucket, Ledger, Note, NoteSource, Options, Outcome, PendingMemoryQueue, Promotion, PromotionPipeline, Review,
-    Row, SharedMemory, Space, Trust, WorkingMemory,
+    Actor, Bucket, Ledger, Note, NoteSource, Options, Outcome, PendingMemoryQueue, Promotion,
+    PromotionPipeline, Review, Row, SharedMemory, Space, Trust, WorkingMemory,
 };
 use serde_json::{Value, json};
 
@@ -65,13 +65,17 @@ impl Clock for TestClock {
 
 /// Ids that never repeat, in any process.
 #[derive(Debug)]
-pub(crate) struct TestIds(AtomicI64);
+pub(crate) struct TestIds;
 
 impl IdGen for TestIds {
     fn fresh(&self) -> u128 {
-        let count = u128::try_from(self.0.fetch_add(1, Ordering::SeqCst)).unwrap();
+        static COUNT: AtomicI64 = AtomicI64::new(0);
+        static START: std::sync::OnceLock<i64> = std::sync::OnceLock::new();
+        let count = u128::try_from(COUNT.fetch_add(1, Ordering::SeqCst)).unwrap();
+        let start = u128::try_from(*START.get_or_init(real_time)).unwrap() & 0xffff_ffff;
         // Spread, so that jitter and prefixes differ.
-        (u128::from(std::process::id()) << 96) | (count.wrapping_mul(0x9e37_79b9_7f4a_7c15) & ((1 << 96) - 1))
+        let low = count.wrapping_mul(0x9e37_79b9_7f4a_7c15) & u128::from(u64::MAX);
+        (u128::from(std::process::id()) << 96) | (start << 64) | low
     }
 }
 
@@ -96,9 +100,12 @@ pub(crate) fn person() -> Actor {
     actor("pat", Trust::Person)
 }
 
-pub(crate) async fn space_on(provider: Arc<dyn Provider>, clock: Arc<TestClock>, options: Options) -> Result<Space> {
-    let ids = Arc::new(TestIds(AtomicI64::new(clock.now().as_millis())));
-    Space::open(provider, &"acme".parse().unwrap(), "shared", clock, ids, options).await
+pub(crate) async fn space_on(
+    provider: Arc<dyn Provider>,
+    clock: Arc<TestClock>,
+    options: Options,
+) -> Result<Space> {
+    Space::open(provider, &"acme".parse().unwrap(), "shared", clock, Arc::new(TestIds), options).await
 }
 
 impl World {
@@ -129,7 +136,8 @@ impl World {
 
     /// The same space with other options.
     pub(crate) async fn again(self, options: Options) -> Self {
-        let space = space_on(Arc::clone(&self.store.provider), Arc::clone(&self.clock), options).await.unwrap();
+        let space =
+            space_on(Arc::clone(&self.store.provider), Arc::clone(&self.clock), options).await.unwrap();
         Self::of(self.store, space, self.clock)
     }
 
@@ -167,16 +175,19 @@ impl World {
 
     /// Runs a statement on the tables behind the stages.
     pub(crate) async fn sql(&self, sql: &str) -> Result<u64> {
-        let run = RunContext::new("acme".parse().unwrap(), ScopeId::new("t").unwrap(), ScopeId::new("t").unwrap());
+        let run =
+            RunContext::new("acme".parse().unwrap(), ScopeId::new("t").unwrap(), ScopeId::new("t").unwrap());
         let facet = self.store.provider.sql().unwrap();
         Ok(facet.exec(&run, self.space.scope(), sql, &[], StatementOptions::default()).await?.rows_affected)
     }
 
     pub(crate) async fn count(&self, table: &str) -> i64 {
-        let run = RunContext::new("acme".parse().unwrap(), ScopeId::new("t").unwrap(), ScopeId::new("t").unwrap());
+        let run =
+            RunContext::new("acme".parse().unwrap(), ScopeId::new("t").unwrap(), ScopeId::new("t").unwrap());
         let facet = self.store.provider.sql().unwrap();
         let sql = format!("SELECT count(*) FROM {table}");
-        let rows = facet.query(&run, self.space.scope(), &sql, &[], StatementOptions::default()).await.unwrap();
+        let rows =
+            facet.query(&run, self.space.scope(), &sql, &[], StatementOptions::default()).await.unwrap();
         match rows.rows[0][0] {
             SqlValue::Int(count) => count,
             ref other => panic!("{other:?}"),
