@@ -7,7 +7,7 @@ use memory_core::{ErrorKind, Result};
 use crate::bucket::Bucket;
 use crate::encoding::digest;
 use crate::ledger::{COLUMNS, Event, head, read_event};
-use crate::projection::{Projected, SharedMemoryWriter};
+use crate::projection::{Projected, Row, SharedMemoryWriter, read};
 use crate::store::{Session, Space, int, maybe, text};
 
 /// Events tried again at once.
@@ -18,6 +18,10 @@ pub(super) struct Entry<'a> {
     pub(super) event: Event,
     pub(super) raw: &'a str,
     pub(super) reference: Option<&'a str>,
+    /// The row as it is now.
+    pub(super) prior: Option<Row>,
+    /// Whether an earlier event of the row is not part of it yet.
+    pub(super) is_blocked: bool,
 }
 
 /// An event that was appended.
@@ -39,14 +43,13 @@ impl Inputter {
 
     /// Appends an event and projects it. If the projection fails, the event stays and is marked.
     pub(super) async fn append(space: &Space, tx: &Session<'_>, entry: Entry<'_>) -> Result<Appended> {
-        let Entry { mut event, raw, reference } = entry;
+        let Entry { mut event, raw, reference, prior, is_blocked } = entry;
         let last = head(tx).await?;
         event.seq = last.seq + 1;
         event.prev_hash = last.hash;
         let salt = space.fresh();
         event.raw_digest = digest([salt.as_str(), raw]);
         event.hash = event.hashed()?;
-        let is_blocked = Self::is_blocked(tx, event.bucket, &event.target_id).await?;
         event.insert(tx).await?;
         tx.exec(
             "INSERT INTO events_raw (event_id, salt, raw_input, reference_text) VALUES (?, ?, ?, ?)",
@@ -54,7 +57,7 @@ impl Inputter {
         )
         .await?;
         let (projection, error) =
-            if is_blocked { ("blocked", None) } else { Self::project(tx, &event).await? };
+            if is_blocked { ("blocked", None) } else { Self::project(tx, prior.as_ref(), &event).await? };
         let (attempts, next) = match projection {
             "failed" => (1, space.next_attempt(0).as_millis()),
             _ => (0, 0),
@@ -78,9 +81,13 @@ impl Inputter {
 
     /// Projects within a savepoint, so that half a projection leaves nothing. Errors of the store itself are not the
     /// event's: they end the transaction.
-    async fn project(tx: &Session<'_>, event: &Event) -> Result<(&'static str, Option<String>)> {
+    async fn project(
+        tx: &Session<'_>,
+        prior: Option<&Row>,
+        event: &Event,
+    ) -> Result<(&'static str, Option<String>)> {
         tx.savepoint().await?;
-        match SharedMemoryWriter::project(tx, event).await {
+        match SharedMemoryWriter::project(tx, prior, event).await {
             Ok(projected) => {
                 tx.keep().await?;
                 Ok((if projected == Projected::Applied { "applied" } else { "recorded" }, None))
@@ -132,7 +139,8 @@ impl Inputter {
                 stuck.insert(row);
                 continue;
             }
-            let (projection, error) = Self::project(tx, &event).await?;
+            let prior = read(tx, event.bucket, &event.target_id).await?;
+            let (projection, error) = Self::project(tx, prior.as_ref(), &event).await?;
             let attempts = attempts + 1;
             let tried = u32::try_from(attempts).unwrap_or(u32::MAX);
             let (status, next) = match projection {

@@ -109,25 +109,18 @@ pub(super) async fn settle_as(
 
 /// What became of this request before, if it is repeated.
 async fn known(tx: &Session<'_>, wanted: &Wanted<'_>) -> Result<Option<Outcome>> {
-    let key = [text(&wanted.key)];
-    let sql = "SELECT seq, target_id FROM events_memory WHERE idempotency_key = ?";
-    if let Some(mut cells) = tx.one(sql, &key).await? {
-        let (seq, target_id) = (cells.count()?, cells.text()?);
-        return Ok(Some(Outcome::Committed {
-            seq,
-            bucket: wanted.request.bucket,
-            target_id,
-            projection: "recorded",
-        }));
-    }
-    if wanted.pending_id.is_some() {
-        return Ok(None);
-    }
-    let sql = "SELECT pending_id, reason FROM pending_memory_events WHERE idempotency_key = ?";
-    match tx.one(sql, &key).await? {
-        Some(mut cells) => Ok(Some(Outcome::Deferred { pending_id: cells.text()?, reason: cells.text()? })),
-        None => Ok(None),
-    }
+    let key = text(&wanted.key);
+    let sql = "SELECT seq, target_id, NULL FROM events_memory WHERE idempotency_key = ? UNION ALL \
+               SELECT 0, pending_id, reason FROM pending_memory_events WHERE idempotency_key = ? AND pending_id <> ?";
+    let own = text(wanted.pending_id.unwrap_or_default());
+    let Some(mut cells) = tx.one(sql, &[key.clone(), key, own]).await? else { return Ok(None) };
+    let (seq, id, reason) = (cells.count()?, cells.text()?, cells.maybe_text()?);
+    Ok(Some(match reason {
+        Some(reason) => Outcome::Deferred { pending_id: id, reason },
+        None => {
+            Outcome::Committed { seq, bucket: wanted.request.bucket, target_id: id, projection: "recorded" }
+        }
+    }))
 }
 
 /// Asks the resolver, and holds it to what no resolver may do.
@@ -194,11 +187,11 @@ async fn commit(
         prev_hash: String::new(),
         hash: String::new(),
     };
-    let entry = Entry { event, raw: &note.text, reference: request.reference_text.as_deref() };
+    let is_blocked = Inputter::is_blocked(tx, request.bucket, &bound.target).await?;
+    let prior = read(tx, request.bucket, &bound.target).await?;
     // Behind an event that could not be projected, the row is not what the ledger says: this one waits its turn.
-    if !Inputter::is_blocked(tx, request.bucket, &bound.target).await? {
-        let prior = read(tx, request.bucket, &bound.target).await?;
-        match step(prior.as_ref(), &entry.event) {
+    if !is_blocked {
+        match step(prior.as_ref(), &event) {
             Step::Write(_) | Step::Record(_) => {}
             Step::NoOp(reason) => return Ok(Settled::Done(Outcome::NoOp { reason: reason.to_owned() })),
             Step::Reject(reason) => return Ok(Settled::Done(Outcome::Rejected { reason })),
@@ -211,6 +204,8 @@ async fn commit(
             }
         }
     }
+    let reference = request.reference_text.as_deref();
+    let entry = Entry { event, raw: &note.text, reference, prior, is_blocked };
     let Appended { seq, projection } = Inputter::append(space, tx, entry).await?;
     Ok(Settled::Done(Outcome::Committed { seq, bucket: request.bucket, target_id: bound.target, projection }))
 }

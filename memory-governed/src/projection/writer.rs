@@ -29,10 +29,9 @@ pub(crate) enum Projected {
 pub struct SharedMemoryWriter;
 
 impl SharedMemoryWriter {
-    /// Applies an event to its row, in the caller's transaction.
-    pub(crate) async fn project(tx: &Session<'_>, event: &Event) -> Result<Projected> {
-        let prior = read(tx, event.bucket, &event.target_id).await?;
-        match step(prior.as_ref(), event) {
+    /// Applies an event to its row as it is now, in the caller's transaction.
+    pub(crate) async fn project(tx: &Session<'_>, prior: Option<&Row>, event: &Event) -> Result<Projected> {
+        match step(prior, event) {
             Step::Write(row) => {
                 write(tx, "", &[&row]).await?;
                 write_aliases(tx, &row).await?;

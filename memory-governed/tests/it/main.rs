@@ -13,6 +13,7 @@ mod faults;
 mod kill;
 mod ledger;
 mod machines;
+mod pace;
 mod pending;
 mod race;
 mod reading;
