@@ -22,6 +22,7 @@ mod projection;
 mod request;
 mod seams;
 mod shared;
+mod stated;
 mod store;
 mod working;
 
@@ -36,5 +37,6 @@ pub use projection::{Row, SharedMemoryWriter};
 pub use request::{Decision, WriteRequest};
 pub use seams::{Alias, Candidate, Context, Interpreter, Resolution, Resolver, Scored};
 pub use shared::{AsOf, SharedMemory, Why, WhyEvent};
+pub use stated::{ById, Stated};
 pub use store::{Options, Space};
 pub use working::{StoredNote, WorkingMemory};

@@ -46,6 +46,20 @@ enum Command {
     Event(commands::EventArgs),
     /// Forget a tenant, a scope or a key everywhere, or facts by id
     Forget(commands::ForgetArgs),
+    /// Write down a note, which `promote` may turn into shared state
+    Note(commands::NoteArgs),
+    /// Promote notes: decide what they mean, and commit what is certain to the state that agents share
+    Promote(commands::PromoteArgs),
+    /// Show the state that agents share: its rows, the past, and why a row is so
+    Shared(commands::SharedArgs),
+    /// List writes that wait because what they refer to is not certain
+    Pending(commands::PendingArgs),
+    /// Decide about writes that wait: list, show, bind, reject
+    Review(commands::ReviewArgs),
+    /// Make the shared tables anew from the ledger
+    Rebuild(commands::SpaceArgs),
+    /// Check that no event of the ledger was changed, removed or cut off
+    Verify(commands::VerifyArgs),
     /// Run SQL on the scope's database, in the sandbox that agents get
     Sql(crate::sql::SqlArgs),
     /// List the tenant's scopes that are not empty
@@ -164,6 +178,13 @@ async fn dispatch(context: &Context, command: Command, out: &mut Out) -> Result<
         Command::Facts(args) => commands::facts(context, args, out).await,
         Command::Event(args) => commands::event(context, args, out).await,
         Command::Forget(args) => commands::forget(context, args, out).await,
+        Command::Note(args) => commands::note(context, args, out).await,
+        Command::Promote(args) => commands::promote(context, args, out).await,
+        Command::Shared(args) => commands::shared(context, args, out).await,
+        Command::Pending(args) => commands::pending(context, args, out).await,
+        Command::Review(args) => commands::review(context, args, out).await,
+        Command::Rebuild(args) => commands::rebuild(context, args, out).await,
+        Command::Verify(args) => commands::verify(context, args, out).await,
         Command::Sql(args) => crate::sql::run(context, args, out).await,
         Command::Scopes(args) => commands::scopes(context, args, out).await,
         Command::Stats => commands::stats(context, out).await,

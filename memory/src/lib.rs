@@ -9,6 +9,7 @@
 //! - [`audit`]: a record of every operation;
 //! - [`gc`]: evicts unused scopes;
 //! - [`drift`]: refuses writes that would overwrite someone else's change;
+//! - `governed` (feature `governed`): shared state of several agents;
 //! - [`Policy`]: what the operator allows an agent; by default nothing;
 //! - [`MemoryTool`]: the one tool that a runtime gives its model;
 //! - [`snapshot`]: saving a store to a file, restoring it, and migrating between stores;
@@ -33,6 +34,8 @@ mod factory;
 pub mod fallback;
 pub mod forget;
 pub mod gc;
+#[cfg(feature = "governed")]
+pub mod governed;
 mod hex;
 mod memory;
 pub mod policy;

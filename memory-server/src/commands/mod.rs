@@ -2,10 +2,12 @@
 
 mod entries;
 mod facts;
+mod governed;
 mod lifecycle;
 mod operator;
 
 pub(crate) use entries::*;
 pub(crate) use facts::*;
+pub(crate) use governed::*;
 pub(crate) use lifecycle::*;
 pub(crate) use operator::*;

@@ -209,6 +209,7 @@ impl Opened {
         let (agent, run) = match scope.kind {
             ScopeKind::Agent => (scope.id.clone(), here()?),
             ScopeKind::Run => (ScopeId::new("cli")?, scope.id.clone()),
+            ScopeKind::Host => return Err(Error::invalid("no text names a scope of the host")),
             ScopeKind::User => (ScopeId::new("cli")?, here()?),
         };
         let mut context = RunContext::new(self.settings.tenant.clone(), agent, run);

@@ -29,6 +29,9 @@ impl Origin {
     }
 }
 
+/// The variable that names a SQLite file where nothing else names a store.
+const FILE: &str = "AGENT_MEMORY_DB_PATH";
+
 /// Where the store is.
 pub(super) enum Store {
     Url(String),
@@ -38,7 +41,8 @@ pub(super) enum Store {
     DataFile(PathBuf),
 }
 
-/// The store that the command line names, else `memory.toml`, else a file in the data folder.
+/// The store that the command line names, else `memory.toml`, else `AGENT_MEMORY_DB_PATH`, else a
+/// file in the data folder.
 pub(super) fn store(global: &Global, config: Option<&Config>) -> Result<(Store, Origin)> {
     let (url, backend) = (named(global.url.as_deref()), named(global.backend.as_deref()));
     match (url, backend, config) {
@@ -69,6 +73,9 @@ pub(super) fn store(global: &Global, config: Option<&Config>) -> Result<(Store, 
             "{} defines several backends but no default; set `backend` under [default], or give --url",
             config.origin().display()
         )));
+    }
+    if let Some(file) = std::env::var_os(FILE).filter(|file| !file.is_empty()) {
+        return Ok((Store::DataFile(file.into()), Origin::CommandLine));
     }
     let folder = data_folder().ok_or_else(|| {
         Error::invalid("there is no home folder for a database; give --url, as in --url sqlite:memory.db")

@@ -1,0 +1,134 @@
+//! `pending` and `review`: what waits, and what people decide about it.
+
+use clap::{Args, Subcommand, ValueEnum};
+use memory::governed::{self, Outcome, Pending, PendingMemoryQueue, PendingStatus, Review, Trust};
+use memory_core::{Error, ErrorKind};
+
+use super::{SpaceArgs, actor, open};
+use crate::terminal::{Context, Exit, Failure, Out};
+
+/// Deferred writes listed at once.
+const LISTED: usize = 1_000;
+
+/// The state of a deferred write.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+#[value(rename_all = "snake_case")]
+enum State {
+    /// Waits for the rows to make it certain
+    Waiting,
+    /// Waits for a person
+    NeedsReview,
+    /// Is an event
+    Resolved,
+    /// Was so already
+    NoOp,
+    /// Rejected, or erased
+    Rejected,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct PendingArgs {
+    /// Only those in this state
+    #[arg(long, value_enum, default_value = "waiting")]
+    state: State,
+    #[command(flatten)]
+    space: SpaceArgs,
+}
+
+pub(crate) async fn pending(context: &Context, args: PendingArgs, out: &mut Out) -> Result<Exit, Failure> {
+    let (_opened, space) = open(context, &args.space).await?;
+    let status = match args.state {
+        State::Waiting => PendingStatus::Waiting,
+        State::NeedsReview => PendingStatus::NeedsReview,
+        State::Resolved => PendingStatus::Resolved,
+        State::NoOp => PendingStatus::NoOp,
+        State::Rejected => PendingStatus::Rejected,
+    };
+    let found = governed::queue(&space).list(status, LISTED).await?;
+    list(&found, out)
+}
+
+fn list(found: &[Pending], out: &mut Out) -> Result<Exit, Failure> {
+    out.tell(found, |out| {
+        let cells = |one: &Pending| {
+            let likely: Vec<&str> =
+                one.candidates.iter().take(3).map(|candidate| candidate.id.as_str()).collect();
+            [
+                one.id.clone(),
+                one.actor.agent.clone(),
+                one.text.clone().unwrap_or_else(|| "(erased)".to_owned()),
+                one.reason.clone(),
+                likely.join(", "),
+            ]
+        };
+        out.table(
+            ["ID", "AGENT", "NOTE", "WAITS BECAUSE", "LIKELY"],
+            &found.iter().map(cells).collect::<Vec<_>>(),
+        )
+    })?;
+    Ok(Exit::Ok)
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ReviewArgs {
+    #[command(subcommand)]
+    action: Action,
+    #[command(flatten)]
+    space: SpaceArgs,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// List what waits for a person
+    List,
+    /// Show one deferred write whole
+    Show {
+        /// The id that `pending` and `list` print
+        id: String,
+    },
+    /// Bind it to a row: it becomes an event of its own writer, which names who decided
+    Bind {
+        /// The deferred write
+        id: String,
+        /// The row
+        target: String,
+    },
+    /// Reject it
+    Reject {
+        /// The deferred write
+        id: String,
+        /// Why
+        #[arg(long, default_value = "rejected at the terminal")]
+        reason: String,
+    },
+}
+
+pub(crate) async fn review(context: &Context, args: ReviewArgs, out: &mut Out) -> Result<Exit, Failure> {
+    let (opened, space) = open(context, &args.space).await?;
+    let queue: PendingMemoryQueue = governed::queue(&space);
+    // Who has this terminal is the operator.
+    let person = actor(&opened, Trust::Person);
+    let outcome = match args.action {
+        Action::List => return list(&queue.list(PendingStatus::NeedsReview, LISTED).await?, out),
+        Action::Show { id } => {
+            let found = queue.show(&id).await?.ok_or_else(|| {
+                Error::new(ErrorKind::NotFound, "there is no such deferred write in this space")
+            })?;
+            let text = serde_json::to_string_pretty(&found).unwrap_or_default();
+            out.tell(&found, |out| out.raw_line(&text))?;
+            return Ok(Exit::Ok);
+        }
+        Action::Bind { id, target } => Review::new(queue).bind(&id, &target, &person).await?,
+        Action::Reject { id, reason } => Review::new(queue).reject(&id, &reason, &person).await?,
+    };
+    out.tell(&outcome, |out| {
+        out.line(match &outcome {
+            Outcome::Committed { seq, target_id, .. } => format!("event {seq}, on {target_id}"),
+            Outcome::NoOp { reason } => format!("nothing to do: {reason}"),
+            Outcome::Rejected { reason } => format!("rejected: {reason}"),
+            Outcome::Deferred { reason, .. } => format!("still waits: {reason}"),
+            _ => "done".to_owned(),
+        })
+    })?;
+    Ok(Exit::Ok)
+}

@@ -1,0 +1,72 @@
+//! Shared state of several agents: `note`, `promote`, `shared`, `pending`, `review`, `rebuild`, `verify`.
+
+mod deciding;
+mod ledger;
+mod notes;
+mod reading;
+
+use clap::{Args, ValueEnum};
+use memory::Access;
+use memory::governed::{self, Actor, Bucket, Space, Trust};
+use memory_core::Result;
+
+use crate::terminal::{Context, Opened};
+
+pub(crate) use deciding::{PendingArgs, ReviewArgs, pending, review};
+pub(crate) use ledger::{VerifyArgs, rebuild, verify};
+pub(crate) use notes::{NoteArgs, PromoteArgs, note, promote};
+pub(crate) use reading::{SharedArgs, shared};
+
+/// Which shared space.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct SpaceArgs {
+    /// The shared space of the tenant
+    #[arg(long, value_name = "NAME", default_value = governed::DEFAULT_SPACE)]
+    space: String,
+}
+
+/// A bucket, as it is typed.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub(crate) enum BucketName {
+    /// The one plan
+    Plan,
+    /// Restrictions
+    Constraints,
+    /// Problems
+    Issues,
+    /// Choices
+    Decisions,
+    /// Measurements
+    Results,
+    /// Where each task stands
+    TaskState,
+    /// Reusable knowledge
+    Learnings,
+}
+
+impl From<BucketName> for Bucket {
+    fn from(name: BucketName) -> Self {
+        match name {
+            BucketName::Plan => Self::Plan,
+            BucketName::Constraints => Self::Constraints,
+            BucketName::Issues => Self::Issues,
+            BucketName::Decisions => Self::Decisions,
+            BucketName::Results => Self::Results,
+            BucketName::TaskState => Self::TaskState,
+            BucketName::Learnings => Self::Learnings,
+        }
+    }
+}
+
+/// Opens the store and its space.
+async fn open(context: &Context, args: &SpaceArgs) -> Result<(Opened, Space)> {
+    let opened = context.open(Access::Create).await?;
+    let space = governed::open(&opened.memory, &opened.settings.tenant, &args.space).await?;
+    Ok((opened, space))
+}
+
+/// Who works at this terminal, with the trust that the command gives.
+fn actor(opened: &Opened, trust: Trust) -> Actor {
+    Actor { agent: opened.scope().id.as_str().to_owned(), run: "terminal".to_owned(), trust }
+}

@@ -1,0 +1,99 @@
+//! `note` and `promote`.
+
+use clap::{Args, ValueEnum};
+use memory::governed::{self, NoteSource, Report, Trust, WorkingMemory};
+use memory_core::Timestamp;
+use serde_json::json;
+
+use super::{SpaceArgs, actor, open};
+use crate::terminal::{Context, Exit, Failure, Out, Progress, Stop};
+
+/// How far the writer of a note is trusted.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Writer {
+    /// Text from outside
+    Untrusted,
+    /// An agent
+    Agent,
+    /// An agent that may end what others began
+    Authority,
+    /// A person
+    Person,
+}
+
+/// Where a note comes from.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum From {
+    /// An agent's own words
+    Agent,
+    /// What a tool said: it can propose, never end a row
+    Tool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct NoteArgs {
+    /// What was noticed
+    #[arg(required = true)]
+    words: Vec<String>,
+    /// Where it comes from
+    #[arg(long, value_enum, default_value = "agent")]
+    source: From,
+    /// How far its writer is trusted
+    #[arg(long, value_enum, default_value = "agent")]
+    trust: Writer,
+    /// When it was observed, as 2026-01-31T09:30:00Z; default: now
+    #[arg(long, value_name = "TIME")]
+    at: Option<Timestamp>,
+    #[command(flatten)]
+    space: SpaceArgs,
+}
+
+pub(crate) async fn note(context: &Context, args: NoteArgs, out: &mut Out) -> Result<Exit, Failure> {
+    let (opened, space) = open(context, &args.space).await?;
+    let trust = match args.trust {
+        Writer::Untrusted => Trust::Untrusted,
+        Writer::Agent => Trust::Agent,
+        Writer::Authority => Trust::Authority,
+        Writer::Person => Trust::Person,
+    };
+    let source = match args.source {
+        From::Agent => NoteSource::Agent,
+        From::Tool => NoteSource::ToolResult,
+    };
+    let writer = actor(&opened, trust);
+    let note = WorkingMemory::new(&space).note(&writer, source, &args.words.join(" "), args.at).await?;
+    out.tell(&json!({ "note_id": note.id, "observed_at": note.observed_at }), |out| {
+        out.line(format!("noted: {}", note.id))
+    })?;
+    Ok(Exit::Ok)
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct PromoteArgs {
+    /// Most notes to promote
+    #[arg(long, value_name = "N", default_value_t = 1_000_000, hide_default_value = true)]
+    limit: u64,
+    #[command(flatten)]
+    space: SpaceArgs,
+}
+
+pub(crate) async fn promote(context: &Context, args: PromoteArgs, out: &mut Out) -> Result<Exit, Failure> {
+    let (_opened, space) = open(context, &args.space).await?;
+    let (pipeline, stop) = (governed::pipeline(&space), Stop::listen());
+    let (mut report, mut progress) = (Report::default(), Progress::new(context.is_quiet()));
+    while report.notes < args.limit && !stop.is_asked() {
+        let Some(promotion) = pipeline.promote_one().await? else { break };
+        report.add(&promotion);
+        progress.update(report.notes, || format!("{} notes, {} committed", report.notes, report.committed));
+    }
+    // What was left by others is tried, too.
+    report.committed += pipeline.promote(0).await?.committed;
+    progress.finish();
+    out.tell(&report, |out| {
+        out.line(format!(
+            "{} notes: {} committed, {} deferred, {} without effect, {} rejected, {} to be tried again",
+            report.notes, report.committed, report.deferred, report.no_ops, report.rejected, report.retried
+        ))
+    })?;
+    Ok(if stop.is_asked() { Exit::Interrupted } else { Exit::Ok })
+}

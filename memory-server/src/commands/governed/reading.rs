@@ -1,0 +1,83 @@
+//! `shared`: rows, the past, and why a row is so.
+
+use clap::Args;
+use memory::governed::{AsOf, Bucket, Row, SharedMemory, Why};
+use memory_core::{Error, ErrorKind, Timestamp};
+
+use super::{BucketName, SpaceArgs, open};
+use crate::terminal::{Context, Exit, Failure, Out};
+
+#[derive(Args, Debug)]
+pub(crate) struct SharedArgs {
+    /// The bucket; default: all
+    bucket: Option<BucketName>,
+    /// Why this row is so: its events with their notes, and what depends on it
+    #[arg(long, value_name = "ID", requires = "bucket")]
+    why: Option<String>,
+    /// Also rows that have ended
+    #[arg(long, conflicts_with_all = ["as_of", "known_at", "why"])]
+    ended: bool,
+    /// What held at this time
+    #[arg(long, value_name = "TIME", conflicts_with = "why")]
+    as_of: Option<Timestamp>,
+    /// What was known at this time
+    #[arg(long, value_name = "TIME", conflicts_with = "why")]
+    known_at: Option<Timestamp>,
+    #[command(flatten)]
+    space: SpaceArgs,
+}
+
+pub(crate) async fn shared(context: &Context, args: SharedArgs, out: &mut Out) -> Result<Exit, Failure> {
+    let (_opened, space) = open(context, &args.space).await?;
+    let shared = SharedMemory::new(&space);
+    if let (Some(bucket), Some(id)) = (args.bucket, &args.why) {
+        let why = shared.why(bucket.into(), id).await?;
+        if why.row.is_none() && why.events.is_empty() {
+            return Err(Error::new(ErrorKind::NotFound, "no event is about a row of that id").into());
+        }
+        out.tell(&why, |out| tell_why(&why, out))?;
+        return Ok(Exit::Ok);
+    }
+    let buckets = args.bucket.map_or_else(|| Bucket::ALL.to_vec(), |bucket| vec![bucket.into()]);
+    let at = AsOf { valid: args.as_of, recorded: args.known_at };
+    let mut rows = Vec::new();
+    for bucket in buckets {
+        rows.extend(match at {
+            AsOf { valid: None, recorded: None } => shared.bucket(bucket, args.ended).await?,
+            at => shared.as_of(bucket, at).await?,
+        });
+    }
+    out.tell(&rows, |out| {
+        let cells = |row: &Row| {
+            let said: Vec<String> =
+                row.fields.iter().map(|(name, value)| format!("{name}: {value}")).collect();
+            [row.bucket.to_string(), row.id.clone(), row.status.clone(), row.rev.to_string(), said.join(", ")]
+        };
+        out.table(["BUCKET", "ID", "STATUS", "REV", "SAYS"], &rows.iter().map(cells).collect::<Vec<_>>())
+    })?;
+    Ok(Exit::Ok)
+}
+
+fn tell_why(why: &Why, out: &mut Out) -> Result<(), Failure> {
+    if let Some(row) = &why.row {
+        out.line(format!("{} {}: {}, revision {}", row.bucket, row.id, row.status, row.rev))?;
+    }
+    for one in &why.events {
+        let event = &one.event;
+        out.line(format!(
+            "{}  {} {} by {} at {} ({}; {})",
+            event.seq,
+            event.operation,
+            event.target_id,
+            event.actor.agent,
+            event.observed_at,
+            event.source_ref.reason,
+            one.projection
+        ))?;
+        out.line(format!("   {}", one.words.as_deref().unwrap_or("(erased)")))?;
+    }
+    for (bucket, id) in &why.dependents {
+        out.line(format!("depends on it: {bucket} {id}"))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,35 @@
+//! Shared state of several agents (feature `governed`): `docs/governed.md`. A note becomes state that others read only when
+//! what it means is certain.
+
+use std::sync::Arc;
+
+use memory_core::{Result, TenantId};
+
+pub use memory_governed::*;
+
+use crate::memory::Memory;
+use crate::system::{RandomIds, SystemClock};
+
+/// The shared space of a tenant where none is named.
+pub const DEFAULT_SPACE: &str = "shared";
+
+/// Opens a tenant's shared space, with the real clock and ids; creates its tables if they are missing.
+///
+/// # Errors
+/// As [`Space::open`].
+pub async fn open(memory: &Memory, tenant: &TenantId, space: &str) -> Result<Space> {
+    let provider = Arc::new(memory.clone());
+    Space::open(provider, tenant, space, Arc::new(SystemClock), Arc::new(RandomIds), Options::default()).await
+}
+
+/// A pipeline of this space with the deciders of this build.
+#[must_use]
+pub fn pipeline(space: &Space) -> PromotionPipeline {
+    PromotionPipeline::new(space, Arc::new(Stated), Arc::new(ById))
+}
+
+/// The deferred writes of this space, with the resolver of this build.
+#[must_use]
+pub fn queue(space: &Space) -> PendingMemoryQueue {
+    PendingMemoryQueue::new(space, Arc::new(ById))
+}
