@@ -13,17 +13,17 @@ use serde::Deserialize;
 const MAX_LINE_BYTES: u64 = 256 << 20;
 
 /// A place in a dialogue: session and turn, from 0.
-pub(super) type Place = (usize, usize);
+pub(crate) type Place = (usize, usize);
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Dialogue {
-    pub(super) id: String,
-    pub(super) sessions: Vec<Session>,
-    pub(super) questions: Vec<Question>,
+pub(crate) struct Dialogue {
+    pub(crate) id: String,
+    pub(crate) sessions: Vec<Session>,
+    pub(crate) questions: Vec<Question>,
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Session {
+pub(crate) struct Session {
     at: Option<Timestamp>,
     turns: Vec<Turn>,
 }
@@ -37,23 +37,23 @@ struct Turn {
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Question {
-    pub(super) text: String,
-    pub(super) at: Option<Timestamp>,
-    pub(super) category: String,
-    pub(super) evidence: Vec<Place>,
+pub(crate) struct Question {
+    pub(crate) text: String,
+    pub(crate) at: Option<Timestamp>,
+    pub(crate) category: String,
+    pub(crate) evidence: Vec<Place>,
 }
 
 impl Question {
     /// Whether it asks for something that was never said, or is made to mislead: such count by themselves.
-    pub(super) fn is_apart(&self) -> bool {
+    pub(crate) fn is_apart(&self) -> bool {
         self.category == "adversarial" || self.evidence.is_empty()
     }
 }
 
 impl Dialogue {
     /// The messages of a session; those without words are none. The id of each is its place.
-    pub(super) fn messages(&self, session: usize) -> Vec<Message> {
+    pub(crate) fn messages(&self, session: usize) -> Vec<Message> {
         let Some(held) = self.sessions.get(session) else { return Vec::new() };
         let turns = held.turns.iter().enumerate().filter(|(_, turn)| !turn.text.trim().is_empty());
         turns
@@ -71,13 +71,13 @@ impl Dialogue {
 }
 
 /// The place that a message's id names.
-pub(super) fn place(id: &str) -> Option<Place> {
+pub(crate) fn place(id: &str) -> Option<Place> {
     let (session, turn) = id.split_once(':')?;
     Some((session.parse().ok()?, turn.parse().ok()?))
 }
 
 /// Reads a file of dialogues.
-pub(super) fn load(path: &Path) -> Result<Vec<Dialogue>> {
+pub(crate) fn load(path: &Path) -> Result<Vec<Dialogue>> {
     let named = |error: Error| error.with_detail("file", path.display().to_string());
     let unreadable = |error: std::io::Error| {
         let kind = if error.kind() == std::io::ErrorKind::NotFound {

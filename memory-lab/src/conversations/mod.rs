@@ -1,6 +1,6 @@
 //! `eval conversations`: which turns `recall` finds for each question, through `MemoryLayer`.
 
-mod data;
+pub(crate) mod data;
 mod report;
 
 use std::collections::BTreeMap;
