@@ -64,6 +64,7 @@ needs! {
     LayerThreshold: capabilities.layer_threshold;
     LayerIdempotent: capabilities.layer_idempotent;
     LayerSupersede: capabilities.layer_supersede;
+    LayerConfirm: capabilities.layer_confirm;
     LayerExpiry: capabilities.layer_expiry;
 }
 
@@ -90,6 +91,7 @@ impl Need {
                 | Self::LayerThreshold
                 | Self::LayerIdempotent
                 | Self::LayerSupersede
+                | Self::LayerConfirm
                 | Self::LayerExpiry
         )
     }

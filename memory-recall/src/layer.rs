@@ -10,7 +10,7 @@ use memory_core::{
     Cursor, Entry, Error, Key, ListQuery, MemoryLayer, Op, Provider, Result, RunContext, Scope, Timestamp,
 };
 
-use crate::cache::Slot;
+use crate::cache::{Moment, Slot};
 use crate::rank::{Question, Ranked};
 use crate::recall::Recall;
 use crate::store::keys;
@@ -41,7 +41,8 @@ impl<P: Provider> MemoryLayer for Recall<P> {
             text: query.text,
             at: Some(query.at.or(query.as_of).unwrap_or(now)),
         };
-        let mut ranked = slot.state().search(&question, &self.options.weights, query.as_of, query.top_k);
+        let of = Moment { as_of: query.as_of, unconfirmed_since: query.unconfirmed_since };
+        let mut ranked = slot.state().search(&question, &self.options.weights, of, query.top_k);
         if let Some(threshold) = query.threshold {
             ranked.retain(|found| found.similarity >= threshold);
         }
@@ -109,6 +110,7 @@ impl<P: Provider> Recall<P> {
 /// The fact that an entry of the log holds; `None`: it is no turn.
 fn fact(entry: &Entry) -> Result<Option<Fact>> {
     let Record::Turn(turn) = record::read(entry)? else { return Ok(None) };
+    let begins = turn.begins(entry);
     let mut fact = Fact::new(FactId::new(turn.id)?, turn.text);
     fact.metadata = entry.metadata.clone();
     fact.created_at = Some(entry.created_at);
@@ -118,6 +120,8 @@ fn fact(entry: &Entry) -> Result<Option<Fact>> {
     fact.order = Some(keys::number(&entry.key)?);
     fact.answers = turn.answers.map(|answered| FactId::new(answered.id)).transpose()?;
     fact.caption = turn.caption;
+    let confirmed = turn.confirmed_at.map_or(begins, |at| at.max(begins));
+    fact.confirmed_at = Some(Timestamp::from_millis_clamped(confirmed));
     fact.valid_to = turn.valid_to.map(Timestamp::from_millis_clamped);
     fact.superseded_by = turn.superseded_by.map(FactId::new).transpose()?;
     Ok(Some(fact))

@@ -88,10 +88,13 @@ impl MemoryTool {
 
     pub(super) async fn add(&self, op: Add) -> Result<String> {
         let scope = self.memory_scope(op.scope)?;
-        let supersedes = op.supersedes.unwrap_or_default();
+        let facts = |ids: Option<Vec<String>>| {
+            ids.unwrap_or_default().into_iter().map(FactId::new).collect::<Result<_>>()
+        };
         let mut options = AddOptions::default()
             .with_metadata(op.metadata.unwrap_or_default())
-            .with_supersedes(supersedes.into_iter().map(FactId::new).collect::<Result<_>>()?)
+            .with_supersedes(facts(op.supersedes)?)
+            .with_confirms(facts(op.confirms)?)
             .with_again(op.again.unwrap_or_default())
             .with_ttl(ttl(op.ttl_seconds, None)?)
             .with_quota(self.policy.quota);
@@ -138,6 +141,7 @@ impl MemoryTool {
         let mut query =
             RecallQuery::new(op.query).with_top_k(top_k).with_explain(op.explain.unwrap_or_default());
         (query.threshold, query.as_of) = (op.threshold, op.as_of);
+        query.unconfirmed_since = op.unconfirmed_since;
         let kinds = match op.scope {
             None if !self.memory_kinds().is_empty() => self.memory_kinds(),
             asked => BTreeSet::from([asked.unwrap_or(DEFAULT_SCOPE)]),
