@@ -116,10 +116,11 @@ impl<P: Provider> Recall<P> {
             .collect();
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
         let embedded = embed_documents(embedder.as_ref(), &texts).await;
+        let failed = embedded.iter().filter(|vector| vector.is_err()).count();
+        if let Some(error) = embedded.iter().find_map(|vector| vector.as_ref().err()) {
+            tracing::warn!(%error, turns = failed, "turns are stored without a vector");
+        }
         for (said, vector) in missing.iter().zip(embedded) {
-            if let Err(error) = &vector {
-                tracing::warn!(%error, "a turn is stored without a vector");
-            }
             let vector = vector.ok().and_then(|vector| StoredVector::new(embedder.model(), &vector));
             vectors.insert(said.at, vector);
         }
@@ -156,9 +157,8 @@ async fn sort<'a>(
             }
             continue;
         }
-        // Words without a time may be said again by anybody; with a time they are the same message under another id.
-        let forgotten_elsewhere =
-            said.message.at.is_some() && of_content.is_some_and(|(_, known)| known.n.is_none());
+        // The same message under another id.
+        let forgotten_elsewhere = of_content.is_some_and(|(_, known)| known.n.is_none());
         let expect = match known {
             Some((_, Known { n: Some(number), content: stored })) => {
                 if digest != content && stored.is_some_and(|stored| stored != *content) {

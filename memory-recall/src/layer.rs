@@ -1,10 +1,12 @@
 //! [`MemoryLayer`]: recalling and listing, with every fact as the store has it now.
 
+use std::time::Instant;
+
 use async_trait::async_trait;
 use memory_core::embed::{EmbedRole, ask};
 use memory_core::layer::{
-    AddOptions, AddOutcome, EventId, EventStatus, Fact, FactId, FactsPage, FactsQuery, Forget, ForgetOutcome,
-    Message, RecallQuery, ScoreKind, Share,
+    AddOptions, AddOutcome, AddStatus, EventId, EventStatus, Fact, FactId, FactsPage, FactsQuery, Forget,
+    ForgetOutcome, Message, RecallQuery, ScoreKind, Share,
 };
 use memory_core::{
     Cursor, Entry, Error, Key, ListQuery, MemoryLayer, Op, Provider, Result, RunContext, Scope, Timestamp,
@@ -28,10 +30,18 @@ impl<P: Provider> MemoryLayer for Recall<P> {
         messages: &[Message],
         options: AddOptions,
     ) -> Result<AddOutcome> {
-        self.add_messages(scope, messages, &options).await
+        let started = Instant::now();
+        let added = self.add_messages(scope, messages, &options).await;
+        if let Ok(outcome) = &added {
+            let stored = if let AddStatus::Done(ids) = &outcome.status { ids.len() } else { 0 };
+            let micros = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
+            tracing::debug!(messages = messages.len(), stored, known = outcome.known, micros, "added");
+        }
+        added
     }
 
     async fn recall(&self, _run: &RunContext, scope: &Scope, query: RecallQuery) -> Result<Vec<Fact>> {
+        let started = Instant::now();
         let log = self.log(scope, Op::Recall)?;
         let now = self.clock.now();
         let model = self.options.embedder.as_ref().map(|embedder| embedder.model());
@@ -54,7 +64,8 @@ impl<P: Provider> MemoryLayer for Recall<P> {
             scored(&mut fact, found, query.explain);
             facts.push(fact);
         }
-        tracing::debug!(facts = facts.len(), "recalled");
+        let micros = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
+        tracing::debug!(facts = facts.len(), hit = !facts.is_empty(), micros, "recalled");
         Ok(facts)
     }
 

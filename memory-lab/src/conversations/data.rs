@@ -49,9 +49,27 @@ impl Question {
     pub(crate) fn is_apart(&self) -> bool {
         self.category == "adversarial" || self.evidence.is_empty()
     }
+
+    /// Whether it asks for a value that was replaced.
+    pub(crate) fn is_update(&self) -> bool {
+        self.category == "knowledge-update"
+    }
 }
 
 impl Dialogue {
+    /// Refuses evidence that is nowhere: a question could never be answered.
+    fn check(&self) -> std::result::Result<(), String> {
+        let there = |(session, turn): &Place| {
+            self.sessions.get(*session).is_some_and(|session| *turn < session.turns.len())
+        };
+        for question in &self.questions {
+            if let Some((session, turn)) = question.evidence.iter().find(|place| !there(place)) {
+                return Err(format!("the evidence [{session}, {turn}] of {:?} is no turn", question.text));
+            }
+        }
+        Ok(())
+    }
+
     /// The messages of a session; those without words are none. The id of each is its place.
     pub(crate) fn messages(&self, session: usize) -> Vec<Message> {
         let Some(held) = self.sessions.get(session) else { return Vec::new() };
@@ -96,14 +114,23 @@ pub(crate) fn load(path: &Path) -> Result<Vec<Dialogue>> {
         line.clear();
         let read = (&mut lines).take(MAX_LINE_BYTES).read_line(&mut line).map_err(unreadable)?;
         if read == 0 {
-            return Ok(dialogues);
+            break;
         }
         if line.trim().is_empty() {
             continue;
         }
-        let dialogue = serde_json::from_str(&line).map_err(|error| {
-            named(Error::invalid(format!("dialogue {} is not as it should be: {error}", dialogues.len() + 1)))
-        })?;
-        dialogues.push(dialogue);
+        let dialogue = serde_json::from_str::<Dialogue>(&line).map_err(|error| error.to_string());
+        dialogues.push(dialogue.and_then(|dialogue| dialogue.check().map(|()| dialogue)).map_err(
+            |error| {
+                named(Error::invalid(format!(
+                    "dialogue {} is not as it should be: {error}",
+                    dialogues.len() + 1
+                )))
+            },
+        )?);
     }
+    if dialogues.is_empty() {
+        return Err(named(Error::invalid("the file has no dialogue")));
+    }
+    Ok(dialogues)
 }
