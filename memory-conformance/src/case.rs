@@ -65,6 +65,7 @@ needs! {
     LayerThreshold: capabilities.layer_threshold;
     LayerIdempotent: capabilities.layer_idempotent;
     LayerSupersede: capabilities.layer_supersede;
+    LayerConfirm: capabilities.layer_confirm;
     LayerExpiry: capabilities.layer_expiry;
 }
 
@@ -96,6 +97,7 @@ impl Need {
                 | Self::LayerThreshold
                 | Self::LayerIdempotent
                 | Self::LayerSupersede
+                | Self::LayerConfirm
                 | Self::LayerExpiry
         )
     }

@@ -122,6 +122,10 @@ pub struct Capabilities {
     /// [`RecallQuery::as_of`](crate::layer::RecallQuery::as_of).
     #[serde(default)]
     pub layer_supersede: bool,
+    /// Serves [`AddOptions::confirms`](crate::layer::AddOptions::confirms) and
+    /// [`RecallQuery::unconfirmed_since`](crate::layer::RecallQuery::unconfirmed_since).
+    #[serde(default)]
+    pub layer_confirm: bool,
     /// Serves [`AddOptions::ttl`](crate::layer::AddOptions::ttl).
     #[serde(default)]
     pub layer_expiry: bool,
@@ -181,6 +185,7 @@ impl Capabilities {
             layer_ids: false,
             layer_idempotent: false,
             layer_supersede: false,
+            layer_confirm: false,
             layer_expiry: false,
             sql: false,
             sql_dialect: None,
@@ -223,6 +228,7 @@ impl Capabilities {
             (self.layer_ids && !self.memory_layer, "layer_ids without memory_layer"),
             (self.layer_idempotent && !self.memory_layer, "layer_idempotent without memory_layer"),
             (self.layer_supersede && !self.memory_layer, "layer_supersede without memory_layer"),
+            (self.layer_confirm && !self.memory_layer, "layer_confirm without memory_layer"),
             (self.layer_expiry && !self.memory_layer, "layer_expiry without memory_layer"),
             (self.sql != self.sql_dialect.is_some(), "sql and sql_dialect disagree"),
             (self.sql_transactions && !self.sql, "sql_transactions without sql"),

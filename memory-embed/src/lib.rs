@@ -1,6 +1,7 @@
 //! Implementations of [`memory_core::Embedder`], each behind a cargo feature:
 //!
-//! - `openai`: `OpenAiEmbedder`, any service that speaks OpenAI's `/embeddings`, over the guarded client;
+//! - `openai`: `OpenAiEmbedder`, any service that speaks OpenAI's `/embeddings`, over the guarded client,
+//!   and `OpenAiChat`, a [`memory_core::ChatModel`] over the `/chat/completions` of such a service;
 //! - `static`: `StaticEmbedder`, a local model that looks token vectors up and averages them.
 //!
 //! Which model to take, where to get it and what it is worth is in `docs/embedders.md`.
@@ -14,8 +15,8 @@ mod static_model;
 pub use memory_http;
 #[cfg(feature = "openai")]
 pub use openai::{
-    Encoding, MAX_REPLY_BYTES, OPENAI_BASE_URL, OPENAI_PROVIDER, OpenAiEmbedder, OpenAiOptions,
-    parse_embeddings_reply,
+    AnswerFormat, Encoding, MAX_ANSWER_BYTES, MAX_REPLY_BYTES, OPENAI_BASE_URL, OPENAI_PROVIDER, OpenAiChat,
+    OpenAiChatOptions, OpenAiEmbedder, OpenAiOptions, parse_chat_reply, parse_embeddings_reply,
 };
 #[cfg(feature = "static")]
 pub use static_model::{

@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 use async_trait::async_trait;
 use memory_core::{EmbedRole, Embedder, EmbeddingModel, Error, Result};
 
-use crate::table::Table;
+use crate::table::{Identity, Table};
 
 /// The provider of [`BundledEmbedder::model`].
 pub const BUNDLED_PROVIDER: &str = "bundled";
@@ -18,22 +18,19 @@ static TABLE: LazyLock<std::result::Result<Arc<Table<'static>>, String>> =
 #[derive(Clone, Debug)]
 pub struct BundledEmbedder {
     model: EmbeddingModel,
-    table: Arc<Table<'static>>,
 }
 
 impl BundledEmbedder {
-    /// The embedder. The first call of a process reads the model, in a few milliseconds.
+    /// The embedder. The first text that a process embeds reads the model, in a few milliseconds.
     ///
     /// # Errors
     /// `internal` where the model's file was damaged before the crate was compiled.
     pub fn new() -> Result<Self> {
-        let table = TABLE.clone().map_err(Error::internal)?;
-        let model = EmbeddingModel {
-            provider: BUNDLED_PROVIDER.to_owned(),
-            model: table.name().to_owned(),
-            dimensions: table.dimensions(),
-        };
-        Ok(Self { model, table })
+        let (Identity { name, dimensions, .. }, _) =
+            Identity::read(FILE).map_err(|error| Error::internal(error.to_string()))?;
+        let model =
+            EmbeddingModel { provider: BUNDLED_PROVIDER.to_owned(), model: name.to_owned(), dimensions };
+        Ok(Self { model })
     }
 }
 
@@ -44,8 +41,9 @@ impl Embedder for BundledEmbedder {
     }
 
     async fn embed(&self, texts: &[&str], _role: EmbedRole) -> Result<Vec<Vec<f32>>> {
+        let table = TABLE.clone().map_err(Error::internal)?;
         let embed = |(index, text): (usize, &&str)| {
-            self.table.embed(text).ok_or_else(|| {
+            table.embed(text).ok_or_else(|| {
                 Error::invalid(format!(
                     "text {index} has no vector: the model knows none of its words; it can be stored and found by words alone"
                 ))

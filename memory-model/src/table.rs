@@ -21,12 +21,17 @@ pub struct Table<'a> {
     rows: &'a [u8],
 }
 
-impl<'a> Table<'a> {
-    /// Reads a model's file.
-    ///
-    /// # Errors
-    /// `corrupt`, saying what is wrong.
-    pub fn read(file: &'a [u8]) -> Result<Self> {
+/// The head of a model's file.
+pub(crate) struct Identity<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) dimensions: usize,
+    count: usize,
+    vocabulary: usize,
+}
+
+impl<'a> Identity<'a> {
+    /// Reads the head; returns the rest of the file too.
+    pub(crate) fn read(file: &'a [u8]) -> Result<(Self, &'a [u8])> {
         let mut rest = file;
         if take(&mut rest, 4)? != b"MSM1" {
             return Err(wrong("it does not begin with MSM1"));
@@ -39,8 +44,21 @@ impl<'a> Table<'a> {
         if !(1..=MAX_DIMENSIONS).contains(&dimensions) {
             return Err(wrong("its number of dimensions is out of range"));
         }
-        let text = |bytes| std::str::from_utf8(bytes).map_err(|_| wrong("its vocabulary is not UTF-8"));
-        let name = text(take(&mut rest, name)?)?;
+        Ok((Self { name: text(take(&mut rest, name)?)?, dimensions, count, vocabulary }, rest))
+    }
+}
+
+fn text(bytes: &[u8]) -> Result<&str> {
+    std::str::from_utf8(bytes).map_err(|_| wrong("its vocabulary is not UTF-8"))
+}
+
+impl<'a> Table<'a> {
+    /// Reads a model's file.
+    ///
+    /// # Errors
+    /// `corrupt`, saying what is wrong.
+    pub fn read(file: &'a [u8]) -> Result<Self> {
+        let (Identity { name, dimensions, count, vocabulary }, mut rest) = Identity::read(file)?;
         let vocabulary = text(take(&mut rest, vocabulary)?)?;
         let scale_bytes = take(&mut rest, count.saturating_mul(4))?;
         let rows = take(&mut rest, count.saturating_mul(dimensions))?;

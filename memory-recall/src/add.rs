@@ -5,14 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use memory_core::backend::NewEntry;
 use memory_core::embed::embed_documents;
 use memory_core::layer::{AddOptions, AddOutcome, AddStatus, FactId, Message, Role};
-use memory_core::{Error, ErrorKind, Expect, Op, Provider, Quota, Result, Retry, Scope, Ttl};
+use memory_core::{Error, ErrorKind, Expect, Op, Provider, Quota, Result, Scope, Ttl};
 
+use crate::changes;
 use crate::rank::Turn;
 use crate::recall::Recall;
 use crate::store::digest;
 use crate::store::keys;
 use crate::store::log::{ATTEMPTS, Log, SeenHead, contended, item, turn_item};
-use crate::store::record::{self, Answered, Head, Known, Record, StoredTurn};
+use crate::store::record::{self, Answered, Head, Known, StoredTurn};
 use crate::store::vector::StoredVector;
 
 /// A message that is to be kept.
@@ -27,6 +28,8 @@ struct Said<'a> {
 struct Sorted<'a> {
     /// Those to store, and what to expect of their digests.
     new: Vec<(Said<'a>, Expect)>,
+    /// The numbers of turns whose words were said again, which confirms them.
+    said_again: Vec<u64>,
     outcome: AddOutcome,
 }
 
@@ -51,7 +54,8 @@ impl<P: Provider> Recall<P> {
         let mut vectors: BTreeMap<usize, Option<StoredVector>> = BTreeMap::new();
         for _ in 0..ATTEMPTS {
             let seen = log.head().await?;
-            let Sorted { new, mut outcome } = sort(&log, &said, &digests, &contents, options.again).await?;
+            let Sorted { new, said_again, mut outcome } =
+                sort(&log, &said, &digests, &contents, options.again).await?;
             self.embed(&new, &mut vectors).await;
             let without = |(said, _): &&(Said<'_>, Expect)| vectors.get(&said.at).is_none_or(Option::is_none);
             if self.options.embedder.is_some() {
@@ -61,10 +65,16 @@ impl<P: Provider> Recall<P> {
             let left_out = outcome.forgotten > 0 || !outcome.different.is_empty();
             let mut next = seen.next();
             let mut items = turns(&log, &new, &digests, &contents, &vectors, options, &mut next).await?;
+            let now = self.clock.now();
             if let (false, Some(corrected_by)) = (left_out, digests.first()) {
-                let until = said.first().and_then(|said| said.message.at).unwrap_or_else(|| self.clock.now());
-                items.extend(supersede(&log, options, corrected_by, until.as_millis(), &mut next).await?);
+                let until = said.first().and_then(|said| said.message.at).unwrap_or(now);
+                items.extend(
+                    changes::supersede(&log, options, corrected_by, until.as_millis(), &mut next).await?,
+                );
+                let at = said.iter().filter_map(|said| said.message.at).max().unwrap_or(now);
+                items.extend(changes::confirm(&log, &options.confirms, at.as_millis(), &mut next).await?);
             }
+            items.extend(changes::said_again(&log, &said_again, now.as_millis(), &mut next).await?);
             let stored = new.iter().filter_map(|(said, _)| digests.get(said.at));
             outcome.status = AddStatus::Done(stored.map(FactId::new).collect::<Result<_>>()?);
             if items.is_empty() {
@@ -106,10 +116,11 @@ impl<P: Provider> Recall<P> {
             .collect();
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
         let embedded = embed_documents(embedder.as_ref(), &texts).await;
+        let failed = embedded.iter().filter(|vector| vector.is_err()).count();
+        if let Some(error) = embedded.iter().find_map(|vector| vector.as_ref().err()) {
+            tracing::warn!(%error, turns = failed, "turns are stored without a vector");
+        }
         for (said, vector) in missing.iter().zip(embedded) {
-            if let Err(error) = &vector {
-                tracing::warn!(%error, "a turn is stored without a vector");
-            }
             let vector = vector.ok().and_then(|vector| StoredVector::new(embedder.model(), &vector));
             vectors.insert(said.at, vector);
         }
@@ -133,7 +144,8 @@ async fn sort<'a>(
     let mut known = log.known(&asked).await?;
     let of_contents = known.split_off(digests.len());
     let mut outcome = AddOutcome::new(AddStatus::Unknown);
-    let (mut new, mut in_this_add) = (Vec::new(), BTreeMap::<&str, &str>::new());
+    let (mut new, mut said_again) = (Vec::new(), Vec::new());
+    let mut in_this_add = BTreeMap::<&str, &str>::new();
     for (said, (known, of_content)) in said.iter().zip(known.into_iter().zip(of_contents)) {
         let (Some(digest), Some(content)) = (digests.get(said.at), contents.get(said.at)) else { continue };
         if let Some(first) = in_this_add.insert(digest, content) {
@@ -145,15 +157,18 @@ async fn sort<'a>(
             }
             continue;
         }
-        // Words without a time may be said again by anybody; with a time they are the same message under another id.
-        let forgotten_elsewhere =
-            said.message.at.is_some() && of_content.is_some_and(|(_, known)| known.n.is_none());
+        // The same message under another id.
+        let forgotten_elsewhere = of_content.is_some_and(|(_, known)| known.n.is_none());
         let expect = match known {
-            Some((_, Known { n: Some(_), content: stored })) => {
+            Some((_, Known { n: Some(number), content: stored })) => {
                 if digest != content && stored.is_some_and(|stored| stored != *content) {
                     outcome.different.push(FactId::new(digest)?);
                 } else {
                     outcome.known += 1;
+                    // With an id or a time it is the same message once more, and not said once more.
+                    if said.message.id.is_none() && said.message.at.is_none() {
+                        said_again.push(number);
+                    }
                 }
                 continue;
             }
@@ -170,7 +185,7 @@ async fn sort<'a>(
         };
         new.push((*said, expect));
     }
-    Ok(Sorted { new, outcome })
+    Ok(Sorted { new, said_again, outcome })
 }
 
 /// The writes of the new turns, each with what is known of its digest.
@@ -207,6 +222,7 @@ async fn turns(
             caption: message.caption.clone(),
             message: message.id.clone(),
             vector: vectors.get(&said.at).cloned().flatten(),
+            confirmed_at: None,
             valid_to: None,
             superseded_by: None,
         };
@@ -242,58 +258,6 @@ async fn answered(
         found.extend(known.and_then(|(_, known)| Some(((*id).to_owned(), known.n?))));
     }
     Ok(found)
-}
-
-/// The writes that correct turns: they stay in the log, and no longer hold.
-async fn supersede(
-    log: &Log<'_>,
-    options: &AddOptions,
-    corrected_by: &str,
-    until: i64,
-    next: &mut u64,
-) -> Result<Vec<NewEntry>> {
-    let unknown = |id: &FactId| {
-        Error::new(ErrorKind::NotFound, format!("there is no fact `{id}` to supersede; nothing was changed"))
-            .with_retry(Retry::Never)
-            .with_detail("id", id.as_str())
-    };
-    let ids = &options.supersedes;
-    if let Some(strange) = ids.iter().find(|id| !digest::is_digest(id)) {
-        return Err(unknown(strange));
-    }
-    let digests: Vec<&str> = ids.iter().map(FactId::as_str).collect();
-    let (mut items, mut pairs) = (Vec::new(), Vec::new());
-    for (id, known) in ids.iter().zip(log.known(&digests).await?) {
-        let number = known.and_then(|(_, known)| known.n).ok_or_else(|| unknown(id))?;
-        let entry = log.entries(&[keys::log(number)?]).await?.pop().flatten().ok_or_else(|| unknown(id))?;
-        let Record::Turn(mut turn) = record::read(&entry)? else { return Err(unknown(id)) };
-        if id.as_str() == corrected_by {
-            return Err(Error::invalid("a fact cannot supersede itself; name the one that it corrects"));
-        }
-        match turn.superseded_by.as_deref() {
-            None => {}
-            // The same correction, added again.
-            Some(by) if by == corrected_by => continue,
-            Some(by) => {
-                return Err(Error::new(
-                    ErrorKind::Conflict,
-                    format!("the fact `{id}` was superseded by `{by}` before; supersede that one"),
-                )
-                .with_retry(Retry::Never)
-                .with_detail("superseded_by", by));
-            }
-        }
-        (turn.valid_to, turn.superseded_by) = (Some(until), Some(corrected_by.to_owned()));
-        let expect = Expect::Version(entry.version);
-        items.push(turn_item(number, *turn, entry.metadata, expect, Ttl::Keep)?);
-        pairs.push((number, until));
-    }
-    if !pairs.is_empty() {
-        let record = record::written(&Record::Superseded(pairs))?;
-        items.push(item(keys::log(*next)?, record, Expect::Absent, Ttl::Never)?);
-        *next = next.saturating_add(1);
-    }
-    Ok(items)
 }
 
 /// No limit: making room is always allowed.

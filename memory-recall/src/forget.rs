@@ -54,7 +54,7 @@ impl<P: Provider> Recall<P> {
             }
             let forgotten: Vec<u64> =
                 found.iter().map(|entry| keys::number(&entry.key)).collect::<Result<_>>()?;
-            let mut items = buried(log.scope, &found)?;
+            let mut items = buried(log, &found).await?;
             let number = seen.next();
             let told = record::written(&Record::Forgot(forgotten))?;
             items.push(item(keys::log(number)?, told, Expect::Absent, Ttl::Never)?);
@@ -99,7 +99,7 @@ impl<P: Provider> Recall<P> {
             return Ok(Batch::Nothing);
         }
         let turns = page.iter().filter(|entry| matches!(record::read(entry), Ok(Record::Turn(_)))).count();
-        let mut items = buried(log.scope, &page)?;
+        let mut items = buried(log, &page).await?;
         items.push(seen.moved_to(&Head { epoch: self.epoch(), next: seen.next() })?);
         match log.write(items, NO_QUOTA).await? {
             Some(()) => {
@@ -131,19 +131,27 @@ fn partly(forgotten: u64, error: Error) -> Error {
 }
 
 /// The writes that leave of these records nothing but digests.
-fn buried(scope: &Scope, entries: &[Entry]) -> Result<Vec<NewEntry>> {
+///
+/// Of a message with an id of its own the digest of its content is kept as well, unless another message is known by it.
+async fn buried(log: &Log<'_>, entries: &[Entry]) -> Result<Vec<NewEntry>> {
     let tombstone = record::written(&Known::default())?;
     let gone = record::written(&Record::Gone)?;
     let mut items = Vec::with_capacity(entries.len() * 3);
+    let (mut ids, mut contents) = (BTreeSet::new(), BTreeSet::new());
     for entry in entries {
         items.push(item(entry.key.clone(), gone.clone(), Expect::Version(entry.version), Ttl::Never)?);
         let Record::Turn(turn) = record::read(entry)? else { continue };
-        let content = digest::of_parts(scope, turn.role, turn.speaker.as_deref(), turn.at, &turn.text);
-        items.push(item(keys::id(&turn.id)?, tombstone.clone(), Expect::Any, Ttl::Never)?);
-        // Of a message with an id of its own the content is remembered too, unless another message is known by it.
-        if content != turn.id && turn.at.is_some() {
-            items.push(item(keys::id(&content)?, tombstone.clone(), Expect::Any, Ttl::Never)?);
+        contents.insert(digest::of_parts(log.scope, turn.role, turn.speaker.as_deref(), turn.at, &turn.text));
+        ids.insert(turn.id);
+    }
+    let contents: Vec<&str> = contents.difference(&ids).map(String::as_str).collect();
+    for (content, known) in contents.iter().zip(log.known(&contents).await?) {
+        if known.is_none() {
+            items.push(item(keys::id(content)?, tombstone.clone(), Expect::Absent, Ttl::Never)?);
         }
+    }
+    for id in &ids {
+        items.push(item(keys::id(id)?, tombstone.clone(), Expect::Any, Ttl::Never)?);
     }
     Ok(items)
 }

@@ -1,16 +1,18 @@
 //! [`MemoryLayer`]: recalling and listing, with every fact as the store has it now.
 
+use std::time::Instant;
+
 use async_trait::async_trait;
 use memory_core::embed::{EmbedRole, ask};
 use memory_core::layer::{
-    AddOptions, AddOutcome, EventId, EventStatus, Fact, FactId, FactsPage, FactsQuery, Forget, ForgetOutcome,
-    Message, RecallQuery, ScoreKind, Share,
+    AddOptions, AddOutcome, AddStatus, EventId, EventStatus, Fact, FactId, FactsPage, FactsQuery, Forget,
+    ForgetOutcome, Message, RecallQuery, ScoreKind, Share,
 };
 use memory_core::{
     Cursor, Entry, Error, Key, ListQuery, MemoryLayer, Op, Provider, Result, RunContext, Scope, Timestamp,
 };
 
-use crate::cache::Slot;
+use crate::cache::{Moment, Slot};
 use crate::rank::{Question, Ranked};
 use crate::recall::Recall;
 use crate::store::keys;
@@ -28,10 +30,18 @@ impl<P: Provider> MemoryLayer for Recall<P> {
         messages: &[Message],
         options: AddOptions,
     ) -> Result<AddOutcome> {
-        self.add_messages(scope, messages, &options).await
+        let started = Instant::now();
+        let added = self.add_messages(scope, messages, &options).await;
+        if let Ok(outcome) = &added {
+            let stored = if let AddStatus::Done(ids) = &outcome.status { ids.len() } else { 0 };
+            let micros = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
+            tracing::debug!(messages = messages.len(), stored, known = outcome.known, micros, "added");
+        }
+        added
     }
 
     async fn recall(&self, _run: &RunContext, scope: &Scope, query: RecallQuery) -> Result<Vec<Fact>> {
+        let started = Instant::now();
         let log = self.log(scope, Op::Recall)?;
         let now = self.clock.now();
         let model = self.options.embedder.as_ref().map(|embedder| embedder.model());
@@ -41,7 +51,8 @@ impl<P: Provider> MemoryLayer for Recall<P> {
             text: query.text,
             at: Some(query.at.or(query.as_of).unwrap_or(now)),
         };
-        let mut ranked = slot.state().search(&question, &self.options.weights, query.as_of, query.top_k);
+        let of = Moment { as_of: query.as_of, unconfirmed_since: query.unconfirmed_since };
+        let mut ranked = slot.state().search(&question, &self.options.weights, of, query.top_k);
         if let Some(threshold) = query.threshold {
             ranked.retain(|found| found.similarity >= threshold);
         }
@@ -53,7 +64,8 @@ impl<P: Provider> MemoryLayer for Recall<P> {
             scored(&mut fact, found, query.explain);
             facts.push(fact);
         }
-        tracing::debug!(facts = facts.len(), "recalled");
+        let micros = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
+        tracing::debug!(facts = facts.len(), hit = !facts.is_empty(), micros, "recalled");
         Ok(facts)
     }
 
@@ -109,6 +121,7 @@ impl<P: Provider> Recall<P> {
 /// The fact that an entry of the log holds; `None`: it is no turn.
 fn fact(entry: &Entry) -> Result<Option<Fact>> {
     let Record::Turn(turn) = record::read(entry)? else { return Ok(None) };
+    let begins = turn.begins(entry);
     let mut fact = Fact::new(FactId::new(turn.id)?, turn.text);
     fact.metadata = entry.metadata.clone();
     fact.created_at = Some(entry.created_at);
@@ -118,6 +131,8 @@ fn fact(entry: &Entry) -> Result<Option<Fact>> {
     fact.order = Some(keys::number(&entry.key)?);
     fact.answers = turn.answers.map(|answered| FactId::new(answered.id)).transpose()?;
     fact.caption = turn.caption;
+    let confirmed = turn.confirmed_at.map_or(begins, |at| at.max(begins));
+    fact.confirmed_at = Some(Timestamp::from_millis_clamped(confirmed));
     fact.valid_to = turn.valid_to.map(Timestamp::from_millis_clamped);
     fact.superseded_by = turn.superseded_by.map(FactId::new).transpose()?;
     Ok(Some(fact))

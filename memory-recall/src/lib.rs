@@ -10,6 +10,7 @@
 
 mod add;
 mod cache;
+mod changes;
 mod forget;
 mod layer;
 mod provider;

@@ -22,6 +22,7 @@ pub fn advertise(capabilities: &mut Capabilities) {
     capabilities.layer_ids = true;
     capabilities.layer_idempotent = true;
     capabilities.layer_supersede = true;
+    capabilities.layer_confirm = true;
     capabilities.layer_expiry = true;
 }
 

@@ -84,6 +84,43 @@ impl Heard {
         self.said.values_mut().filter(|known| known.as_ref() == Some(id)).for_each(|known| *known = None);
     }
 
+    fn fact(&self, id: &FactId) -> Option<&Fact> {
+        self.facts.iter().map(|held| &held.fact).find(|fact| fact.id == *id)
+    }
+
+    /// Confirms facts, all or none.
+    fn confirm(&mut self, ids: &[FactId], at: Timestamp) -> Result<()> {
+        for id in ids {
+            let fact = self.fact(id).ok_or_else(|| {
+                Error::new(ErrorKind::NotFound, "there is no such fact to confirm; nothing was changed")
+            })?;
+            if fact.superseded_by.is_some() {
+                return Err(Error::new(ErrorKind::Conflict, "the fact was superseded by another"));
+            }
+        }
+        for held in self.facts.iter_mut().filter(|held| ids.contains(&held.fact.id)) {
+            held.fact.confirmed_at = held.fact.confirmed_at.max(Some(at));
+        }
+        Ok(())
+    }
+
+    /// Corrects and confirms facts.
+    fn change(
+        &mut self,
+        options: &AddOptions,
+        by: Option<FactId>,
+        messages: &[Message],
+        now: Timestamp,
+    ) -> Result<()> {
+        if !options.supersedes.is_empty() {
+            let by = by.ok_or_else(|| Error::invalid("a correction says something"))?;
+            let until = messages.iter().find_map(|message| message.at).unwrap_or(now);
+            self.supersede(&options.supersedes, &by, until)?;
+        }
+        let at = messages.iter().filter_map(|message| message.at).max().unwrap_or(now);
+        self.confirm(&options.confirms, at)
+    }
+
     /// Ends facts in favour of another.
     fn supersede(&mut self, ids: &[FactId], by: &FactId, until: Timestamp) -> Result<()> {
         for id in ids {
@@ -123,6 +160,7 @@ pub(super) fn advertise(kind: LayerKind, capabilities: &mut Capabilities) {
     capabilities.layer_ids = true;
     capabilities.layer_idempotent = true;
     capabilities.layer_supersede = true;
+    capabilities.layer_confirm = true;
     capabilities.layer_expiry = true;
 }
 
@@ -202,6 +240,7 @@ impl MemoryLayer for ReferenceLayer {
         self.require(options.infer || served.layer_verbatim, Op::Add)?;
         self.require(options.metadata.is_empty() || served.layer_metadata, Op::Add)?;
         self.require(options.supersedes.is_empty() || served.layer_supersede, Op::Add)?;
+        self.require(options.confirms.is_empty() || served.layer_confirm, Op::Add)?;
         self.require(options.ttl == Ttl::Keep || served.layer_expiry, Op::Add)?;
         let now = self.clock.now();
         let mut learned = self.lock();
@@ -210,7 +249,7 @@ impl MemoryLayer for ReferenceLayer {
         heard.live(now);
         let mut outcome = AddOutcome::new(AddStatus::Unknown);
         let mut said: Vec<Said> = Vec::new();
-        let mut known_fact = None;
+        let (mut known_fact, mut said_again) = (None, Vec::new());
         for (place, (message, memory)) in sentences(messages, options.infer).into_iter().enumerate() {
             let what = known_by(message, place, &memory);
             let known = heard.said.get(&what).filter(|_| served.layer_idempotent);
@@ -221,6 +260,9 @@ impl MemoryLayer for ReferenceLayer {
                         heard.facts.iter().any(|held| held.fact.id == *id && held.fact.memory == memory);
                     if same {
                         outcome.known += 1;
+                        if message.id.is_none() && message.at.is_none() {
+                            said_again.push(id.clone());
+                        }
                     } else {
                         outcome.different.push(id.clone());
                     }
@@ -241,16 +283,21 @@ impl MemoryLayer for ReferenceLayer {
             fact.metadata = options.metadata.clone();
             message.metadata.iter().for_each(|(name, value)| fact.metadata.insert(name, value.clone()));
             (fact.created_at, fact.at, fact.order) = (Some(now), message.at, Some(*count));
+            fact.confirmed_at = served.layer_confirm.then(|| message.at.unwrap_or(now));
             (fact.speaker, fact.role) = (message.name.clone(), Some(message.role));
             (fact.session, fact.caption) = (message.session.clone(), message.caption.clone());
             said.push((what, Held { fact, expires: options.ttl.expiry(now, None)? }));
         }
-        if !options.supersedes.is_empty() && outcome.forgotten == 0 {
+        if outcome.forgotten == 0 {
             let by = said.first().map(|(_, held)| held.fact.id.clone()).or(known_fact);
-            let by = by.ok_or_else(|| Error::invalid("a correction says something"))?;
-            let until = messages.iter().find_map(|message| message.at).unwrap_or(now);
-            heard.supersede(&options.supersedes, &by, until)?;
+            let before = heard.facts.clone();
+            if let Err(error) = heard.change(&options, by, messages, now) {
+                heard.facts = before;
+                return Err(error);
+            }
         }
+        said_again.retain(|id| heard.fact(id).is_some_and(|fact| fact.superseded_by.is_none()));
+        heard.confirm(&said_again, now)?;
         if self.kind == LayerKind::Pending {
             *count += 1;
             let event = format!("event-{count}");
@@ -266,7 +313,11 @@ impl MemoryLayer for ReferenceLayer {
     async fn recall(&self, _run: &RunContext, scope: &Scope, query: RecallQuery) -> Result<Vec<Fact>> {
         self.require(query.threshold.is_none() || self.capabilities.layer_threshold, Op::Recall)?;
         self.require(query.as_of.is_none() || self.capabilities.layer_supersede, Op::Recall)?;
+        self.require(query.unconfirmed_since.is_none() || self.capabilities.layer_confirm, Op::Recall)?;
         let question = words(&query.text);
+        let unconfirmed = |fact: &Fact| {
+            query.unconfirmed_since.is_none_or(|since| fact.confirmed_at.is_none_or(|at| at < since))
+        };
         let held = |fact: &Fact| match query.as_of {
             None => fact.valid_to.is_none(),
             Some(at) => {
@@ -281,7 +332,7 @@ impl MemoryLayer for ReferenceLayer {
             .into_iter()
             .flat_map(|heard| heard.live(self.clock.now()).iter())
             .map(|held| &held.fact)
-            .filter(|fact| held(fact))
+            .filter(|fact| held(fact) && unconfirmed(fact))
             .map(|fact| (similarity(&question, &words(&fact.memory)), fact.clone()))
             .filter(|(similarity, _)| *similarity > 0.0 && *similarity >= query.threshold.unwrap_or(0.0))
             .collect();

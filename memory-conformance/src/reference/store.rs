@@ -157,6 +157,7 @@ impl Reference {
                 self.capabilities.layer_ids = false;
                 self.capabilities.layer_idempotent = false;
                 self.capabilities.layer_supersede = false;
+                self.capabilities.layer_confirm = false;
                 self.capabilities.layer_expiry = false;
             }
             Need::LayerEvents => self.capabilities.layer_events = false,
@@ -166,6 +167,7 @@ impl Reference {
             Need::LayerThreshold => self.capabilities.layer_threshold = false,
             Need::LayerIdempotent => self.capabilities.layer_idempotent = false,
             Need::LayerSupersede => self.capabilities.layer_supersede = false,
+            Need::LayerConfirm => self.capabilities.layer_confirm = false,
             Need::LayerExpiry => self.capabilities.layer_expiry = false,
         }
         if let Some(layer) = &mut self.layer {

@@ -68,6 +68,13 @@ impl Asked<'_> {
                 let recall = layer.recall(&self.run, &self.scope, asked).await;
                 self.refuser.expect(via, "recall", recall)
             }
+            Need::LayerConfirm => {
+                let confirms = AddOptions::default().with_confirms(vec![FactId::new("fact-1")?]);
+                self.add(layer, via, confirms).await?;
+                let asked = RecallQuery::new("a theremin").with_unconfirmed_since(self.refuser.cx.now());
+                let recall = layer.recall(&self.run, &self.scope, asked).await;
+                self.refuser.expect(via, "recall", recall)
+            }
             Need::LayerExpiry => {
                 let short = AddOptions::default().with_ttl(Ttl::After(Duration::from_secs(1)));
                 self.add(layer, via, short).await

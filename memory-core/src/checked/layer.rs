@@ -29,9 +29,9 @@ impl<P: Provider> Checked<P> {
     }
 }
 
-fn check_distinct(ids: &[FactId]) -> Result<()> {
-    let distinct: BTreeSet<_> = ids.iter().collect();
-    if distinct.len() == ids.len() { Ok(()) } else { Err(Error::invalid("an id is named twice")) }
+fn check_distinct<'a>(mut ids: impl Iterator<Item = &'a FactId>) -> Result<()> {
+    let mut distinct = BTreeSet::new();
+    if ids.all(|id| distinct.insert(id)) { Ok(()) } else { Err(Error::invalid("an id is named twice")) }
 }
 
 #[async_trait]
@@ -55,15 +55,20 @@ impl<P: Provider> MemoryLayer for Checked<P> {
         if !options.supersedes.is_empty() && !self.capabilities.layer_supersede {
             return Err(self.unsupported_option(Op::Add, "supersedes"));
         }
+        if !options.confirms.is_empty() && !self.capabilities.layer_confirm {
+            return Err(self.unsupported_option(Op::Add, "confirms"));
+        }
         if options.ttl != Ttl::Keep && !self.capabilities.layer_expiry {
             return Err(self.unsupported_option(Op::Add, "ttl"));
         }
         check_messages(messages)?;
         options.metadata.check()?;
         options.ttl.check()?;
-        check_distinct(&options.supersedes)?;
-        if options.supersedes.len() > MAX_SUPERSEDED {
-            return Err(Error::too_large("supersedes", options.supersedes.len(), MAX_SUPERSEDED, "facts"));
+        check_distinct(options.supersedes.iter().chain(&options.confirms))?;
+        for (name, ids) in [("supersedes", &options.supersedes), ("confirms", &options.confirms)] {
+            if ids.len() > MAX_SUPERSEDED {
+                return Err(Error::too_large(name, ids.len(), MAX_SUPERSEDED, "facts"));
+            }
         }
         layer.add(run, scope, messages, options).await
     }
@@ -87,6 +92,9 @@ impl<P: Provider> MemoryLayer for Checked<P> {
         if query.as_of.is_some() && !self.capabilities.layer_supersede {
             return Err(self.unsupported_option(Op::Recall, "as_of"));
         }
+        if query.unconfirmed_since.is_some() && !self.capabilities.layer_confirm {
+            return Err(self.unsupported_option(Op::Recall, "unconfirmed_since"));
+        }
         layer.recall(run, scope, query).await
     }
 
@@ -101,7 +109,7 @@ impl<P: Provider> MemoryLayer for Checked<P> {
         self.require(self.capabilities.layer_forget, Op::Forget)?;
         if let Forget::Ids(ids) = &what {
             check_limit("ids", ids.len(), MAX_PAGE)?;
-            check_distinct(ids)?;
+            check_distinct(ids.iter())?;
         }
         layer.forget(run, scope, what).await
     }

@@ -17,7 +17,7 @@ pub const MAX_SPEAKER_BYTES: usize = 256;
 pub const MAX_MESSAGE_ID_BYTES: usize = 512;
 /// Longest caption of a message, in bytes.
 pub const MAX_CAPTION_BYTES: usize = 16 << 10;
-/// Most facts that one `add` supersedes.
+/// Most facts that one `add` supersedes, and that it confirms.
 pub const MAX_SUPERSEDED: usize = 100;
 
 /// Who said a message.
@@ -120,6 +120,8 @@ pub struct AddOptions {
     pub again: bool,
     /// The facts that this one corrects. If not empty, requires `Capabilities::layer_supersede`.
     pub supersedes: Vec<FactId>,
+    /// Facts that still hold, as the messages say. If not empty, requires `Capabilities::layer_confirm`.
+    pub confirms: Vec<FactId>,
     /// How long the facts live. Other than `Keep`, requires `Capabilities::layer_expiry`.
     pub ttl: Ttl,
     /// Limits of the scope, for a layer that keeps its facts among the scope's entries; others have limits of their own.
@@ -133,6 +135,7 @@ impl Default for AddOptions {
             metadata: Metadata::new(),
             again: false,
             supersedes: Vec::new(),
+            confirms: Vec::new(),
             ttl: Ttl::Keep,
             quota: Quota::default(),
         }
@@ -155,6 +158,8 @@ setters! { AddOptions {
     with_again(again: bool);
     /// Sets the facts that are corrected.
     with_supersedes(supersedes: Vec<FactId>);
+    /// Sets the facts that are confirmed.
+    with_confirms(confirms: Vec<FactId>);
     /// Sets the lifetime.
     with_ttl(ttl: Ttl);
     /// Sets the quota.

@@ -85,6 +85,9 @@ pub struct Fact {
     /// How near it is to the question, 0 to 1, where the score only orders.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub similarity: Option<f64>,
+    /// When it was last said or confirmed, for a layer with `Capabilities::layer_confirm`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub confirmed_at: Option<Timestamp>,
     /// Until when it held, if it was corrected.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub valid_to: Option<Timestamp>,
@@ -116,6 +119,7 @@ impl Fact {
             answers: None,
             caption: None,
             similarity: None,
+            confirmed_at: None,
             valid_to: None,
             superseded_by: None,
             shares: Vec::new(),

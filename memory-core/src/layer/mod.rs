@@ -58,6 +58,7 @@ pub trait MemoryLayer: Send + Sync + Debug {
     /// - LAY-10: System and tool messages, blank messages and speakers' names do not disturb the messages beside
     ///   them.
     /// - LAY-85 to LAY-88: `supersedes` ends the facts that it names in favour of the one message that is added.
+    /// - LAY-94, LAY-95: `confirms`, and the same words said again, move the `confirmed_at` of facts.
     /// - LAY-89: With a `ttl`, facts are invisible from their expiry on.
     /// - LAY-90 to LAY-93: With `layer_idempotent`, the same message added again is one fact, and what was forgotten
     ///   is left out unless `again` asks for it; the outcome counts both.
@@ -89,6 +90,7 @@ pub trait MemoryLayer: Send + Sync + Debug {
     /// - LAY-16: A scope that learned nothing answers with no facts and no error.
     /// - LAY-17: Recalling and listing change nothing.
     /// - LAY-87: With `as_of`, it finds the facts that held at that time.
+    /// - LAY-96: With `unconfirmed_since`, it finds only what nobody said or confirmed from that time on.
     ///
     /// # Errors
     /// `unavailable`, `timeout`, `corrupt` for a reply that cannot be trusted.

@@ -25,6 +25,8 @@ pub struct RecallQuery {
     pub at: Option<Timestamp>,
     /// Answers with what held at this time, corrected since or not. Requires `Capabilities::layer_supersede`.
     pub as_of: Option<Timestamp>,
+    /// Only what was last said or confirmed before this time. Requires `Capabilities::layer_confirm`.
+    pub unconfirmed_since: Option<Timestamp>,
     /// Whether facts say what their score is made of, if the layer knows.
     pub explain: bool,
 }
@@ -39,6 +41,7 @@ impl RecallQuery {
             threshold: None,
             at: None,
             as_of: None,
+            unconfirmed_since: None,
             explain: false,
         }
     }
@@ -53,6 +56,8 @@ setters! { RecallQuery {
     with_at(at: Timestamp) as Some;
     /// Sets the time of which it asks.
     with_as_of(as_of: Timestamp) as Some;
+    /// Asks for what nobody confirmed since.
+    with_unconfirmed_since(unconfirmed_since: Timestamp) as Some;
     /// Sets whether scores are explained.
     with_explain(explain: bool);
 } }

@@ -1,5 +1,7 @@
-//! Services that speak OpenAI's `/embeddings`: OpenAI, Ollama, vLLM, TEI, llama.cpp and others.
+//! Services that speak OpenAI's `/embeddings` and `/chat/completions`: OpenAI, Ollama, vLLM, TEI, llama.cpp and others.
 
+mod access;
+mod chat;
 mod options;
 mod refusal;
 mod reply;
@@ -13,6 +15,7 @@ use memory_core::{Clock, EmbedRole, Embedder, EmbeddingModel, Error, ErrorKind, 
 use memory_http::{Call, CallKind, Credential, EgressPolicy, HttpClient, Limits, Method, Origin};
 use serde::Serialize;
 
+pub use self::chat::{AnswerFormat, MAX_ANSWER_BYTES, OpenAiChat, OpenAiChatOptions, parse_chat_reply};
 pub use self::options::{Encoding, MAX_REPLY_BYTES, OPENAI_BASE_URL, OPENAI_PROVIDER, OpenAiOptions};
 pub use self::reply::parse_embeddings_reply;
 
@@ -64,19 +67,10 @@ impl OpenAiEmbedder {
     /// base URL; `unauthenticated` where the key is not there.
     pub fn new(options: OpenAiOptions, client: HttpClient) -> Result<Self> {
         options.check()?;
-        let url = options.url();
+        let url = options.access().url("embeddings");
         let origin = Origin::of(&url)?;
         client.policy().check(&url)?;
-        let credential = match options.key() {
-            None => None,
-            Some(source) => {
-                let secret = source.load()?;
-                Some(match &options.api_key_header {
-                    Some(header) => Credential::header(origin.clone(), header, "", &secret)?,
-                    None => Credential::bearer(origin.clone(), &secret)?,
-                })
-            }
-        };
+        let credential = options.access().credential(&origin)?;
         Ok(Self { identity: options.identity(), options, client, url, origin, credential })
     }
 
@@ -164,7 +158,7 @@ impl fmt::Debug for OpenAiEmbedder {
         f.debug_struct("OpenAiEmbedder")
             .field("model", &self.identity)
             .field("origin", &format_args!("{}", self.origin))
-            .field("key", &self.options.key())
+            .field("key", &self.options.access().key())
             .finish_non_exhaustive()
     }
 }

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use memory_core::{EmbeddingModel, Error, Result};
-use memory_http::{Origin, SecretSource};
 use serde::Deserialize;
+
+use super::access::{Access, check_name, check_range};
 
 /// Where OpenAI's own API is.
 pub const OPENAI_BASE_URL: &str = "https://api.openai.com/v1";
@@ -19,14 +20,12 @@ pub const MAX_REPLY_BYTES: usize = 64 * 1024 * 1024;
 const MAX_BATCH_TEXTS: usize = 2_048;
 /// Most bytes of text in one request.
 const MAX_BATCH_BYTES: usize = 8 * 1024 * 1024;
-/// Longest name of a provider or model, in bytes.
-const MAX_NAME_BYTES: usize = 256;
 /// Longest prefix, in bytes.
 const MAX_PREFIX_BYTES: usize = 4_096;
 /// Longest vector there is.
 pub(super) const MAX_DIMENSIONS: usize = 16_384;
-/// Longest deadline of one request.
-const MAX_TIMEOUT: Duration = Duration::from_secs(600);
+/// Longest deadline of one request, in milliseconds.
+pub(super) const MAX_TIMEOUT_MS: u64 = 600_000;
 
 /// How vectors travel in a reply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -166,19 +165,16 @@ impl OpenAiOptions {
     /// # Errors
     /// `invalid_argument`, naming the field.
     pub fn check(&self) -> Result<()> {
-        name("provider", &self.provider)?;
-        name("model", &self.model)?;
+        check_name("provider", &self.provider)?;
+        check_name("model", &self.model)?;
         for accepted in &self.accept_model {
-            name("accept_model", accepted)?;
+            check_name("accept_model", accepted)?;
         }
-        range("dimensions", self.dimensions, MAX_DIMENSIONS)?;
-        range("batch_texts", self.batch_texts, MAX_BATCH_TEXTS)?;
-        range("batch_bytes", self.batch_bytes, MAX_BATCH_BYTES)?;
-        range("max_text_bytes", self.max_text_bytes, MAX_BATCH_BYTES)?;
-        let most = u64::try_from(MAX_TIMEOUT.as_millis()).unwrap_or(u64::MAX);
-        if self.timeout_ms == 0 || self.timeout_ms > most {
-            return Err(Error::invalid(format!("`timeout_ms` must be 1 to {most}")));
-        }
+        check_range("dimensions", wide(self.dimensions), wide(MAX_DIMENSIONS))?;
+        check_range("batch_texts", wide(self.batch_texts), wide(MAX_BATCH_TEXTS))?;
+        check_range("batch_bytes", wide(self.batch_bytes), wide(MAX_BATCH_BYTES))?;
+        check_range("max_text_bytes", wide(self.max_text_bytes), wide(MAX_BATCH_BYTES))?;
+        check_range("timeout_ms", self.timeout_ms, MAX_TIMEOUT_MS)?;
         for (field, prefix) in
             [("query_prefix", &self.query_prefix), ("document_prefix", &self.document_prefix)]
         {
@@ -186,17 +182,7 @@ impl OpenAiOptions {
                 return Err(Error::invalid(format!("`{field}` must have at most {MAX_PREFIX_BYTES} bytes")));
             }
         }
-        if self.api_key_env.is_some() && self.api_key_file.is_some() {
-            return Err(Error::invalid("`api_key_env` and `api_key_file` are both set; keep one"));
-        }
-        if self.api_key_header.is_some() && self.key().is_none() {
-            return Err(Error::invalid("`api_key_header` is set without `api_key_env` or `api_key_file`"));
-        }
-        if self.base_url == OPENAI_BASE_URL && self.key().is_none() {
-            return Err(Error::invalid(
-                "OpenAI needs a key: set `api_key_env`, as in `api_key_env = \"OPENAI_API_KEY\"`, or `api_key_file`",
-            ));
-        }
+        self.access().check()?;
         if self.reply_bytes() > MAX_REPLY_BYTES {
             return Err(Error::invalid(format!(
                 "`batch_texts` of {} with {} dimensions makes replies of more than {MAX_REPLY_BYTES} bytes; lower it",
@@ -206,12 +192,12 @@ impl OpenAiOptions {
         Ok(())
     }
 
-    /// Where the key is.
-    pub(super) fn key(&self) -> Option<SecretSource> {
-        match (&self.api_key_env, &self.api_key_file) {
-            (Some(name), _) => Some(SecretSource::Env(name.clone())),
-            (None, Some(path)) => Some(SecretSource::File(path.clone())),
-            (None, None) => None,
+    pub(super) fn access(&self) -> Access<'_> {
+        Access {
+            base_url: &self.base_url,
+            api_key_env: self.api_key_env.as_deref(),
+            api_key_file: self.api_key_file.as_ref(),
+            api_key_header: self.api_key_header.as_deref(),
         }
     }
 
@@ -222,15 +208,6 @@ impl OpenAiOptions {
             model: self.model.clone(),
             dimensions: self.dimensions,
         }
-    }
-
-    /// The URL of the requests; parameters of the base URL stay behind the path.
-    pub(super) fn url(&self) -> String {
-        let (base, parameters) = match self.base_url.split_once('?') {
-            Some((base, parameters)) => (base, format!("?{parameters}")),
-            None => (self.base_url.as_str(), String::new()),
-        };
-        format!("{}/embeddings{parameters}", base.trim_end_matches('/'))
     }
 
     pub(super) fn timeout(&self) -> Duration {
@@ -254,32 +231,16 @@ impl OpenAiOptions {
 /// Shows model and limits, of the base URL the origin, and of the key where it is.
 impl fmt::Debug for OpenAiOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let origin = Origin::of(&self.base_url).map_or_else(|_| "…".to_owned(), |origin| origin.to_string());
         f.debug_struct("OpenAiOptions")
-            .field("origin", &format_args!("{origin}"))
+            .field("origin", &format_args!("{}", self.access().shown()))
             .field("provider", &self.provider)
             .field("model", &self.model)
             .field("dimensions", &self.dimensions)
-            .field("key", &self.key())
+            .field("key", &self.access().key())
             .finish_non_exhaustive()
     }
 }
 
-fn name(field: &str, value: &str) -> Result<()> {
-    let fits = !value.is_empty() && value.len() <= MAX_NAME_BYTES && !value.chars().any(char::is_control);
-    if fits {
-        Ok(())
-    } else {
-        Err(Error::invalid(format!(
-            "`{field}` must have 1 to {MAX_NAME_BYTES} bytes and no control character"
-        )))
-    }
-}
-
-fn range(field: &str, value: usize, most: usize) -> Result<()> {
-    if (1..=most).contains(&value) {
-        Ok(())
-    } else {
-        Err(Error::invalid(format!("`{field}` must be 1 to {most}, not {value}")))
-    }
+fn wide(number: usize) -> u64 {
+    u64::try_from(number).unwrap_or(u64::MAX)
 }

@@ -27,6 +27,16 @@ fn says(said: &str, ways: &[&str]) -> bool {
     ways.iter().any(|way| said.contains(way))
 }
 
+/// Whether a text was longer than the model reads.
+pub(super) fn is_too_long(said: &str) -> bool {
+    says(said, TOO_LONG)
+}
+
+/// Whether an account ran out, and not a rate.
+pub(super) fn is_unpaid(said: &str) -> bool {
+    says(said, &["insufficient_quota", "billing"])
+}
+
 /// Some services answer a text that is too long with a 500. The text is refused, and the service is well.
 pub(super) fn repeats(reply: &Reply) -> Option<bool> {
     (reply.status() == 500 && says(&words(reply.body()), TOO_LONG)).then_some(false)
@@ -55,7 +65,7 @@ pub(super) fn error_of(reply: &Reply, model: &str) -> Option<Error> {
             ErrorKind::TooLarge,
             "the embedder takes less text in one request; lower `batch_bytes` and `max_text_bytes`",
         ),
-        429 if says(&["insufficient_quota", "billing"]) => Error::new(
+        429 if is_unpaid(&said) => Error::new(
             ErrorKind::QuotaExceeded,
             "the account of the embedder's key has no quota left; add some, or use another key",
         ),
@@ -85,7 +95,7 @@ pub(super) fn error_of(reply: &Reply, model: &str) -> Option<Error> {
 
 /// The codes and messages of an error, in lower case: `{"error": {"message", "code", "type"}}`, with
 /// `error` perhaps a mere text, or its members on top.
-fn words(body: &[u8]) -> String {
+pub(super) fn words(body: &[u8]) -> String {
     #[derive(Deserialize)]
     struct Top {
         error: Option<Inner>,

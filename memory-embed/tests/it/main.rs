@@ -11,6 +11,8 @@
 #[cfg(feature = "openai")]
 mod openai;
 #[cfg(feature = "openai")]
+mod openai_chat;
+#[cfg(feature = "openai")]
 mod openai_reply;
 #[cfg(feature = "openai")]
 mod openai_store;

@@ -7,6 +7,7 @@ mod machine;
 mod measure;
 mod options;
 mod ours;
+mod recall;
 mod report;
 mod search;
 mod sql;
@@ -33,6 +34,8 @@ enum Bench {
     Drift(DriftArgs),
     /// Vector, hybrid and text search on embedded SQLite, compared with an exhaustive search and the memory bandwidth.
     Search(search::options::SearchArgs),
+    /// Recalling from one long conversation on embedded SQLite, compared with the store's own text search.
+    Recall(recall::RecallArgs),
     /// SQL on embedded SQLite: statements through validator and sandbox, and many scopes.
     Sql(sql::SqlArgs),
 }
@@ -48,6 +51,7 @@ pub(crate) fn run(args: &BenchArgs, json: bool, out: &mut (dyn Write + Send)) ->
                 Bench::Kv(kv) => kv::run(kv, json, out),
                 Bench::Drift(args) => drift::run(args, json, out),
                 Bench::Search(search) => search::run(search, json, out),
+                Bench::Recall(args) => recall::run(args, json, out),
                 Bench::Sql(sql) => sql::run(sql, json, out),
             });
         match bench.map(std::thread::ScopedJoinHandle::join) {

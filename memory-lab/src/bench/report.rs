@@ -53,6 +53,9 @@ pub(super) struct Row {
     better: &'static str,
     /// The limit of `ratio`: an upper one if lower is better, else a lower one. For bytes, the upper limit of `ours`.
     target: f64,
+    /// An upper limit of `ours`, for an operation that has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    most: Option<f64>,
     met: bool,
     /// Least and greatest ratio of a round.
     ratio_low: f64,
@@ -94,6 +97,7 @@ impl Row {
             unit,
             better: unit.better(),
             target,
+            most: None,
             met: match unit {
                 Unit::MicrosPerOperation => ratio <= target,
                 Unit::OperationsPerSecond => ratio >= target,
@@ -128,6 +132,13 @@ impl Row {
         row
     }
 
+    /// With an upper limit of `ours` beside that of the ratio.
+    pub(super) fn within(mut self, most: Option<f64>) -> Self {
+        self.met &= most.is_none_or(|most| self.ours <= most);
+        self.most = most;
+        self
+    }
+
     pub(super) fn met(&self) -> bool {
         self.met
     }
@@ -149,9 +160,10 @@ impl Row {
             Unit::Bytes => "–".to_owned(),
             _ => micros.map_or_else(|| "?".to_owned(), figure),
         };
+        let most = self.most.map_or_else(String::new, |most| format!(", ≤ {} {unit}", figure(most)));
         writeln!(
             out,
-            "{:<22}{:>10} {unit}{:>10} {unit}{:>7.2}  {:<13}{sign} {:<5}{:<6}{:>7} / {}",
+            "{:<22}{:>10} {unit}{:>10} {unit}{:>7.2}  {:<13}{sign} {:<5}{:<6}{:>7} / {}{most}",
             self.name,
             figure(self.ours),
             figure(self.floor),
@@ -182,19 +194,29 @@ pub(super) fn figure(value: f64) -> String {
 
 /// The head of the table.
 pub(super) fn write_head(out: &mut dyn Write, machine: &Machine, keys: usize, dir: &str) -> Result<()> {
-    write_head_of(out, machine, &format!("{keys} entries of 200 bytes"), dir)
+    let floor = match &machine.server {
+        Some(_) => "raw tokio-postgres, same server and run",
+        None => RAW_SQLITE,
+    };
+    write_head_of(out, machine, &format!("{keys} entries of 200 bytes"), dir, floor)
 }
 
-/// As [`write_head`], for other contents.
-pub(super) fn write_head_of(out: &mut dyn Write, machine: &Machine, what: &str, dir: &str) -> Result<()> {
+/// The floor of what is compared with SQLite itself.
+pub(super) const RAW_SQLITE: &str = "raw rusqlite, same file kind, pragmas and run";
+
+/// As [`write_head`], for other contents and another floor.
+pub(super) fn write_head_of(
+    out: &mut dyn Write,
+    machine: &Machine,
+    what: &str,
+    dir: &str,
+    floor: &str,
+) -> Result<()> {
     let or_unknown = |text: &Option<String>| text.clone().unwrap_or_else(|| "unknown".to_owned());
     let load = machine::load().map_or_else(|| "unknown".to_owned(), |load| format!("{load:.2}"));
-    let (place, floor) = match &machine.server {
-        Some(server) => (server.clone(), "raw tokio-postgres, same server and run"),
-        None => (
-            format!("files in {dir} ({})", or_unknown(&machine.file_system)),
-            "raw rusqlite, same file kind, pragmas and run",
-        ),
+    let place = match &machine.server {
+        Some(server) => server.clone(),
+        None => format!("files in {dir} ({})", or_unknown(&machine.file_system)),
     };
     let mut head =
         format!("{} cores ({}), load {load}; {what}; {place}\n", machine.cores, or_unknown(&machine.model),);

@@ -13,17 +13,17 @@ use serde::Deserialize;
 const MAX_LINE_BYTES: u64 = 256 << 20;
 
 /// A place in a dialogue: session and turn, from 0.
-pub(super) type Place = (usize, usize);
+pub(crate) type Place = (usize, usize);
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Dialogue {
-    pub(super) id: String,
-    pub(super) sessions: Vec<Session>,
-    pub(super) questions: Vec<Question>,
+pub(crate) struct Dialogue {
+    pub(crate) id: String,
+    pub(crate) sessions: Vec<Session>,
+    pub(crate) questions: Vec<Question>,
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Session {
+pub(crate) struct Session {
     at: Option<Timestamp>,
     turns: Vec<Turn>,
 }
@@ -37,23 +37,41 @@ struct Turn {
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Question {
-    pub(super) text: String,
-    pub(super) at: Option<Timestamp>,
-    pub(super) category: String,
-    pub(super) evidence: Vec<Place>,
+pub(crate) struct Question {
+    pub(crate) text: String,
+    pub(crate) at: Option<Timestamp>,
+    pub(crate) category: String,
+    pub(crate) evidence: Vec<Place>,
 }
 
 impl Question {
     /// Whether it asks for something that was never said, or is made to mislead: such count by themselves.
-    pub(super) fn is_apart(&self) -> bool {
+    pub(crate) fn is_apart(&self) -> bool {
         self.category == "adversarial" || self.evidence.is_empty()
+    }
+
+    /// Whether it asks for a value that was replaced.
+    pub(crate) fn is_update(&self) -> bool {
+        self.category == "knowledge-update"
     }
 }
 
 impl Dialogue {
+    /// Refuses evidence that is nowhere: a question could never be answered.
+    fn check(&self) -> std::result::Result<(), String> {
+        let there = |(session, turn): &Place| {
+            self.sessions.get(*session).is_some_and(|session| *turn < session.turns.len())
+        };
+        for question in &self.questions {
+            if let Some((session, turn)) = question.evidence.iter().find(|place| !there(place)) {
+                return Err(format!("the evidence [{session}, {turn}] of {:?} is no turn", question.text));
+            }
+        }
+        Ok(())
+    }
+
     /// The messages of a session; those without words are none. The id of each is its place.
-    pub(super) fn messages(&self, session: usize) -> Vec<Message> {
+    pub(crate) fn messages(&self, session: usize) -> Vec<Message> {
         let Some(held) = self.sessions.get(session) else { return Vec::new() };
         let turns = held.turns.iter().enumerate().filter(|(_, turn)| !turn.text.trim().is_empty());
         turns
@@ -71,13 +89,13 @@ impl Dialogue {
 }
 
 /// The place that a message's id names.
-pub(super) fn place(id: &str) -> Option<Place> {
+pub(crate) fn place(id: &str) -> Option<Place> {
     let (session, turn) = id.split_once(':')?;
     Some((session.parse().ok()?, turn.parse().ok()?))
 }
 
 /// Reads a file of dialogues.
-pub(super) fn load(path: &Path) -> Result<Vec<Dialogue>> {
+pub(crate) fn load(path: &Path) -> Result<Vec<Dialogue>> {
     let named = |error: Error| error.with_detail("file", path.display().to_string());
     let unreadable = |error: std::io::Error| {
         let kind = if error.kind() == std::io::ErrorKind::NotFound {
@@ -96,14 +114,23 @@ pub(super) fn load(path: &Path) -> Result<Vec<Dialogue>> {
         line.clear();
         let read = (&mut lines).take(MAX_LINE_BYTES).read_line(&mut line).map_err(unreadable)?;
         if read == 0 {
-            return Ok(dialogues);
+            break;
         }
         if line.trim().is_empty() {
             continue;
         }
-        let dialogue = serde_json::from_str(&line).map_err(|error| {
-            named(Error::invalid(format!("dialogue {} is not as it should be: {error}", dialogues.len() + 1)))
-        })?;
-        dialogues.push(dialogue);
+        let dialogue = serde_json::from_str::<Dialogue>(&line).map_err(|error| error.to_string());
+        dialogues.push(dialogue.and_then(|dialogue| dialogue.check().map(|()| dialogue)).map_err(
+            |error| {
+                named(Error::invalid(format!(
+                    "dialogue {} is not as it should be: {error}",
+                    dialogues.len() + 1
+                )))
+            },
+        )?);
     }
+    if dialogues.is_empty() {
+        return Err(named(Error::invalid("the file has no dialogue")));
+    }
+    Ok(dialogues)
 }

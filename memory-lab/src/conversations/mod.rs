@@ -1,21 +1,24 @@
 //! `eval conversations`: which turns `recall` finds for each question, through `MemoryLayer`.
 
-mod data;
+pub(crate) mod data;
 mod report;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use memory::Registry;
 use memory::conversations::{Signal, Weights};
-use memory_core::layer::{AddOptions, MAX_MESSAGES, MAX_MESSAGES_BYTES, Message, RecallQuery};
+use memory_core::layer::{
+    AddOptions, ContextBlock, Fact, MAX_CONTEXT_TOKENS, MAX_MESSAGES, MAX_MESSAGES_BYTES, Message,
+    RecallQuery, approximate_tokens,
+};
 use memory_core::{Error, MemoryLayer, Provider, Result, RunContext, Scope, ScopeId, TenantId};
 use memory_server::terminal::{Context, Exit, Failure, Out, note};
 
 use self::data::{Dialogue, Place};
-use self::report::{Group, Report, measures};
+use self::report::{Group, Report, is_stale, measures};
 
 const TENANT: &str = "memory-eval";
 /// Turns asked for: sessions are ranked by the best of them.
@@ -37,6 +40,9 @@ pub(crate) struct ConversationsArgs {
     /// Other weights, such as `dense=0.8,window=0`
     #[arg(long, value_delimiter = ',', value_name = "SIGNAL=WEIGHT")]
     weights: Vec<String>,
+    /// Tokens of the block of text whose precision and coverage of the evidence are measured
+    #[arg(long, value_name = "N", default_value_t = 2_000, value_parser = tokens)]
+    budget: usize,
     /// Only one half of the dialogues: the odd ones (first, third, …) or the even ones
     #[arg(long, value_enum)]
     half: Option<Half>,
@@ -72,6 +78,13 @@ impl ConversationsArgs {
             weights = weights.with(signal(name)?, weight);
         }
         Ok(weights)
+    }
+}
+
+fn tokens(text: &str) -> std::result::Result<usize, String> {
+    match text.parse() {
+        Ok(tokens) if (1..=MAX_CONTEXT_TOKENS).contains(&tokens) => Ok(tokens),
+        _ => Err(format!("1 to {MAX_CONTEXT_TOKENS} tokens")),
     }
 }
 
@@ -130,7 +143,7 @@ async fn measure(
     };
     let memory = registry.open(&url).await?;
     let layer = memory.layer().ok_or_else(|| Error::unsupported("recall", memory.name()))?;
-    let mut judged = Judged::default();
+    let mut judged = Judged { budget: args.budget, ..Judged::default() };
     for dialogue in &dialogues {
         let run = RunContext::new(TenantId::new(TENANT)?, ScopeId::new("lab")?, ScopeId::new(&dialogue.id)?);
         let scope = Scope::run(TENANT, &dialogue.id)?;
@@ -156,7 +169,10 @@ async fn measure(
 
 #[derive(Default)]
 struct Judged {
+    budget: usize,
     turns: usize,
+    /// Whether the old value came first, of each question about one that was replaced.
+    stale: Vec<f64>,
     overall: Vec<Vec<f64>>,
     categories: BTreeMap<String, Vec<Vec<f64>>>,
     storing: Duration,
@@ -184,11 +200,14 @@ async fn judge(
         let started = Instant::now();
         let facts = layer.recall(run, scope, query).await?;
         judged.took.push(started.elapsed());
-        let found: Vec<(Place, String)> = facts
-            .into_iter()
-            .filter_map(|fact| Some((data::place(fact.provenance.as_deref()?)?, fact.memory)))
-            .collect();
-        let measured = measures(&found, &question.evidence);
+        let shown = shown(&facts, judged.budget);
+        let found: Vec<(Place, String)> =
+            facts.into_iter().filter_map(|fact| Some((place(&fact)?, fact.memory))).collect();
+        let measured = measures(&found, &shown, &question.evidence);
+        if question.is_update() {
+            let stale = is_stale(&found, &question.evidence);
+            judged.stale.extend(stale.map(|stale| f64::from(u8::from(stale))));
+        }
         if !question.is_apart() {
             judged.overall.push(measured.clone());
         }
@@ -196,6 +215,17 @@ async fn judge(
         judged.categories.entry(format!("{}{apart}", question.category)).or_default().push(measured);
     }
     Ok(())
+}
+
+fn place(fact: &Fact) -> Option<Place> {
+    data::place(fact.provenance.as_deref()?)
+}
+
+/// The turns that fit into a block of so many tokens.
+fn shown(facts: &[Fact], tokens: usize) -> BTreeSet<Place> {
+    let block = ContextBlock::of(facts, tokens, &approximate_tokens);
+    let ids: BTreeSet<_> = block.sources.iter().flat_map(|source| &source.ids).collect();
+    facts.iter().filter(|fact| ids.contains(&fact.id)).filter_map(place).collect()
 }
 
 /// As many messages together as one `add` takes.
@@ -242,6 +272,9 @@ impl Judged {
             weights,
             overall: group(&self.overall),
             categories: self.categories.iter().map(|(name, rows)| (name.clone(), group(rows))).collect(),
+            budget: self.budget,
+            updates: self.stale.len(),
+            stale: memory_eval::metrics::mean(&self.stale),
             store_seconds: self.storing.as_secs_f64(),
             recall_p50_ms: at(50),
             recall_p99_ms: at(99),

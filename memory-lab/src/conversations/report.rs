@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::data::Place;
 
 /// Names of the measures, in the order of [`measures`]. `any`: one piece of evidence is among the first k; `all`: every one is.
-pub(super) const MEASURES: [&str; 17] = [
+pub(super) const MEASURES: [&str; 19] = [
     "recall_at_5",
     "recall_at_10",
     "recall_at_20",
@@ -28,6 +28,8 @@ pub(super) const MEASURES: [&str; 17] = [
     "session_recall_at_10",
     "session_ndcg_at_10",
     "duplicates",
+    "budget_precision",
+    "budget_coverage",
 ];
 /// Those with an interval, and in the table.
 const SHOWN: [&str; 8] = [
@@ -41,8 +43,9 @@ const SHOWN: [&str; 8] = [
     "session_all_at_5",
 ];
 
-/// The measures of one answer. A session ranks where its best turn does.
-pub(super) fn measures(found: &[(Place, String)], evidence: &[Place]) -> Vec<f64> {
+/// The measures of one answer. A session ranks where its best turn does. `shown` are the turns that fit into the budget of tokens:
+/// how many of them are evidence, and how much of the evidence they are.
+pub(super) fn measures(found: &[(Place, String)], shown: &BTreeSet<Place>, evidence: &[Place]) -> Vec<f64> {
     let relevant: BTreeSet<Place> = evidence.iter().copied().collect();
     let turns: Vec<Place> = found.iter().map(|(place, _)| *place).collect();
     let mut sessions: Vec<usize> = Vec::new();
@@ -79,7 +82,25 @@ pub(super) fn measures(found: &[(Place, String)], evidence: &[Place]) -> Vec<f64
         s10,
         ndcg_at(&sessions, &in_sessions, 10),
         if top.is_empty() { 0.0 } else { share(top.len() - distinct.len(), top.len()) },
+        if shown.is_empty() { 0.0 } else { share(shown.intersection(&relevant).count(), shown.len()) },
+        if relevant.is_empty() { 0.0 } else { share(shown.intersection(&relevant).count(), relevant.len()) },
     ]
+}
+
+/// Whether what replaced a value is not found, or stands below the value that it replaced. `None`: the evidence does not hold
+/// both. The last session that is evidence has the present value.
+pub(super) fn is_stale(found: &[(Place, String)], evidence: &[Place]) -> Option<bool> {
+    let last = evidence.iter().map(|(session, _)| *session).max()?;
+    if evidence.iter().all(|(session, _)| *session == last) {
+        return None;
+    }
+    let rank = |present: bool| {
+        found.iter().position(|(place, _)| evidence.contains(place) && (place.0 == last) == present)
+    };
+    Some(match (rank(true), rank(false)) {
+        (Some(present), Some(replaced)) => replaced < present,
+        (present, _) => present.is_none(),
+    })
 }
 
 /// The questions of one kind.
@@ -118,6 +139,12 @@ pub(super) struct Report {
     /// Every question that has an answer and does not mean to mislead.
     pub(super) overall: Group,
     pub(super) categories: BTreeMap<String, Group>,
+    /// Tokens of the block that precision and coverage are of.
+    pub(super) budget: usize,
+    /// Questions about a value that was replaced, and the share of them for which the replaced value stands above its
+    /// replacement, or the replacement is not found.
+    pub(super) updates: usize,
+    pub(super) stale: f64,
     pub(super) store_seconds: f64,
     pub(super) recall_p50_ms: f64,
     pub(super) recall_p99_ms: f64,
@@ -145,6 +172,21 @@ impl Report {
         }
         let duplicates = self.overall.means.get("duplicates").copied().unwrap_or_default();
         writeln!(out, "{:.1} % of the first ten repeat the words of a better one", duplicates * 100.0)?;
+        let of = |name: &str| self.overall.means.get(name).copied().unwrap_or_default();
+        writeln!(
+            out,
+            "within {} tokens: {:.3} of the evidence is shown, {:.3} of what is shown is evidence",
+            self.budget,
+            of("budget_coverage"),
+            of("budget_precision")
+        )?;
+        if self.updates > 0 {
+            writeln!(
+                out,
+                "of {} questions about a value that was replaced, {:.3} find the old value first",
+                self.updates, self.stale
+            )?;
+        }
         writeln!(
             out,
             "stored in {:.2} s; a recall took {:.2} ms (median), {:.2} ms (99 %)",
@@ -176,12 +218,31 @@ mod tests {
     fn a_session_ranks_where_its_best_turn_does() {
         let found = [((2, 0), "a"), ((2, 5), "a"), ((0, 1), "b"), ((1, 1), "c")]
             .map(|(place, text)| (place, text.to_owned()));
-        let values = measures(&found, &[(0, 1), (0, 7)]);
+        let values = measures(&found, &BTreeSet::from([(2, 0), (0, 1)]), &[(0, 1), (0, 7)]);
         let of = |name: &str| values[MEASURES.iter().position(|known| *known == name).unwrap()];
         assert!((of("recall_at_5") - 0.5).abs() < 1e-9 && of("any_at_5") == 1.0 && of("all_at_5") == 0.0);
         assert!((of("mrr") - 1.0 / 3.0).abs() < 1e-9);
         assert!(of("session_any_at_1") == 0.0 && of("session_all_at_5") == 1.0);
         assert!((of("session_ndcg_at_10") - 1.0 / 3.0_f64.log2()).abs() < 1e-9);
         assert!((of("duplicates") - 0.25).abs() < 1e-9);
+        assert!((of("budget_precision") - 0.5).abs() < 1e-9 && (of("budget_coverage") - 0.5).abs() < 1e-9);
+        assert!(measures(&[], &BTreeSet::new(), &[]).iter().all(|value| *value == 0.0));
+    }
+
+    #[test]
+    fn an_answer_is_stale_if_the_old_value_stands_first() {
+        let found = |places: &[Place]| -> Vec<_> { places.iter().map(|at| (*at, String::new())).collect() };
+        let evidence = [(3, 1), (8, 0)];
+        for (places, stale) in [
+            (&[(8, 0), (3, 1)][..], false),
+            (&[(3, 1), (0, 0), (8, 0)], true),
+            (&[(8, 0)], false),
+            (&[(3, 1)], true),
+            (&[], true),
+        ] {
+            assert_eq!(is_stale(&found(places), &evidence), Some(stale), "{places:?}");
+        }
+        assert_eq!(is_stale(&found(&[(3, 1)]), &[(3, 1), (3, 2)]), None);
+        assert_eq!(is_stale(&found(&[]), &[]), None);
     }
 }

@@ -10,6 +10,7 @@
 )]
 
 mod conformance;
+mod conversations;
 mod corpus;
 mod mutants;
 #[allow(dead_code, reason = "the tests of `memory` use more of it")]

@@ -9,7 +9,7 @@ use futures_util::lock::Mutex as AsyncMutex;
 use memory_core::embed::EmbeddingModel;
 use memory_core::{Result, Scope, Timestamp};
 
-pub(crate) use state::State;
+pub(crate) use state::{Moment, State};
 
 use crate::store::keys;
 use crate::store::log::{Log, PAGE, SeenHead};

@@ -23,6 +23,8 @@ pub(crate) struct State {
     begins: Vec<(u64, i64)>,
     /// Until when each corrected turn held.
     superseded: BTreeMap<u64, i64>,
+    /// When turns were last confirmed, if they were.
+    confirmed: BTreeMap<u64, i64>,
     /// When turns expire.
     expiries: BTreeSet<(i64, u64)>,
     bytes: usize,
@@ -35,7 +37,7 @@ impl State {
         match record::read::<Record>(entry)? {
             Record::Turn(turn) => {
                 self.index.insert(&turn.indexed(number, model));
-                let begins = turn.at.unwrap_or_else(|| entry.created_at.as_millis());
+                let begins = turn.begins(entry);
                 match self.begins.last() {
                     Some((last, _)) if *last >= number => {
                         if let Err(at) = self.begins.binary_search_by_key(&number, |(number, _)| *number) {
@@ -43,6 +45,9 @@ impl State {
                         }
                     }
                     _ => self.begins.push((number, begins)),
+                }
+                if let Some(at) = turn.confirmed_at {
+                    self.confirmed.insert(number, at);
                 }
                 if let Some(until) = turn.valid_to {
                     self.superseded.insert(number, until);
@@ -53,6 +58,7 @@ impl State {
             }
             Record::Forgot(numbers) => numbers.into_iter().for_each(|number| self.remove(number)),
             Record::Superseded(pairs) => self.superseded.extend(pairs),
+            Record::Confirmed(pairs) => self.confirmed.extend(pairs),
             Record::Gone => self.remove(number),
         }
         self.next = self.next.max(number.saturating_add(1));
@@ -62,6 +68,7 @@ impl State {
     fn remove(&mut self, number: u64) {
         self.index.remove(number);
         self.superseded.remove(&number);
+        self.confirmed.remove(&number);
         if let Ok(at) = self.begins.binary_search_by_key(&number, |(number, _)| *number) {
             self.begins.remove(at);
         }
@@ -86,7 +93,9 @@ impl State {
     pub(crate) fn measure(&mut self) {
         self.bytes = self.index.bytes()
             + self.begins.capacity() * size_of::<(u64, i64)>()
-            + (self.superseded.len() + self.expiries.len()) * 3 * size_of::<(u64, i64)>();
+            + (self.superseded.len() + self.confirmed.len() + self.expiries.len())
+                * 3
+                * size_of::<(u64, i64)>();
     }
 
     /// What it took when it was last measured.
@@ -103,28 +112,41 @@ impl State {
         self.index.masked(text)
     }
 
-    /// The best turns that hold now, or held at `as_of`.
+    /// The best turns that hold now, or held at a moment, and that nobody confirmed since another, if it is given.
     pub(crate) fn search(
         &self,
         question: &Question,
         weights: &Weights,
-        as_of: Option<Timestamp>,
+        of: Moment,
         limit: usize,
     ) -> Vec<Ranked> {
-        let Some(as_of) = as_of.map(Timestamp::as_millis) else {
-            return self.index.search(
-                question,
-                weights,
-                &|number| !self.superseded.contains_key(&number),
-                limit,
-            );
-        };
-        let held = |number: u64| {
+        let Moment { as_of, unconfirmed_since: since } = of;
+        let (as_of, since) = (as_of.map(Timestamp::as_millis), since.map(Timestamp::as_millis));
+        let begins = |number: u64| {
             let begins = self.begins.binary_search_by_key(&number, |(number, _)| *number);
-            let begins = begins.ok().and_then(|at| self.begins.get(at)).map(|(_, begins)| *begins);
-            begins.is_some_and(|begins| begins <= as_of)
-                && self.superseded.get(&number).is_none_or(|until| *until > as_of)
+            begins.ok().and_then(|at| self.begins.get(at)).map(|(_, begins)| *begins)
         };
-        self.index.search(question, weights, &held, limit)
+        let held = |number: u64| match as_of {
+            None => !self.superseded.contains_key(&number),
+            Some(as_of) => {
+                begins(number).is_some_and(|begins| begins <= as_of)
+                    && self.superseded.get(&number).is_none_or(|until| *until > as_of)
+            }
+        };
+        let confirmed = |number: u64, since: i64| {
+            begins(number).is_some_and(|at| at >= since)
+                || self.confirmed.get(&number).is_some_and(|at| *at >= since)
+        };
+        let eligible = |number: u64| held(number) && since.is_none_or(|since| !confirmed(number, since));
+        self.index.search(question, weights, &eligible, limit)
     }
+}
+
+/// Of when a question is.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Moment {
+    /// What held then; `None`: what holds now.
+    pub(crate) as_of: Option<Timestamp>,
+    /// Only what nobody said or confirmed from then on.
+    pub(crate) unconfirmed_since: Option<Timestamp>,
 }

@@ -79,6 +79,11 @@ impl Shape {
         }
         shape
     }
+
+    /// How many words it has: 0 for none, 1 for two hundred or more.
+    pub(super) fn length(self) -> f32 {
+        (f32::from(self.words).ln_1p() / 200.0_f32.ln()).min(1.0)
+    }
 }
 
 fn is_year(word: &str) -> bool {

@@ -119,7 +119,19 @@ impl Question {
     }
 
     fn dot(&self, row: &[i8]) -> f32 {
-        let sum: i32 = row.iter().zip(&self.numbers).map(|(a, b)| i32::from(*a) * i32::from(*b)).sum();
+        let product = |a: i8, b: i16| i32::from(a) * i32::from(b);
+        let (rows, rest) = row.as_chunks::<16>();
+        let (numbers, others) = self.numbers.as_chunks::<16>();
+        // Eight sums of two products: what a vector unit does in one step.
+        let mut sums = [0_i32; 8];
+        for (row, numbers) in rows.iter().zip(numbers) {
+            let ((a, c), (b, d)) = (row.split_at(8), numbers.split_at(8));
+            for (sum, ((a, b), (c, d))) in sums.iter_mut().zip(a.iter().zip(b).zip(c.iter().zip(d))) {
+                *sum += product(*a, *b) + product(*c, *d);
+            }
+        }
+        let rest: i32 = rest.iter().zip(others).map(|(a, b)| product(*a, *b)).sum();
+        let sum = sums.iter().sum::<i32>() + rest;
         #[allow(clippy::cast_precision_loss, reason = "24 bits are enough for a cosine")]
         let sum = sum as f32;
         sum * self.scale

@@ -38,6 +38,8 @@ pub(crate) enum Record {
     Forgot(Vec<u64>),
     /// Turns that were corrected, and until when each held, in milliseconds.
     Superseded(Vec<(u64, i64)>),
+    /// Turns that were confirmed, and when, in milliseconds.
+    Confirmed(Vec<(u64, i64)>),
     /// What was here is forgotten.
     Gone,
 }
@@ -65,6 +67,9 @@ pub(crate) struct StoredTurn {
     pub(crate) message: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) vector: Option<StoredVector>,
+    /// When it was last confirmed, in milliseconds, if that was later than it was said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) confirmed_at: Option<i64>,
     /// Until when it held, in milliseconds, if it was corrected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) valid_to: Option<i64>,
@@ -94,6 +99,11 @@ impl StoredTurn {
             text += caption;
         }
         text
+    }
+
+    /// From when on it holds, in milliseconds: when it was said, or else stored.
+    pub(crate) fn begins(&self, entry: &Entry) -> i64 {
+        self.at.unwrap_or_else(|| entry.created_at.as_millis())
     }
 
     /// As the index takes it, with its vector if that is of this model.

@@ -7,4 +7,5 @@
     reason = "tests panic on anything unexpected"
 )]
 
+mod bad_input;
 mod storage;

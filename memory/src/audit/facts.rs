@@ -8,12 +8,14 @@ use serde::de::{IgnoredAny, SeqAccess, Visitor};
 
 use super::auditor::Auditor;
 use super::observation::{Content, Observation};
-use super::record::{AuditCall, AuditMode};
+use super::record::{AuditCall, AuditFact, AuditMode};
 use super::statement::Statement;
 use crate::tool::ops::{DEFAULT_SCOPE, ToolOp};
 
 /// Larger inputs are recorded without their content, in bytes.
 const MAX_CONTENT: usize = 256 << 10;
+/// Most facts of a `recall` in its record.
+const MAX_RECALLED: usize = 64;
 /// The outcome of a call whose future was dropped.
 const CANCELLED: &str = "cancelled";
 
@@ -73,6 +75,11 @@ impl<'a> Facts<'a> {
     #[cfg(feature = "sqlite")]
     pub(crate) fn fell_back(&mut self, who: String) {
         self.call.fallback = Some(who);
+    }
+
+    /// Records the facts that are given to the caller.
+    pub(crate) fn recalled(&mut self, facts: impl Iterator<Item = AuditFact>) {
+        self.call.recalled = facts.take(MAX_RECALLED).collect();
     }
 
     /// Records the outcome, and the size of the answer.

@@ -15,12 +15,16 @@ mod record;
 mod redact;
 mod sink;
 mod statement;
+mod usage;
 mod writer;
 
 pub use auditor::{Auditor, AuditorBuilder};
 pub use json_lines::JsonLines;
-pub use record::{AuditCall, AuditCounts, AuditEviction, AuditForget, AuditGap, AuditMode, AuditRecord};
+pub use record::{
+    AuditCall, AuditCounts, AuditEviction, AuditFact, AuditForget, AuditGap, AuditMode, AuditRecord,
+};
 pub use redact::{REDACTED, Redactor};
 pub use sink::{AuditSink, TracingSink};
+pub use usage::{OpUsage, usage};
 
 pub(crate) use facts::Facts;

@@ -1,5 +1,6 @@
 //! Audit records.
 
+use memory_core::layer::{Fact, Share};
 use memory_core::{EvictOutcome, Result, ScopeKind, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -187,12 +188,46 @@ pub struct AuditCall {
     /// The backend that answered instead of an unreachable one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fallback: Option<String>,
+    /// The facts that a `recall` gave, without their words; at most 64.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub recalled: Vec<AuditFact>,
     /// In full mode the redacted input: an object if it was one, otherwise a string.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input: Option<Value>,
     /// In full mode, why the input is missing: it was too large to record.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input_omitted: Option<&'static str>,
+}
+
+/// A fact that a `recall` gave. Its words are in the store, as long as it is remembered.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct AuditFact {
+    /// Its id.
+    pub id: String,
+    /// The kind of scope it is of.
+    pub scope: ScopeKind,
+    /// Its score.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub score: Option<f64>,
+    /// How near it is to the question.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub similarity: Option<f64>,
+    /// What the score is made of.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub shares: Vec<Share>,
+}
+
+impl AuditFact {
+    pub(crate) fn of(scope: ScopeKind, fact: &Fact) -> Self {
+        Self {
+            id: fact.id.as_str().to_owned(),
+            scope,
+            score: fact.score,
+            similarity: fact.similarity,
+            shares: fact.shares.clone(),
+        }
+    }
 }
 
 /// Records dropped because the queue was full.

@@ -25,6 +25,7 @@ pub(super) fn both(one: &Capabilities, other: &Capabilities) -> Capabilities {
     both.layer_ids = one.layer_ids && other.layer_ids;
     both.layer_idempotent = one.layer_idempotent && other.layer_idempotent;
     both.layer_supersede = one.layer_supersede && other.layer_supersede;
+    both.layer_confirm = one.layer_confirm && other.layer_confirm;
     both.layer_expiry = one.layer_expiry && other.layer_expiry;
     both.sql = one.sql && other.sql && one.sql_dialect == other.sql_dialect;
     if both.sql {

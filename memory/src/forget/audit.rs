@@ -223,7 +223,7 @@ fn forget(record: &mut Map<String, Value>, members: &[&str]) -> bool {
     changed
 }
 
-const CONTENT: [&str; 4] = ["key", "prefix", "tables", "input"];
+const CONTENT: [&str; 5] = ["key", "prefix", "tables", "input", "recalled"];
 
 fn take_out(record: &mut Map<String, Value>, target: &EraseTarget) -> bool {
     if !says(record, "tenant", target.tenant().as_str()) {

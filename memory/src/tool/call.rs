@@ -74,9 +74,9 @@ impl MemoryTool {
         self.answer_to(input, facts).await
     }
 
-    async fn answer_to(&self, input: &str, facts: Option<&mut Facts<'_>>) -> Result<String> {
+    async fn answer_to(&self, input: &str, mut facts: Option<&mut Facts<'_>>) -> Result<String> {
         let call = Call::parse(input, self.policy.max_input_bytes, || self.ops())?;
-        if let Some(facts) = facts {
+        if let Some(facts) = facts.as_deref_mut() {
             facts.called(call.op, call.takes("scope"), |name| call.field(name));
         }
         match call.op {
@@ -89,7 +89,7 @@ impl MemoryTool {
             ToolOp::Update => self.update(call.read()?).await,
             ToolOp::BulkInsert => self.bulk_insert(call.read()?).await,
             ToolOp::Add => self.add(call.read()?).await,
-            ToolOp::Recall => self.recall(call.read()?).await,
+            ToolOp::Recall => self.recall(call.read()?, facts).await,
             ToolOp::Facts => self.list_facts(call.read()?).await,
             ToolOp::Event => self.event(call.read()?).await,
             ToolOp::Forget => self.forget(call.read()?).await,

@@ -46,6 +46,7 @@ fn takes(op: ToolOp, field: &str, capabilities: &Capabilities) -> bool {
         (ToolOp::Add, "infer") => capabilities.layer_verbatim,
         (ToolOp::Add, "metadata") => capabilities.layer_metadata,
         (ToolOp::Add, "supersedes") | (ToolOp::Recall, "as_of") => capabilities.layer_supersede,
+        (ToolOp::Add, "confirms") | (ToolOp::Recall, "unconfirmed_since") => capabilities.layer_confirm,
         (ToolOp::Add, "again") | (ToolOp::Recall, "explain") => capabilities.layer_idempotent,
         (ToolOp::Add, "ttl_seconds") => capabilities.layer_expiry,
         (ToolOp::Recall, "threshold") => capabilities.layer_threshold,

@@ -15,6 +15,7 @@ use super::answer::{Budget, raw, text};
 use super::kv::{check_count, ttl};
 use super::memory_tool::MemoryTool;
 use super::ops::{Add, DEFAULT_SCOPE, Event, Forget, ListFacts, Recall, ToolOp};
+use crate::audit::{AuditFact, Facts};
 use crate::conversations::merged;
 
 /// How many facts a block of text is made of, unless the call says.
@@ -88,10 +89,13 @@ impl MemoryTool {
 
     pub(super) async fn add(&self, op: Add) -> Result<String> {
         let scope = self.memory_scope(op.scope)?;
-        let supersedes = op.supersedes.unwrap_or_default();
+        let facts = |ids: Option<Vec<String>>| {
+            ids.unwrap_or_default().into_iter().map(FactId::new).collect::<Result<_>>()
+        };
         let mut options = AddOptions::default()
             .with_metadata(op.metadata.unwrap_or_default())
-            .with_supersedes(supersedes.into_iter().map(FactId::new).collect::<Result<_>>()?)
+            .with_supersedes(facts(op.supersedes)?)
+            .with_confirms(facts(op.confirms)?)
             .with_again(op.again.unwrap_or_default())
             .with_ttl(ttl(op.ttl_seconds, None)?)
             .with_quota(self.policy.quota);
@@ -121,7 +125,8 @@ impl MemoryTool {
         })
     }
 
-    pub(super) async fn recall(&self, op: Recall) -> Result<String> {
+    /// Answers a `recall`; `audit` takes down what is given to the caller, and why.
+    pub(super) async fn recall(&self, op: Recall, audit: Option<&mut Facts<'_>>) -> Result<String> {
         #[derive(Serialize)]
         struct Answer {
             #[serde(skip_serializing_if = "Option::is_none")]
@@ -135,9 +140,10 @@ impl MemoryTool {
             op.top_k.unwrap_or(if op.max_tokens.is_some() { CONTEXT_FACTS.min(most) } else { DEFAULT_TOP_K });
         check_count("top_k", asked, most)?;
         let top_k = asked.min(self.policy.max_rows);
-        let mut query =
-            RecallQuery::new(op.query).with_top_k(top_k).with_explain(op.explain.unwrap_or_default());
+        let explain = op.explain.unwrap_or_default();
+        let mut query = RecallQuery::new(op.query).with_top_k(top_k).with_explain(explain || audit.is_some());
         (query.threshold, query.as_of) = (op.threshold, op.as_of);
+        query.unconfirmed_since = op.unconfirmed_since;
         let kinds = match op.scope {
             None if !self.memory_kinds().is_empty() => self.memory_kinds(),
             asked => BTreeSet::from([asked.unwrap_or(DEFAULT_SCOPE)]),
@@ -165,7 +171,17 @@ impl MemoryTool {
             }
         };
         let taken = context.as_ref().map(raw).transpose()?.map_or(0, |block| block.get().len());
+        let noted = audit.map(|audit| {
+            let noted: Vec<AuditFact> = found.iter().map(|(kind, fact)| AuditFact::of(*kind, fact)).collect();
+            (audit, noted)
+        });
+        if !explain {
+            found.iter_mut().for_each(|(_, fact)| fact.shares.clear());
+        }
         let facts = self.fitting(found.iter().map(|(kind, fact)| (several.then_some(*kind), fact)), taken)?;
+        if let Some((audit, noted)) = noted {
+            audit.recalled(noted.into_iter().take(facts.len()));
+        }
         text(&Answer { context, truncated: more || facts.len() < found.len(), facts })
     }
 

@@ -226,6 +226,8 @@ fields! {
         metadata: Option<Metadata>,
         /// Ids of facts that the one message corrects.
         supersedes: Option<Vec<String>>,
+        /// Ids of facts that still hold, as the messages say.
+        confirms: Option<Vec<String>>,
         /// Store also what was forgotten before.
         again: Option<bool>,
         /// Lifetime in seconds, above 0.
@@ -246,6 +248,9 @@ fields! {
         /// What held at this time (RFC 3339).
         #[schemars(with = "Option<String>")]
         as_of: Option<Timestamp>,
+        /// Only what nobody said or confirmed since (RFC 3339).
+        #[schemars(with = "Option<String>")]
+        unconfirmed_since: Option<Timestamp>,
         /// Say what each score is made of.
         explain: Option<bool>,
     }

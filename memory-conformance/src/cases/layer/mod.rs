@@ -3,6 +3,7 @@
 mod adding;
 mod again;
 mod concurrency;
+mod confirmations;
 mod content;
 mod corrections;
 mod events;
@@ -20,6 +21,7 @@ pub(super) fn cases() -> Vec<Case> {
         adding::CASES,
         again::CASES,
         corrections::CASES,
+        confirmations::CASES,
         content::CASES,
         recalling::CASES,
         events::CASES,

@@ -50,6 +50,25 @@ mutants! {
             memory_core::Timestamp::from_millis_clamped(at.as_millis() - 1)
         }));
     "layer.correct-twice": ["LAY-88"] needs [Layer, LayerSupersede], "a second correction of the same fact is stored" => around(twice);
+    "layer.confirm-ignored": ["LAY-94"] needs [Layer, LayerConfirm], "a confirmation is one more fact"
+        => ask(Request::Add { options, .. } => options.confirms.clear());
+    "layer.confirm-nothing-succeeds": ["LAY-94"] needs [Layer, LayerConfirm], "a confirmation of nothing succeeds" => around(nothing_succeeds);
+    "layer.confirm-half": ["LAY-94"] needs [Layer, LayerConfirm], "a refused confirmation is stored as a fact" => around(stored_all_the_same);
+    "layer.confirm-corrected": ["LAY-94"] needs [Layer, LayerConfirm, LayerSupersede], "what was corrected can be confirmed" => around(twice);
+    "layer.confirm-goes-back": ["LAY-94"] needs [Layer, LayerConfirm], "a fact is confirmed when it was said, whatever came later"
+        => answer(|reply| for fact in facts_in(reply).into_iter().flatten() { fact.confirmed_at = fact.at.or(fact.created_at); });
+    "layer.said-again-untold": ["LAY-95"] needs [Layer, LayerConfirm, LayerIdempotent], "what is said again is not confirmed"
+        => ask(|request| each(request, |message| if message.id.is_none() && message.at.is_none() {
+            message.id = Some(message.content.clone());
+        }));
+    "layer.imported-again-confirms": ["LAY-95"] needs [Layer, LayerConfirm, LayerIdempotent], "a message that is delivered twice is confirmed"
+        => around(delivered_is_confirmed);
+    "layer.unconfirmed-ignored": ["LAY-96"] needs [Layer, LayerConfirm], "facts are recalled whether they were confirmed or not"
+        => ask(Request::Recall { query, .. } => query.unconfirmed_since = None);
+    "layer.unconfirmed-late": ["LAY-96"] needs [Layer, LayerConfirm], "a fact that was confirmed at the very time counts as not confirmed"
+        => ask(Request::Recall { query, .. } => query.unconfirmed_since = query.unconfirmed_since.map(|at| {
+            memory_core::Timestamp::from_millis_clamped(at.as_millis() + 1)
+        }));
     "layer.expiry-ignored": ["LAY-89"] needs [Layer, LayerExpiry], "facts do not expire"
         => ask(Request::Add { options, .. } => options.ttl = Ttl::Keep);
     "layer.expiry-early": ["LAY-89"] needs [Layer, LayerExpiry], "facts expire a millisecond early"
@@ -139,7 +158,9 @@ async fn without_the_correction(
         return Ok((next.run(request).await?, None));
     };
     match layer(&next)?.add(&run, &scope, &messages, options.clone()).await {
-        Err(error) if error.kind() == refused && !options.supersedes.is_empty() => {
+        Err(error)
+            if error.kind() == refused && !(options.supersedes.is_empty() && options.confirms.is_empty()) =>
+        {
             let outcome = layer(&next)?.add(&run, &scope, &messages, AddOptions::default()).await?;
             Ok((Reply::Add(outcome), Some(error)))
         }
@@ -160,6 +181,20 @@ async fn stored_all_the_same(_memory: &Memory, request: Request, next: Next<'_>)
 
 async fn twice(_memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
     Ok(without_the_correction(request, next, ErrorKind::Conflict).await?.0)
+}
+
+/// Confirms whatever was there before.
+async fn delivered_is_confirmed(_memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let Request::Add { run, scope, messages, options } = &request else { return next.run(request).await };
+    let outcome = layer(&next)?.add(run, scope, messages, options.clone()).await?;
+    if outcome.known > 0 {
+        let mut known = facts_of(&next, scope).await?;
+        known.retain(|fact| messages.iter().any(|message| message.content.contains(&fact.memory)));
+        let confirms = known.into_iter().map(|fact| fact.id).collect();
+        let nothing = [Message::new(memory_core::layer::Role::Tool, "x")];
+        layer(&next)?.add(run, scope, &nothing, AddOptions::default().with_confirms(confirms)).await?;
+    }
+    Ok(Reply::Add(outcome))
 }
 
 async fn shows_all(_memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {

@@ -20,7 +20,7 @@ use self::work::{HANDLES, ROWS, ScopeChoice, Work};
 use super::machine::{Machine, folder, runtime};
 use super::measure::{Rounds, Sample, Slice, interleave};
 use super::options::chosen;
-use super::report::{Row, Unit, write_foot, write_head_of};
+use super::report::{RAW_SQLITE, Row, Unit, write_foot, write_head_of};
 
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct SqlArgs {
@@ -82,7 +82,7 @@ pub(super) fn run(args: &SqlArgs, json: bool, out: &mut (dyn Write + Send)) -> R
     let scopes = if many { scopes } else { 1 };
     if !json {
         let what = format!("{scopes} scopes of {ROWS} rows, {HANDLES} connections stay open");
-        write_head_of(out, &machine, &what, &parent.display().to_string())?;
+        write_head_of(out, &machine, &what, &parent.display().to_string(), RAW_SQLITE)?;
     }
     let mut bench = Bench::load(parent, scopes)?;
     let mut met = 0;

@@ -69,6 +69,9 @@ pub(crate) struct AddArgs {
     /// The fact that this one corrects; may be repeated
     #[arg(long, value_name = "ID")]
     supersedes: Vec<String>,
+    /// A fact that still holds, as the words say; may be repeated
+    #[arg(long, value_name = "ID")]
+    confirms: Vec<String>,
     /// Store also what was forgotten before
     #[arg(long)]
     again: bool,
@@ -169,10 +172,11 @@ impl StatusDocument<'_> {
 
 pub(crate) async fn add(context: &Context, args: AddArgs, out: &mut Out) -> Result<Exit, Failure> {
     let messages = messages(&args)?;
-    let supersedes = args.supersedes.iter().map(FactId::new).collect::<CoreResult<_>>()?;
+    let facts = |ids: &[String]| ids.iter().map(FactId::new).collect::<CoreResult<_>>();
     let mut options = AddOptions::default()
         .with_metadata(values::metadata(&args.metadata)?)
-        .with_supersedes(supersedes)
+        .with_supersedes(facts(&args.supersedes)?)
+        .with_confirms(facts(&args.confirms)?)
         .with_again(args.again)
         .with_ttl(args.ttl);
     options.infer = !args.verbatim;

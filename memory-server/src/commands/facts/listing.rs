@@ -33,6 +33,9 @@ pub(crate) struct RecallArgs {
     /// Show what held at this time, as 2026-01-31T09:30:00Z
     #[arg(long, value_name = "TIME")]
     as_of: Option<Timestamp>,
+    /// Only what nobody said or confirmed since this time
+    #[arg(long, value_name = "TIME")]
+    unconfirmed_since: Option<Timestamp>,
     /// Show what each score is made of
     #[arg(long)]
     explain: bool,
@@ -66,6 +69,7 @@ pub(crate) async fn recall(context: &Context, args: RecallArgs, out: &mut Out) -
     let top_k = args.top_k.unwrap_or(if args.max_tokens.is_some() { CONTEXT_FACTS } else { 10 });
     let mut query = RecallQuery::new(args.query.join(" ")).with_top_k(top_k).with_explain(args.explain);
     (query.threshold, query.as_of) = (args.threshold, args.as_of);
+    query.unconfirmed_since = args.unconfirmed_since;
     if args.max_tokens.is_some_and(|tokens| tokens == 0 || tokens > MAX_CONTEXT_TOKENS) {
         return Err(Failure::invalid(format!("--max-tokens is 1 to {MAX_CONTEXT_TOKENS}")));
     }

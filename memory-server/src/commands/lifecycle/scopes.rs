@@ -2,6 +2,7 @@
 
 use clap::Args;
 use memory::Access;
+use memory::audit::OpUsage;
 use memory_core::sql::{SqlScopesQuery, SqlUsage};
 use memory_core::{
     Capabilities, Cursor, EmbeddingModel, Error, Health, Scope, ScopeInfo, ScopeKind, ScopePage, ScopeStats,
@@ -86,15 +87,22 @@ pub(crate) async fn stats(context: &Context, out: &mut Out) -> Result<Exit, Fail
         Some(sql) => Some(sql.sql_usage(opened.scope()).await?),
         None => None,
     };
+    let calls = match opened.settings.audit_file() {
+        Some(file) => memory::audit::usage(&file, &opened.settings.tenant).unwrap_or_default(),
+        None => Vec::new(),
+    };
     if out.is_json() {
         #[derive(Serialize)]
         struct Document<'a> {
             #[serde(flatten)]
             entries: &'a ScopeStats,
+            /// Of the tenant, as the audit file has them.
+            #[serde(skip_serializing_if = "Vec::is_empty")]
+            calls: Vec<OpUsage>,
             #[serde(skip_serializing_if = "Option::is_none")]
             sql: Option<SqlUsage>,
         }
-        out.document(&Document { entries: &stats, sql })?;
+        out.document(&Document { entries: &stats, calls, sql })?;
         return Ok(Exit::Ok);
     }
     let ScopeStats { entries, expiring, .. } = stats;
@@ -116,6 +124,11 @@ pub(crate) async fn stats(context: &Context, out: &mut Out) -> Result<Exit, Fail
     if let Some(usage) = sql {
         let quota = usage.quota_bytes.map_or_else(String::new, |quota| format!(" of {}", bytes(quota)));
         out.line(format!("sql       {}{quota}", bytes(usage.bytes)))?;
+    }
+    for OpUsage { op, calls, failed, empty, median_ms, p99_ms, since, .. } in &calls {
+        out.line(format!(
+            "calls     {op}: {calls} since {since}, {failed} failed, {empty} found nothing; {median_ms:.1} ms (median), {p99_ms:.1} ms (99 %)"
+        ))?;
     }
     Ok(Exit::Ok)
 }

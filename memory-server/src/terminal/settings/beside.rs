@@ -118,6 +118,13 @@ impl Settings {
         Ok((backups, ledger))
     }
 
+    /// The audit file of `memory.toml`.
+    pub(crate) fn audit_file(&self) -> Option<PathBuf> {
+        let config = self.config.as_ref()?;
+        let folder = config.origin().parent().map(Path::to_path_buf).unwrap_or_default();
+        config.file().audit.file.as_ref().map(|file| folder.join(file))
+    }
+
     /// Every place that may hold copies of the store's data, and the auditor that records a `forget`.
     pub(crate) async fn places(&self, memory: &Memory) -> Result<Places> {
         let mut places = match self.beside_file()? {
@@ -150,9 +157,7 @@ impl Settings {
         if config.file().definitions.is_some() {
             places = places.with_definitions(Some(config.definitions_file()?));
         }
-        let folder = config.origin().parent().map(Path::to_path_buf).unwrap_or_default();
-        let audit = config.file().audit.file.as_ref().map(|file| folder.join(file));
         let auditor = config.auditor(std::sync::Arc::new(memory::system::SystemClock))?;
-        Ok(places.with_audit_file(audit).with_auditor(auditor))
+        Ok(places.with_audit_file(self.audit_file()).with_auditor(auditor))
     }
 }

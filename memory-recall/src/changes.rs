@@ -1,0 +1,140 @@
+//! What an `add` changes about turns that are there: corrections and confirmations.
+
+use memory_core::backend::NewEntry;
+use memory_core::layer::{AddOptions, FactId};
+use memory_core::{Entry, Error, ErrorKind, Expect, Result, Retry, Ttl};
+
+use crate::store::digest;
+use crate::store::keys;
+use crate::store::log::{Log, item, turn_item};
+use crate::store::record::{self, Record, StoredTurn};
+
+/// A turn that is there.
+struct Found {
+    number: u64,
+    turn: StoredTurn,
+    entry: Entry,
+}
+
+impl Found {
+    /// The write of the changed turn, if nobody changed it meanwhile.
+    fn rewritten(self) -> Result<NewEntry> {
+        turn_item(self.number, self.turn, self.entry.metadata, Expect::Version(self.entry.version), Ttl::Keep)
+    }
+}
+
+/// The writes that correct turns: they stay in the log, and no longer hold.
+pub(crate) async fn supersede(
+    log: &Log<'_>,
+    options: &AddOptions,
+    corrected_by: &str,
+    until: i64,
+    next: &mut u64,
+) -> Result<Vec<NewEntry>> {
+    let (mut items, mut pairs) = (Vec::new(), Vec::new());
+    for (id, mut found) in options.supersedes.iter().zip(turns(log, &options.supersedes, "supersede").await?)
+    {
+        if id.as_str() == corrected_by {
+            return Err(Error::invalid("a fact cannot supersede itself; name the one that it corrects"));
+        }
+        match found.turn.superseded_by.as_deref() {
+            None => {}
+            // The same correction, added again.
+            Some(by) if by == corrected_by => continue,
+            Some(by) => return Err(superseded(id, by, "supersede")),
+        }
+        (found.turn.valid_to, found.turn.superseded_by) = (Some(until), Some(corrected_by.to_owned()));
+        pairs.push((found.number, until));
+        items.push(found.rewritten()?);
+    }
+    told(items, pairs, Record::Superseded, next)
+}
+
+/// The writes that confirm turns, by their ids.
+pub(crate) async fn confirm(log: &Log<'_>, ids: &[FactId], at: i64, next: &mut u64) -> Result<Vec<NewEntry>> {
+    let found = turns(log, ids, "confirm").await?;
+    for (id, found) in ids.iter().zip(&found) {
+        if let Some(by) = found.turn.superseded_by.as_deref() {
+            return Err(superseded(id, by, "confirm"));
+        }
+    }
+    confirmed(found, at, next)
+}
+
+/// The writes that confirm turns whose words were said again. What was corrected or is gone stays as it is.
+pub(crate) async fn said_again(
+    log: &Log<'_>,
+    numbers: &[u64],
+    at: i64,
+    next: &mut u64,
+) -> Result<Vec<NewEntry>> {
+    let keys = numbers.iter().map(|number| keys::log(*number)).collect::<Result<Vec<_>>>()?;
+    let mut found = Vec::new();
+    for (number, entry) in numbers.iter().zip(log.entries(&keys).await?) {
+        if let Some(entry) = entry
+            && let Record::Turn(turn) = record::read(&entry)?
+            && turn.superseded_by.is_none()
+        {
+            found.push(Found { number: *number, turn: *turn, entry });
+        }
+    }
+    confirmed(found, at, next)
+}
+
+fn confirmed(found: Vec<Found>, at: i64, next: &mut u64) -> Result<Vec<NewEntry>> {
+    let (mut items, mut pairs) = (Vec::new(), Vec::new());
+    for mut found in found {
+        let last = found.turn.confirmed_at.unwrap_or_else(|| found.turn.begins(&found.entry));
+        if at > last {
+            found.turn.confirmed_at = Some(at);
+            pairs.push((found.number, at));
+            items.push(found.rewritten()?);
+        }
+    }
+    told(items, pairs, Record::Confirmed, next)
+}
+
+/// Adds the record by which readers of the log learn of changes, if there are any.
+fn told(
+    mut items: Vec<NewEntry>,
+    pairs: Vec<(u64, i64)>,
+    record: fn(Vec<(u64, i64)>) -> Record,
+    next: &mut u64,
+) -> Result<Vec<NewEntry>> {
+    if !pairs.is_empty() {
+        let record = record::written(&record(pairs))?;
+        items.push(item(keys::log(*next)?, record, Expect::Absent, Ttl::Never)?);
+        *next = next.saturating_add(1);
+    }
+    Ok(items)
+}
+
+/// The turns of ids, in their order.
+async fn turns(log: &Log<'_>, ids: &[FactId], doing: &str) -> Result<Vec<Found>> {
+    let unknown = |id: &FactId| {
+        Error::new(ErrorKind::NotFound, format!("there is no fact `{id}` to {doing}; nothing was changed"))
+            .with_retry(Retry::Never)
+            .with_detail("id", id.as_str())
+    };
+    if let Some(strange) = ids.iter().find(|id| !digest::is_digest(id)) {
+        return Err(unknown(strange));
+    }
+    let digests: Vec<&str> = ids.iter().map(FactId::as_str).collect();
+    let mut found = Vec::with_capacity(ids.len());
+    for (id, known) in ids.iter().zip(log.known(&digests).await?) {
+        let number = known.and_then(|(_, known)| known.n).ok_or_else(|| unknown(id))?;
+        let entry = log.entries(&[keys::log(number)?]).await?.pop().flatten().ok_or_else(|| unknown(id))?;
+        let Record::Turn(turn) = record::read(&entry)? else { return Err(unknown(id)) };
+        found.push(Found { number, turn: *turn, entry });
+    }
+    Ok(found)
+}
+
+fn superseded(id: &FactId, by: &str, doing: &str) -> Error {
+    Error::new(
+        ErrorKind::Conflict,
+        format!("the fact `{id}` was superseded by `{by}` before; {doing} that one"),
+    )
+    .with_retry(Retry::Never)
+    .with_detail("superseded_by", by)
+}
