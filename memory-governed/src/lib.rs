@@ -15,11 +15,13 @@
 
 mod bucket;
 mod encoding;
+pub mod interpret;
 mod ledger;
 mod note;
 mod pipeline;
 mod projection;
 mod request;
+pub mod resolve;
 mod seams;
 mod shared;
 mod stated;
@@ -34,9 +36,9 @@ pub use pipeline::{
     Review,
 };
 pub use projection::{Row, SharedMemoryWriter};
-pub use request::{Decision, WriteRequest};
 pub use seams::{Alias, Candidate, Context, Interpreter, Resolution, Resolver, Scored};
 pub use shared::{AsOf, SharedMemory, Why, WhyEvent};
 pub use stated::{ById, Stated};
 pub use store::{Options, Space};
 pub use working::{StoredNote, WorkingMemory};
+pub use request::{Decision, MAX_ALIASES, MAX_ID_BYTES, TASK_STATUSES, WriteRequest, is_id};

@@ -1,0 +1,60 @@
+//! What a note means for shared state: a proposal, which the resolver and the checks after it may refuse.
+
+mod context;
+mod model;
+mod rules;
+
+use std::fmt;
+
+use async_trait::async_trait;
+
+pub use context::{Context, ContextRow};
+pub use model::ModelInterpreter;
+pub use rules::Rules;
+
+use crate::note::Note;
+use crate::request::Decision;
+
+/// What an interpreter made of a note, and of what.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Interpretation {
+    /// What it decided.
+    pub decision: Decision,
+    /// Where a model decided: what it was asked and what it said.
+    pub record: Option<ModelRecord>,
+}
+
+/// What a model was asked and what it said, for the audit of a decision.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModelRecord {
+    /// The model's name.
+    pub model: String,
+    /// SHA-256 of the whole prompt, in hexadecimal.
+    pub prompt_hash: String,
+    /// The reply as it came, cut after 64 KiB. Empty if there was none.
+    pub reply: String,
+}
+
+/// Says which writes a note asks for.
+///
+/// # Behavior
+/// - Sees the note and a narrow context, and writes nothing.
+/// - Its answer is a proposal: every write has passed [`WriteRequest::check`](crate::WriteRequest::check), and no more is
+///   certain about it.
+/// - What cannot be told now is `Retry`, never `Reject`.
+#[async_trait]
+pub trait Interpreter: Send + Sync + fmt::Debug {
+    /// Its name and version, constant for the life of the value: recorded with each write.
+    fn name(&self) -> &str;
+
+    /// Interprets one note.
+    async fn interpret(&self, note: &Note, context: &Context) -> Interpretation;
+}
+
+impl Interpretation {
+    /// A decision that no model took part in.
+    #[must_use]
+    pub const fn of(decision: Decision) -> Self {
+        Self { decision, record: None }
+    }
+}

@@ -1,0 +1,153 @@
+//! A language model as interpreter.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use memory_core::Json;
+use memory_core::chat::{ChatModel, ChatPrompt};
+use serde::Deserialize;
+use sha2::{Digest as _, Sha256};
+
+use super::{Context, Interpretation, Interpreter, ModelRecord};
+use crate::note::{Note, NoteSource};
+use crate::request::{Decision, WriteRequest};
+
+/// Longest note that is shown to a model, in bytes.
+const MAX_NOTE_BYTES: usize = 16 << 10;
+/// Longest reply that is read, in bytes.
+const MAX_REPLY_BYTES: usize = 64 << 10;
+/// Most writes of one note.
+const MAX_WRITES: usize = 8;
+/// Longest reason of a rejection that is kept, in characters.
+const MAX_REASON: usize = 500;
+
+const SYSTEM: &str = include_str!("prompt.txt");
+const SCHEMA: &str = include_str!("schema.json");
+
+/// Asks a [`ChatModel`] which writes a note asks for.
+///
+/// # Behavior
+/// - Note and context are passed as data, in one JSON value; the instructions are constant.
+/// - A reply that is not exactly what the schema allows, an unknown member or an invalid write in it, an error or a timeout
+///   of the model: `Retry`. The reply is recorded with the model's name and the hash of the prompt.
+/// - A note of more than 16 KiB is rejected without asking.
+#[derive(Clone, Debug)]
+pub struct ModelInterpreter {
+    model: Arc<dyn ChatModel>,
+    name: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Reply {
+    decision: Verdict,
+    #[serde(default)]
+    writes: Vec<WriteRequest>,
+    #[serde(default)]
+    reason: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Verdict {
+    Accept,
+    Reject,
+}
+
+impl ModelInterpreter {
+    /// With this model.
+    #[must_use]
+    pub fn new(model: Arc<dyn ChatModel>) -> Self {
+        let name = format!("model-1 {}", model.model());
+        Self { model, name }
+    }
+
+    fn prompt(note: &Note, context: &Context) -> memory_core::Result<ChatPrompt> {
+        let source = match note.source {
+            NoteSource::Agent => "agent",
+            NoteSource::ToolResult => "tool_result",
+        };
+        let user =
+            serde_json::json!({ "note": note.text, "source": source, "shared_state": context }).to_string();
+        let schema = Some(("shared_memory_writes".to_owned(), Json::parse(SCHEMA)?));
+        Ok(ChatPrompt { system: SYSTEM.to_owned(), user, schema })
+    }
+}
+
+#[async_trait]
+impl Interpreter for ModelInterpreter {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    async fn interpret(&self, note: &Note, context: &Context) -> Interpretation {
+        if note.text.len() > MAX_NOTE_BYTES {
+            return Interpretation::of(Decision::Reject(format!(
+                "the note has more than {MAX_NOTE_BYTES} bytes"
+            )));
+        }
+        let prompt = match Self::prompt(note, context) {
+            Ok(prompt) => prompt,
+            Err(error) => return Interpretation::of(Decision::Retry(error.to_string())),
+        };
+        let mut hash = Sha256::new();
+        for part in [prompt.system.as_str(), prompt.user.as_str(), SCHEMA] {
+            hash.update(part.len().to_le_bytes());
+            hash.update(part);
+        }
+        let prompt_hash = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+        let (decision, reply) = match self.model.complete(&prompt).await {
+            Ok(reply) => (read(&reply.text), cut(&reply.text, MAX_REPLY_BYTES).to_owned()),
+            Err(error) => (Decision::Retry(error.to_string()), String::new()),
+        };
+        let record = ModelRecord { model: self.model.model().to_owned(), prompt_hash, reply };
+        Interpretation { decision, record: Some(record) }
+    }
+}
+
+/// What a reply asks for.
+fn read(text: &str) -> Decision {
+    if text.len() > MAX_REPLY_BYTES {
+        return Decision::Retry(format!("the model's reply has more than {MAX_REPLY_BYTES} bytes"));
+    }
+    let reply: Reply = match serde_json::from_str(unfenced(text)) {
+        Ok(reply) => reply,
+        Err(error) => {
+            return Decision::Retry(format!("the model's reply is not what was asked for: {error}"));
+        }
+    };
+    match reply.decision {
+        Verdict::Reject if reply.writes.is_empty() => {
+            let reason: String = reply.reason.chars().take(MAX_REASON).collect();
+            Decision::Reject(if reason.trim().is_empty() {
+                "the model gave no reason".to_owned()
+            } else {
+                reason
+            })
+        }
+        Verdict::Reject => Decision::Retry("the model rejects the note and asks for writes".to_owned()),
+        Verdict::Accept if reply.writes.is_empty() || reply.writes.len() > MAX_WRITES => Decision::Retry(
+            format!("the model asks for {} writes, 1 to {MAX_WRITES} are allowed", reply.writes.len()),
+        ),
+        Verdict::Accept => match reply.writes.iter().try_for_each(WriteRequest::check) {
+            Ok(()) => Decision::Accept(reply.writes),
+            Err(error) => Decision::Retry(format!("the model asks for a write that is not valid: {error}")),
+        },
+    }
+}
+
+/// The text without the fence that some models put around JSON.
+fn unfenced(text: &str) -> &str {
+    let text = text.trim();
+    let inner = text.strip_prefix("```json").or_else(|| text.strip_prefix("```"));
+    inner.and_then(|inner| inner.strip_suffix("```")).unwrap_or(text).trim()
+}
+
+/// At most `most` bytes of a text.
+fn cut(text: &str, most: usize) -> &str {
+    let mut end = most.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text.get(..end).unwrap_or_default()
+}

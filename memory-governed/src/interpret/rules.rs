@@ -1,0 +1,195 @@
+//! Rules: explicit prefixes, and explicit verbs of ending.
+
+use async_trait::async_trait;
+use serde_json::{Map, Value};
+
+use super::{Context, Interpretation, Interpreter};
+use crate::bucket::{Bucket, Operation};
+use crate::note::Note;
+use crate::request::{Decision, TASK_STATUSES, WriteRequest, is_id};
+use crate::resolve::named_in;
+use crate::resolve::speech::{states_an_end, tokens, without_quotes};
+
+/// Verbs that end an issue.
+const RESOLVES: [&str; 17] = [
+    "resolve",
+    "resolved",
+    "resolves",
+    "close",
+    "closed",
+    "closes",
+    "fix",
+    "fixed",
+    "fixes",
+    "solved",
+    "solves",
+    "done",
+    "complete",
+    "completed",
+    "finished",
+    "unblocked",
+    "gone",
+];
+/// Verbs that end a constraint or a decision.
+const INVALIDATES: [&str; 10] = [
+    "invalidate",
+    "invalidated",
+    "invalidates",
+    "superseded",
+    "lifted",
+    "revoked",
+    "withdrawn",
+    "dropped",
+    "retired",
+    "rescinded",
+];
+
+/// Interprets notes by their form, without a model.
+///
+/// `KIND [ID]: TEXT` adds or changes a row, where `KIND` is `plan`, `constraint`, `issue` (`problem`, `blocker`, `bug`),
+/// `decision`, `result` (`METRIC = VALUE`), `task` (`task ID: STATUS`) or `learning` (`lesson`). A sentence with a verb of
+/// ending (`resolved`, `fixed`, `invalidated`, …) ends a row, unless it denies, supposes, asks, quotes or promises it.
+/// Anything else is rejected.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Rules;
+
+#[async_trait]
+impl Interpreter for Rules {
+    fn name(&self) -> &'static str {
+        "rules-1"
+    }
+
+    async fn interpret(&self, note: &Note, context: &Context) -> Interpretation {
+        Interpretation::of(Self::decide(&note.text, context))
+    }
+}
+
+impl Rules {
+    /// What the text asks for.
+    #[must_use]
+    pub fn decide(text: &str, context: &Context) -> Decision {
+        let request = match prefixed(text) {
+            Some(request) => request,
+            None => ending(text, context),
+        };
+        match request {
+            Err(reason) => Decision::Reject(reason),
+            Ok(request) => match request.check() {
+                Ok(()) => Decision::Accept(vec![request]),
+                Err(error) => Decision::Reject(error.to_string()),
+            },
+        }
+    }
+}
+
+/// The write of a note with a prefix.
+fn prefixed(text: &str) -> Option<Result<WriteRequest, String>> {
+    let (head, body) = text.trim().split_once(':')?;
+    let mut words = head.split_whitespace();
+    let kind = words.next()?.to_lowercase();
+    let id = words.next();
+    if words.next().is_some() {
+        return None;
+    }
+    let (bucket, operation, member) = match kind.as_str() {
+        "plan" => (Bucket::Plan, Operation::Upsert, "plan_json"),
+        "constraint" => (Bucket::Constraints, Operation::Upsert, "text"),
+        "issue" | "problem" | "blocker" | "bug" => (Bucket::Issues, Operation::Upsert, "title"),
+        "decision" | "decided" => (Bucket::Decisions, Operation::Append, "statement"),
+        "result" => (Bucket::Results, Operation::Append, "metric_name"),
+        "task" => (Bucket::TaskState, Operation::Upsert, "status"),
+        "learning" | "lesson" => (Bucket::Learnings, Operation::Append, "statement"),
+        _ => return None,
+    };
+    let body = body.trim();
+    let mut request = WriteRequest::new(bucket, operation);
+    match id {
+        Some(id) if is_id(&id.to_lowercase()) => request.target_id = Some(id.to_lowercase()),
+        Some(_) => return None,
+        None => {}
+    }
+    if body.is_empty() {
+        return Some(Err("the note has a prefix and nothing after it".to_owned()));
+    }
+    if body.ends_with('?') {
+        return Some(Err("a question changes nothing".to_owned()));
+    }
+    let payload = match bucket {
+        Bucket::Plan => {
+            let plan = serde_json::from_str(body).unwrap_or_else(|_| Value::from(body));
+            Ok(Map::from_iter([(member.to_owned(), plan)]))
+        }
+        Bucket::Results => measured(body),
+        Bucket::TaskState => status(body),
+        Bucket::Issues => Ok(titled(body)),
+        _ => Ok(Map::from_iter([(member.to_owned(), Value::from(body))])),
+    };
+    Some(payload.map(|payload| WriteRequest { payload, ..request }))
+}
+
+/// An issue's first line is its title, the rest its description.
+fn titled(body: &str) -> Map<String, Value> {
+    let (title, rest) = body.split_once('\n').unwrap_or((body, ""));
+    let mut payload = Map::from_iter([("title".to_owned(), Value::from(title.trim()))]);
+    if !rest.trim().is_empty() {
+        payload.insert("description".to_owned(), Value::from(rest.trim()));
+    }
+    payload
+}
+
+/// `METRIC = VALUE`.
+fn measured(body: &str) -> Result<Map<String, Value>, String> {
+    let (name, value) = body.split_once('=').ok_or("a result is written `result: METRIC = VALUE`")?;
+    let value = value.trim();
+    let value =
+        serde_json::from_str::<serde_json::Number>(value).map_or_else(|_| Value::from(value), Value::Number);
+    Ok(Map::from_iter([
+        ("metric_name".to_owned(), Value::from(name.trim())),
+        ("metric_value".to_owned(), value),
+    ]))
+}
+
+/// A status and nothing else: "not done yet" is none.
+fn status(body: &str) -> Result<Map<String, Value>, String> {
+    let written = body.trim_end_matches('.').to_lowercase().replace([' ', '-'], "_");
+    if TASK_STATUSES.contains(&written.as_str()) {
+        Ok(Map::from_iter([("status".to_owned(), Value::from(written))]))
+    } else {
+        Err(format!("a task is one of {}", TASK_STATUSES.join(", ")))
+    }
+}
+
+/// The write of a note that says that something has ended.
+fn ending(text: &str, context: &Context) -> Result<WriteRequest, String> {
+    let spoken = without_quotes(text);
+    let words = tokens(&spoken);
+    let has = |list: &[&str]| words.iter().any(|word| list.contains(&word.as_str()));
+    let (resolves, invalidates) = (has(&RESOLVES), has(&INVALIDATES));
+    if !resolves && !invalidates {
+        return Err("no rule applies".to_owned());
+    }
+    if let Some(mood) = states_an_end(text) {
+        return Err(format!("the note does not state that something has ended: {mood:?}").to_lowercase());
+    }
+    let buckets = [Bucket::Issues, Bucket::Constraints, Bucket::Decisions];
+    let mut named: Vec<(Bucket, &str)> = Vec::new();
+    for bucket in buckets {
+        let ids = context.rows(bucket).iter().map(|row| row.id.as_str());
+        named.extend(named_in(&spoken, ids).into_iter().map(|id| (bucket, id)));
+    }
+    let bucket = match named.as_slice() {
+        [(bucket, _)] => *bucket,
+        _ if has(&["constraint", "restriction", "constraints"]) => Bucket::Constraints,
+        _ if has(&["decision", "decisions"]) => Bucket::Decisions,
+        _ if resolves => Bucket::Issues,
+        _ => return Err("it is not said whether a constraint or a decision has ended".to_owned()),
+    };
+    let operation = if bucket == Bucket::Issues { Operation::Resolve } else { Operation::Invalidate };
+    let mut request = WriteRequest::new(bucket, operation);
+    request.target_id = match named.as_slice() {
+        [(_, id)] if is_id(id) => Some((*id).to_owned()),
+        _ => None,
+    };
+    request.rationale = "a verb of ending in a plain statement".to_owned();
+    Ok(request)
+}

@@ -1,0 +1,245 @@
+//! The order of the questions: what the note states, whom it names, what its words fit, who may.
+
+use super::ids::{Mention, mentions, occurs};
+use super::model::Model;
+use super::note_words::NoteWords;
+use super::resolution::{Binding, BoundBy, DeferReason, Resolution, Scored};
+use super::row::{Row, Space};
+use super::speech::{named_end, names_another, states_an_end, sweeps, without_quotes};
+use super::weigh::weigh;
+use super::words::folded;
+use crate::bucket::{Bucket, Operation};
+use crate::note::{Note, NoteSource, Trust};
+use crate::request::WriteRequest;
+
+/// Rows that a deferral offers.
+const OFFERED: usize = 3;
+
+/// Which row `request` means, which was made of `note`.
+///
+/// `frozen` are the rows that the note could have meant when it was deferred before; none for a new note.
+///
+/// # Behavior
+/// - Depends on its arguments alone: no order of rows, no clock, no model of language changes it.
+/// - An id that the note names decides by itself, as a whole token in any case; an unknown id, a look-alike or a second
+///   id defers, and never falls back to the words.
+/// - An id that only the request has never binds unless the words of the note bind the same row.
+/// - Ends (`resolve`, `invalidate`) need a note that states an end, a row opened by then, and a writer with authority:
+///   the row's creator or owner, or trust of at least `authority` and the row's. Tools and untrusted text never end a row.
+/// - Aliases bind as whole phrases and never change the score of the words.
+#[must_use]
+pub fn resolve(space: &Space, request: &WriteRequest, note: &Note, frozen: &[String]) -> Resolution {
+    match Model::built_in() {
+        Some(model) => resolve_with(model, space, request, note, frozen),
+        None => Resolution::defer(DeferReason::Uncertain, Vec::new()),
+    }
+}
+
+/// As [`resolve`], with another table of weights.
+pub(super) fn resolve_with(
+    model: &Model,
+    space: &Space,
+    request: &WriteRequest,
+    note: &Note,
+    frozen: &[String],
+) -> Resolution {
+    if request.operation.is_lifecycle() {
+        Ending { model, space, request, note, frozen }.resolve()
+    } else {
+        writing(space, request, note)
+    }
+}
+
+/// Why a note ends no single row, however it names it.
+fn unstated(text: &str) -> Option<DeferReason> {
+    states_an_end(text).map(DeferReason::NotStated).or_else(|| sweeps(text).then_some(DeferReason::Sweeping))
+}
+
+/// Why a note that names no known row is deferred, whatever its words fit.
+#[cfg(feature = "lab")]
+pub(super) fn before_words(text: &str) -> Option<DeferReason> {
+    unstated(text)
+        .or_else(|| named_end(text).map(DeferReason::UnknownId))
+        .or_else(|| names_another(text).then_some(DeferReason::NamesAnother))
+}
+
+/// What a write that ends nothing refers to.
+fn writing(space: &Space, request: &WriteRequest, note: &Note) -> Resolution {
+    let bucket = request.bucket;
+    let id = if bucket == Bucket::Plan { Some("main") } else { request.target_id.as_deref() };
+    if request.operation == Operation::Append {
+        return Resolution::New { id: id.map(str::to_owned) };
+    }
+    let bound = |id: &str, by| {
+        Resolution::Bind(Binding { id: id.to_owned(), by, score: 1.0, candidates: Vec::new() })
+    };
+    if let Some(id) = id {
+        return match space.get(bucket, id) {
+            None => Resolution::New { id: Some(id.to_owned()) },
+            Some(_) if bucket == Bucket::Plan => bound(id, BoundBy::Id),
+            Some(_) if !occurs(&note.text, id) => Resolution::defer(DeferReason::IdNotInNote, offered(id)),
+            Some(row) if !row.live && bucket != Bucket::TaskState => {
+                Resolution::defer(DeferReason::Ended, offered(id))
+            }
+            Some(_) => bound(id, BoundBy::Id),
+        };
+    }
+    let member = if bucket == Bucket::Constraints { "text" } else { "title" };
+    let title = request.payload.get(member).and_then(|title| title.as_str()).map(folded);
+    let same = |row: &&Row| row.live && title.as_ref().is_some_and(|title| *title == folded(&row.title));
+    match space.rows(bucket).find(same) {
+        Some(row) => bound(&row.id, BoundBy::Title),
+        None => Resolution::New { id: None },
+    }
+}
+
+fn offered(id: &str) -> Vec<Scored> {
+    vec![Scored { id: id.to_owned(), score: 1.0 }]
+}
+
+/// A write that ends a row.
+struct Ending<'a> {
+    model: &'a Model,
+    space: &'a Space,
+    request: &'a WriteRequest,
+    note: &'a Note,
+    frozen: &'a [String],
+}
+
+impl Ending<'_> {
+    fn resolve(&self) -> Resolution {
+        let text = &self.note.text;
+        let (ranked, certainty) = self.rank();
+        let defer = |reason| Resolution::defer(reason, ranked.clone());
+        if let Some(reason) = unstated(text) {
+            return defer(reason);
+        }
+        let is_live = |id: &String| self.space.get(self.request.bucket, id).is_some_and(|row| row.live);
+        match self.named() {
+            Err(reason) => return defer(reason),
+            Ok(Some((id, by))) => return self.permit(&id, by, 1.0, Vec::new()),
+            Ok(None) => {}
+        }
+        if !self.frozen.iter().all(is_live) {
+            return defer(DeferReason::CandidateEnded);
+        }
+        if names_another(text) {
+            return defer(DeferReason::NamesAnother);
+        }
+        let Some(first) = ranked.first().filter(|_| certainty >= self.model.threshold()) else {
+            return defer(if self.request.target_id.is_some() {
+                DeferReason::IdNotInNote
+            } else {
+                DeferReason::Uncertain
+            });
+        };
+        if self.request.target_id.as_ref().is_some_and(|id| *id != first.id) {
+            return defer(DeferReason::IdNotInNote);
+        }
+        let id = first.id.clone();
+        self.permit(&id, BoundBy::Words, certainty.exp() / (1.0 + certainty.exp()), ranked)
+    }
+
+    /// The likeliest rows, and the log odds that the first is meant.
+    fn rank(&self) -> (Vec<Scored>, f64) {
+        let words = NoteWords::new(&self.note.text);
+        let weighed = weigh(self.space, self.model, self.request.bucket, &words, self.note.observed_at);
+        let ranking = self.model.rank(&weighed);
+        let scored = ranking.order.iter().take(OFFERED).filter_map(|(at, score)| {
+            Some(Scored { id: weighed.rows.get(*at)?.row.id.clone(), score: *score })
+        });
+        (scored.collect(), ranking.certainty)
+    }
+
+    /// The row that the note names.
+    fn named(&self) -> Result<Option<(String, BoundBy)>, DeferReason> {
+        let (bucket, text) = (self.request.bucket, self.note.text.as_str());
+        let wanted = self.request.target_id.as_deref();
+        if let Some(wanted) = wanted
+            && self.space.get(bucket, wanted).is_none()
+        {
+            return Err(DeferReason::UnknownId(wanted.to_owned()));
+        }
+        // An id in a quotation is not the writer's word, and neither are words around it.
+        let spoken = without_quotes(text);
+        let ids: Vec<&str> = self.space.rows(bucket).map(|row| row.id.as_str()).collect();
+        let (mut named, mut aside, mut alike) = (Vec::new(), false, false);
+        for mention in mentions(&spoken, ids, wanted) {
+            match mention {
+                Mention::Named(id) => named.push((id.to_owned(), BoundBy::Id)),
+                Mention::Aside(_) => aside = true,
+                Mention::LookAlike(_) => alike = true,
+            }
+        }
+        for id in self.aliased(&spoken) {
+            if !named.iter().any(|(other, _)| *other == id) {
+                named.push((id, BoundBy::Alias));
+            }
+        }
+        match named.as_slice() {
+            _ if alike => Err(DeferReason::LookAlike),
+            [] if aside => Err(DeferReason::NamedAside),
+            [] => match named_end(text) {
+                Some(unknown) => Err(DeferReason::UnknownId(unknown)),
+                None => Ok(None),
+            },
+            [(id, _)] if wanted.is_some_and(|wanted| wanted != id) => Err(DeferReason::SeveralIds),
+            [one] => Ok(Some(one.clone())),
+            _ => Err(DeferReason::SeveralIds),
+        }
+    }
+
+    /// Live rows with a confirmed alias that the note has as a whole phrase.
+    fn aliased(&self, text: &str) -> Vec<String> {
+        let phrase = |text: &str| {
+            let words: Vec<String> = super::speech::tokens(&folded(text));
+            format!(" {} ", words.join(" "))
+        };
+        let text = phrase(text);
+        let telling = |alias: &&String| alias.contains(|c: char| c.is_whitespace() || c == '_' || c == '-');
+        let has = |alias: &String| text.contains(&phrase(alias));
+        self.space
+            .rows(self.request.bucket)
+            .filter(|row| row.live && row.aliases.iter().filter(telling).any(has))
+            .map(|row| row.id.clone())
+            .collect()
+    }
+
+    /// Binds `id` if the row was open by then and the writer may end it.
+    fn permit(&self, id: &str, by: BoundBy, score: f64, candidates: Vec<Scored>) -> Resolution {
+        let candidates = if candidates.is_empty() { offered(id) } else { candidates };
+        let Some(row) = self.space.get(self.request.bucket, id) else {
+            return Resolution::defer(DeferReason::UnknownId(id.to_owned()), candidates);
+        };
+        if row.opened_at > self.note.observed_at {
+            return Resolution::defer(DeferReason::OpenedLater, candidates);
+        }
+        if !may_end(self.note, row) {
+            return Resolution::defer(DeferReason::Unauthorised, candidates);
+        }
+        if !row.live {
+            return Resolution::NoOp { id: id.to_owned() };
+        }
+        Resolution::Bind(Binding { id: id.to_owned(), by, score, candidates })
+    }
+}
+
+/// Whether the writer of `note` may end `row`: not a tool or untrusted text; the row's creator or owner, or one with
+/// authority over rows of that trust.
+fn may_end(note: &Note, row: &Row) -> bool {
+    let actor = &note.actor;
+    if note.source == NoteSource::ToolResult || actor.trust == Trust::Untrusted {
+        return false;
+    }
+    let own = actor.agent == row.creator || row.owner.as_ref() == Some(&actor.agent);
+    own || actor.trust >= Trust::Authority.max(row.trust)
+}
+
+/// Which of `ids` a text names, as [`resolve`] reads it: whole tokens, not in passing.
+pub(crate) fn named_in<'a>(text: &str, ids: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+    let named = mentions(text, ids, None).into_iter().filter_map(|mention| match mention {
+        Mention::Named(id) => Some(id),
+        Mention::Aside(_) | Mention::LookAlike(_) => None,
+    });
+    named.collect()
+}

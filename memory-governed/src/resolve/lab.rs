@@ -1,0 +1,92 @@
+//! What the model is trained on: the very numbers that decide.
+
+use memory_core::Timestamp;
+use serde::Serialize;
+
+use super::decide::{before_words, resolve_with};
+use super::measure::NAMES;
+use super::model::Model;
+use super::note_words::NoteWords;
+use super::resolution::Resolution;
+use super::row::Space;
+use super::weigh::{SCENE, weigh};
+use super::words;
+use crate::bucket::Bucket;
+use crate::note::Note;
+use crate::request::WriteRequest;
+
+/// What speaks for each row of the short list, the scene, and what the model makes of them.
+#[derive(Clone, Debug, Serialize)]
+pub struct Features {
+    /// The rows.
+    pub ids: Vec<String>,
+    /// What speaks for each, in the order of [`names`], with the likeness of its twin last.
+    pub rows: Vec<Vec<f64>>,
+    /// What is the same for all.
+    pub scene: Vec<f64>,
+    /// The log odds that the first row is meant; minus infinity, written as `null`, without rows.
+    pub certainty: f64,
+    /// The ids, likeliest first.
+    pub ranked: Vec<String>,
+}
+
+/// The names of the numbers of a row, and of the scene.
+#[must_use]
+pub const fn names() -> (&'static [&'static str], &'static [&'static str]) {
+    (&NAMES, &SCENE)
+}
+
+/// The numbers that decide about a note.
+#[must_use]
+pub fn features(
+    model: &Model,
+    space: &Space,
+    bucket: Bucket,
+    note: &str,
+    observed_at: Timestamp,
+) -> Features {
+    let words = NoteWords::new(note);
+    let weighed = weigh(space, model, bucket, &words, observed_at);
+    let ranking = model.rank(&weighed);
+    let ids: Vec<String> = weighed.rows.iter().map(|row| row.row.id.clone()).collect();
+    Features {
+        ranked: ranking.order.iter().filter_map(|(at, _)| ids.get(*at).cloned()).collect(),
+        rows: weighed
+            .measures
+            .iter()
+            .zip(&weighed.twins)
+            .map(|(measures, twin)| measures.iter().copied().chain([*twin]).collect())
+            .collect(),
+        scene: weighed.scene.to_vec(),
+        certainty: ranking.certainty,
+        ids,
+    }
+}
+
+/// Whether the note is deferred whatever its words fit.
+#[must_use]
+pub fn is_guarded(note: &str) -> bool {
+    before_words(note).is_some()
+}
+
+/// As [`resolve`](super::resolve), with another table of weights.
+#[must_use]
+pub fn resolve_by(model: &Model, space: &Space, request: &WriteRequest, note: &Note) -> Resolution {
+    resolve_with(model, space, request, note, &[])
+}
+
+/// The table of this crate. `None` if it was damaged.
+#[must_use]
+pub fn built_in() -> Option<&'static Model> {
+    Model::built_in()
+}
+
+/// The stems of what is compared of a row, each once.
+#[must_use]
+pub fn stems(title: &str, description: &str) -> Vec<String> {
+    let short: String = description.chars().take(super::row::DESCRIPTION).collect();
+    let mut stems = [words::stems(title), words::stems(&short)].concat();
+    stems.sort();
+    stems.dedup();
+    stems
+}

@@ -1,0 +1,21 @@
+//! Which row a note means: certain, or deferred. Pure functions: no I/O, no clock, no model of language.
+
+mod decide;
+mod ids;
+#[cfg(feature = "lab")]
+pub mod lab;
+mod measure;
+mod model;
+mod note_words;
+mod resolution;
+mod row;
+pub(crate) mod speech;
+mod weigh;
+mod words;
+
+pub(crate) use decide::named_in;
+pub use decide::resolve;
+pub use model::Model;
+pub use resolution::{Binding, BoundBy, DeferReason, Deferral, Resolution, Scored};
+pub use row::{Row, Space};
+pub use speech::Mood;

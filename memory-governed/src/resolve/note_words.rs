@@ -1,0 +1,155 @@
+//! What a note says, as far as it says it about the row it ends.
+
+use super::words::{Word, folded, grams, labels, names, words};
+
+/// A later sentence with one of these is about something else.
+const ELSEWHERE: [&str; 22] = [
+    "follow-up",
+    "follow up",
+    "followup",
+    "filed",
+    "remaining",
+    "deferred",
+    "future",
+    "out of scope",
+    "next step",
+    "later",
+    "todo",
+    "not yet",
+    "still open",
+    "separate issue",
+    "separate bead",
+    "separately",
+    "blocked by",
+    "unblocks",
+    "unblocked",
+    "tracked",
+    "remains open",
+    "left for",
+];
+/// Words of the part that says what was done.
+const HEAD: usize = 25;
+/// A first part with fewer words is a mere "Fixed:".
+const SHORT_HEAD: usize = 3;
+
+/// The words of a note.
+#[derive(Clone, Debug)]
+pub(super) struct NoteWords {
+    /// In order, without sentences about something else.
+    pub(super) words: Vec<Word>,
+    /// Each once, sorted.
+    pub(super) set: Vec<Word>,
+    /// Of the first part: what was done.
+    pub(super) head: Vec<Word>,
+    /// Stems' first five characters, sorted.
+    pub(super) prefixes: Vec<u64>,
+    /// Neighbouring words, sorted.
+    pub(super) pairs: Vec<(u64, u64)>,
+    pub(super) names: Vec<String>,
+    pub(super) labels: Vec<(u64, u64)>,
+    pub(super) grams: Vec<u64>,
+    pub(super) folded: String,
+    /// Whether it speaks of parts of a larger piece of work.
+    pub(super) children: bool,
+    /// Sentences left out.
+    pub(super) left_out: usize,
+}
+
+impl NoteWords {
+    pub(super) fn new(text: &str) -> Self {
+        let (mut kept, mut left_out) = (String::new(), 0);
+        for (at, sentence) in sentences(text).into_iter().enumerate() {
+            let lower = sentence.to_lowercase();
+            if at > 0 && ELSEWHERE.iter().any(|word| lower.contains(word)) {
+                left_out += 1;
+            } else {
+                kept.push_str(sentence);
+                kept.push(' ');
+            }
+        }
+        let all = words(&kept);
+        let mut prefixes: Vec<u64> = all.iter().map(|word| word.prefix).collect();
+        prefixes.sort_unstable();
+        prefixes.dedup();
+        let mut pairs: Vec<(u64, u64)> = neighbours(&all).collect();
+        pairs.sort_unstable();
+        pairs.dedup();
+        let folded = folded(&kept);
+        Self {
+            set: super::row::set(&all),
+            head: super::row::set(&head(&kept)),
+            words: all,
+            prefixes,
+            pairs,
+            names: names(&kept),
+            labels: labels(&folded),
+            grams: grams(&folded),
+            children: ["child", "subtask", "sub-task", "sub-issue", "all tasks"]
+                .iter()
+                .any(|word| folded.contains(word)),
+            folded,
+            left_out,
+        }
+    }
+}
+
+/// Pairs of words that stand side by side.
+pub(super) fn neighbours(words: &[Word]) -> impl Iterator<Item = (u64, u64)> {
+    words.iter().zip(words.iter().skip(1)).map(|(a, b)| (a.id, b.id))
+}
+
+/// The sentences of a text: up to `.`, `!`, `?` or `;` before white space, or the end of a line.
+pub(super) fn sentences(text: &str) -> Vec<&str> {
+    split(text, |c, next| c == '\n' || (".!?;".contains(c) && next.is_none_or(char::is_whitespace)))
+}
+
+fn split(text: &str, ends: impl Fn(char, Option<char>) -> bool) -> Vec<&str> {
+    let mut parts = Vec::new();
+    let mut start = 0;
+    let mut rest = text.char_indices().peekable();
+    while let Some((at, c)) = rest.next() {
+        if ends(c, rest.peek().map(|(_, next)| *next)) {
+            let end = at + c.len_utf8();
+            parts.extend(text.get(start..end).map(str::trim).filter(|part| !part.is_empty()));
+            start = end;
+        }
+    }
+    parts.extend(text.get(start..).map(str::trim).filter(|part| !part.is_empty()));
+    parts
+}
+
+/// The words up to the first pause after enough of them.
+fn head(text: &str) -> Vec<Word> {
+    let parts = split(text, |c, next| {
+        "\n—–".contains(c) || (".!?;:".contains(c) && next.is_none_or(char::is_whitespace))
+    });
+    let mut head = Vec::new();
+    for part in parts.iter().flat_map(|part| part.split(" - ")) {
+        head.extend(words(part));
+        if head.len() >= SHORT_HEAD {
+            break;
+        }
+    }
+    head.truncate(HEAD);
+    head
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn later_sentences_about_something_else_are_left_out() {
+        let note = NoteWords::new("Parser is fast. Follow-up filed for the lexer. Version 1.2 shipped.");
+        assert_eq!(note.left_out, 1);
+        assert!(!note.folded.contains("lexer") && note.folded.contains("version 1.2 shipped"));
+    }
+
+    #[test]
+    fn the_head_is_what_comes_before_the_first_pause() {
+        assert_eq!(NoteWords::new("Fixed: the parser drops commas. Also docs").head.len(), 4);
+        assert_eq!(NoteWords::new("Rewrote parser in main.rs: now it is fast").head, {
+            super::super::row::set(&words("rewrote parser main.rs"))
+        });
+    }
+}

@@ -1,0 +1,107 @@
+//! What the resolver answers.
+
+use serde::{Deserialize, Serialize};
+
+use super::speech::Mood;
+
+/// What a request refers to.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Resolution {
+    /// This row, certainly.
+    Bind(Binding),
+    /// A row that is not there yet: with this id, or one that the writer makes.
+    New {
+        /// The id, if the request names one.
+        id: Option<String>,
+    },
+    /// The row has ended already. Nothing to do; recorded.
+    NoOp {
+        /// The row.
+        id: String,
+    },
+    /// It cannot be told, or must not be done by this writer.
+    Defer(Deferral),
+}
+
+/// A row that is bound.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Binding {
+    /// The row.
+    pub id: String,
+    /// How it was found.
+    pub by: BoundBy,
+    /// The probability that it is meant: 1 where it is named.
+    pub score: f64,
+    /// The likeliest rows where words decided, this one first; at most 3.
+    pub candidates: Vec<Scored>,
+}
+
+/// How a row was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BoundBy {
+    /// The note names its id.
+    Id,
+    /// The note has one of its confirmed aliases.
+    Alias,
+    /// A new row would have its very title.
+    Title,
+    /// The words of the note, above the threshold.
+    Words,
+}
+
+/// A row, and how likely it is among the others.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Scored {
+    /// The row.
+    pub id: String,
+    /// Its share of the probability.
+    pub score: f64,
+}
+
+/// Why nothing was bound, and what may be meant.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Deferral {
+    /// Why.
+    pub reason: DeferReason,
+    /// The likeliest rows, at most 3: one confirmation binds one of them.
+    pub candidates: Vec<Scored>,
+}
+
+/// Why nothing was bound.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DeferReason {
+    /// The id that is named is no row's.
+    UnknownId(String),
+    /// More than one row is named.
+    SeveralIds,
+    /// A row is named only as something else: "unrelated to …".
+    NamedAside,
+    /// A token looks like an id and is another.
+    LookAlike,
+    /// The id came from the interpreter, and the note does not have it.
+    IdNotInNote,
+    /// The row was opened, or opened again, after the note.
+    OpenedLater,
+    /// The row has ended, and the request would change it.
+    Ended,
+    /// The note states no end.
+    NotStated(Mood),
+    /// The note ends everything at once.
+    Sweeping,
+    /// The note names another row: a duplicate, or what supersedes it.
+    NamesAnother,
+    /// A row that the note could have meant has ended since: what is left is not bound by elimination.
+    CandidateEnded,
+    /// The writer may not end this row.
+    Unauthorised,
+    /// The words of the note do not tell the rows apart, or fit none.
+    Uncertain,
+}
+
+impl Resolution {
+    pub(super) const fn defer(reason: DeferReason, candidates: Vec<Scored>) -> Self {
+        Self::Defer(Deferral { reason, candidates })
+    }
+}

@@ -1,0 +1,63 @@
+//! From the words of a note to what the model decides on: a short list of rows, what speaks for each, and the scene.
+
+use memory_core::Timestamp;
+
+use super::measure::{Background, Measures, Scene, count, likeness, relative};
+use super::note_words::NoteWords;
+use super::row::{Prepared, Space};
+use crate::bucket::Bucket;
+
+/// Rows that are looked at closely.
+const SHORT_LIST: usize = 30;
+/// Names of [`Weighed::scene`], in order.
+pub(super) const SCENE: [&str; 7] = ["rows", "words", "unknown", "ended", "left_out", "head", "names"];
+
+/// The rows that a note may mean, and what speaks for each.
+#[derive(Clone, Debug)]
+pub(super) struct Weighed<'a> {
+    /// The short list, in no order that matters.
+    pub(super) rows: Vec<&'a Prepared>,
+    /// What speaks for each.
+    pub(super) measures: Vec<Measures>,
+    /// How alike the title of the most similar live row is.
+    pub(super) twins: Vec<f64>,
+    /// What is the same for all of them.
+    pub(super) scene: [f64; SCENE.len()],
+}
+
+/// Weighs the live rows of a bucket that were opened at `observed_at` or before.
+pub(super) fn weigh<'a>(
+    space: &'a Space,
+    background: &dyn Background,
+    bucket: Bucket,
+    note: &NoteWords,
+    observed_at: Timestamp,
+) -> Weighed<'a> {
+    let (live, ended): (Vec<&Prepared>, Vec<&Prepared>) =
+        space.prepared(bucket).filter(|row| row.row.opened_at <= observed_at).partition(|row| row.row.live);
+    let scene = Scene::new(space, background, note, &live, observed_at);
+    let mut ranked: Vec<(f64, &Prepared)> = live.iter().map(|row| (scene.simple(row), *row)).collect();
+    ranked.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.row.id.cmp(&b.1.row.id)));
+    ranked.truncate(SHORT_LIST);
+    let rows: Vec<&Prepared> = ranked.into_iter().map(|(_, row)| row).collect();
+    let mut measures: Vec<Measures> = rows.iter().map(|row| scene.measure(row)).collect();
+    relative(&mut measures);
+    let twins = rows
+        .iter()
+        .map(|row| {
+            let others = live.iter().filter(|other| other.row.id != row.row.id);
+            others.map(|other| likeness(row, other)).fold(0.0, f64::max)
+        })
+        .collect();
+    let best_ended = ended.iter().map(|row| scene.simple(row)).fold(0.0, f64::max);
+    let scene = [
+        count(live.len()).ln_1p(),
+        count(note.words.len()).ln_1p(),
+        scene.unknown(),
+        best_ended,
+        count(note.left_out.min(1)),
+        count(note.head.len()).ln_1p(),
+        count(note.names.len()).ln_1p(),
+    ];
+    Weighed { rows, measures, twins, scene }
+}
