@@ -14,6 +14,7 @@
 //! All of it stands on the tables of one [`Space`], which agents cannot reach.
 
 mod bucket;
+mod calibrated;
 mod encoding;
 pub mod interpret;
 mod ledger;
@@ -24,11 +25,12 @@ mod request;
 pub mod resolve;
 mod seams;
 mod shared;
-mod stated;
 mod store;
 mod working;
 
 pub use bucket::{Bucket, Operation};
+pub use calibrated::Calibrated;
+pub use interpret::{Context, Interpretation, Interpreter, ModelInterpreter, Rules};
 pub use ledger::{Anchor, Event, Ledger, Rebuilt, SourceRef, Verified};
 pub use note::{Actor, Note, NoteSource, Trust};
 pub use pipeline::{
@@ -36,9 +38,8 @@ pub use pipeline::{
     Review,
 };
 pub use projection::{Row, SharedMemoryWriter};
-pub use seams::{Alias, Candidate, Context, Interpreter, Resolution, Resolver, Scored};
+pub use request::{Decision, MAX_ALIASES, MAX_ID_BYTES, TASK_STATUSES, WriteRequest, is_id};
+pub use seams::{Alias, Candidate, Resolution, Resolver, Scored};
 pub use shared::{AsOf, SharedMemory, Why, WhyEvent};
-pub use stated::{ById, Stated};
 pub use store::{Options, Space};
 pub use working::{StoredNote, WorkingMemory};
-pub use request::{Decision, MAX_ALIASES, MAX_ID_BYTES, TASK_STATUSES, WriteRequest, is_id};

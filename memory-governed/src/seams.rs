@@ -1,12 +1,11 @@
-//! What storing asks of deciding: what a note means, and which row it refers to.
+//! What storing asks of deciding: which row a request refers to.
 
-use async_trait::async_trait;
 use memory_core::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::bucket::Bucket;
 use crate::note::{Note, Trust};
-use crate::request::{Decision, WriteRequest};
+use crate::request::WriteRequest;
 
 /// Another name of a row, and how far whoever gave it is trusted.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -26,7 +25,8 @@ pub struct Candidate {
     pub id: String,
     /// Its revision.
     pub rev: u64,
-    /// Whether it is open or active. A row that has ended is given only if the request names it.
+    /// Whether it is open or active. Of rows that have ended, the latest are given, for their words, and one that the
+    /// request names.
     pub is_live: bool,
     /// What it says: title, text or statement.
     pub title: String,
@@ -40,23 +40,6 @@ pub struct Candidate {
     pub opened_by: String,
     /// The trust of its creator.
     pub trust: Trust,
-}
-
-/// What is known when a note is interpreted: open issues, active constraints, active decisions.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Context {
-    /// The rows, by bucket and id.
-    pub rows: Vec<Candidate>,
-}
-
-/// Decides whether a note should become shared state, and as what.
-#[async_trait]
-pub trait Interpreter: Send + Sync {
-    /// Takes a note for one or more writes, for nothing, or cannot tell now.
-    async fn interpret(&self, note: &Note, context: &Context) -> Decision;
-
-    /// Its name and version, recorded with each event.
-    fn version(&self) -> String;
 }
 
 /// A candidate and how well it fits.

@@ -25,11 +25,11 @@ pub async fn open(memory: &Memory, tenant: &TenantId, space: &str) -> Result<Spa
 /// A pipeline of this space with the deciders of this build.
 #[must_use]
 pub fn pipeline(space: &Space) -> PromotionPipeline {
-    PromotionPipeline::new(space, Arc::new(Stated), Arc::new(ById))
+    PromotionPipeline::new(space, Arc::new(Rules), Arc::new(Calibrated::new()))
 }
 
 /// The deferred writes of this space, with the resolver of this build.
 #[must_use]
 pub fn queue(space: &Space) -> PendingMemoryQueue {
-    PendingMemoryQueue::new(space, Arc::new(ById))
+    PendingMemoryQueue::new(space, Arc::new(Calibrated::new()))
 }

@@ -4,7 +4,6 @@ use memory_core::Timestamp;
 use serde::Serialize;
 
 use crate::bucket::Bucket;
-use crate::resolve::{Row, Space};
 
 /// Rows of each bucket that are shown, the latest first.
 const MOST_ROWS: usize = 100;
@@ -32,20 +31,23 @@ pub struct ContextRow {
 }
 
 impl Context {
-    /// What could be meant at `observed_at`: the 100 latest live rows of each of the three buckets, latest first.
+    /// What could be meant at `observed_at`: of live rows (bucket, id, text, time of opening), the 100 latest of each of
+    /// the three buckets, latest first.
     #[must_use]
-    pub fn of(space: &Space, observed_at: Timestamp) -> Self {
+    pub fn of<'a>(
+        live: impl IntoIterator<Item = (Bucket, &'a str, &'a str, Timestamp)>,
+        observed_at: Timestamp,
+    ) -> Self {
+        let mut live: Vec<_> =
+            live.into_iter().filter(|(_, _, _, opened_at)| *opened_at <= observed_at).collect();
+        live.sort_by(|a, b| b.3.cmp(&a.3).then_with(|| a.1.cmp(b.1)));
         let rows = |bucket| {
-            let mut rows: Vec<&Row> =
-                space.rows(bucket).filter(|row| row.live && row.opened_at <= observed_at).collect();
-            rows.sort_by(|a, b| b.opened_at.cmp(&a.opened_at).then_with(|| a.id.cmp(&b.id)));
-            rows.truncate(MOST_ROWS);
-            rows.into_iter()
-                .map(|row| ContextRow {
-                    id: row.id.clone(),
-                    title: row.title.chars().take(MOST_CHARACTERS).collect(),
-                })
-                .collect()
+            let of_bucket = live.iter().filter(|(of, ..)| *of == bucket).take(MOST_ROWS);
+            let shown = of_bucket.map(|(_, id, title, _)| ContextRow {
+                id: (*id).to_owned(),
+                title: title.chars().take(MOST_CHARACTERS).collect(),
+            });
+            shown.collect()
         };
         Self {
             issues: rows(Bucket::Issues),

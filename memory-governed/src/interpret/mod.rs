@@ -25,7 +25,7 @@ pub struct Interpretation {
 }
 
 /// What a model was asked and what it said, for the audit of a decision.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct ModelRecord {
     /// The model's name.
     pub model: String,

@@ -1,38 +1,40 @@
 //! The rows that a note may refer to.
 
-use memory_core::Result;
+use memory_core::{Result, Timestamp};
 
 use crate::bucket::Bucket;
-use crate::projection::{read, rows};
+use crate::interpret::Context;
+use crate::projection::{Row, read, rows};
 use crate::request::WriteRequest;
-use crate::seams::{Candidate, Context};
-use crate::store::Session;
+use crate::seams::Candidate;
+use crate::store::{Session, int};
 
 /// Buckets whose rows notes refer to.
 const REFERRED: [Bucket; 3] = [Bucket::Constraints, Bucket::Issues, Bucket::Decisions];
+const LIVE: &str = "WHERE status IN ('open', 'active')";
 
-/// Open issues, active constraints, active decisions.
-pub(super) async fn context(session: &Session<'_>) -> Result<Context> {
-    let mut context = Context::default();
+/// Ended rows whose words count, the latest.
+const ENDED: u64 = 400;
+
+/// Open issues, active constraints, active decisions of that time.
+pub(super) async fn context(session: &Session<'_>, observed_at: Timestamp) -> Result<Context> {
+    let mut live = Vec::new();
     for bucket in REFERRED {
-        context.rows.extend(live(session, bucket).await?);
+        live.extend(rows(session, bucket, LIVE, &[]).await?);
     }
-    Ok(context)
+    let shown = live.iter().map(|row| (row.bucket, row.id.as_str(), row.title(), row.valid_from));
+    Ok(Context::of(shown, observed_at))
 }
 
-async fn live(session: &Session<'_>, bucket: Bucket) -> Result<Vec<Candidate>> {
-    let live = rows(session, bucket, "WHERE status IN ('open', 'active')", &[]).await?;
-    Ok(live.into_iter().map(crate::projection::Row::candidate).collect())
-}
-
-/// The live rows of a request's bucket, and the row it names even if that has ended.
+/// The live rows of a request's bucket, the latest that have ended, and the row it names.
 pub(super) async fn candidates(session: &Session<'_>, request: &WriteRequest) -> Result<Vec<Candidate>> {
-    let mut candidates = live(session, request.bucket).await?;
+    let mut found = rows(session, request.bucket, LIVE, &[]).await?;
+    let ended = "WHERE status NOT IN ('open', 'active') ORDER BY last_event DESC LIMIT ?";
+    found.extend(rows(session, request.bucket, ended, &[int(ENDED)]).await?);
     if let Some(id) = &request.target_id
-        && candidates.iter().all(|candidate| candidate.id != *id)
-        && let Some(row) = read(session, request.bucket, id).await?
+        && found.iter().all(|row| row.id != *id)
     {
-        candidates.push(row.candidate());
+        found.extend(read(session, request.bucket, id).await?);
     }
-    Ok(candidates)
+    Ok(found.into_iter().map(Row::candidate).collect())
 }

@@ -10,13 +10,27 @@ use super::outcome::{Outcome, Promotion, Report, changed};
 use super::queue::{Deferral, PendingMemoryQueue};
 use super::settle::{Settled, Wanted, key_of, settle};
 use crate::encoding::canonical;
+use crate::interpret::{Interpreter, ModelRecord};
 use crate::note::{Actor, Note};
 use crate::request::{Decision, WriteRequest};
-use crate::seams::{Interpreter, Resolver};
+use crate::seams::Resolver;
 use crate::store::{Cells, Session, Space, int, text};
 
 /// Most requests of one note.
 const MAX_REQUESTS: usize = 16;
+
+/// What became of a note, kept beside it.
+#[derive(Default, serde::Serialize)]
+struct Record<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    outcomes: Option<&'a [Outcome]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rejected: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retry: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    model: Option<&'a ModelRecord>,
+}
 
 /// Takes notes, decides what they mean, and commits what is certain.
 ///
@@ -76,8 +90,9 @@ impl PromotionPipeline {
     /// As [`promote`](Self::promote).
     pub async fn promote_one(&self) -> Result<Option<Promotion>> {
         let Some((note, lease)) = self.lease().await? else { return Ok(None) };
-        let context = context(&self.space.plain()).await?;
-        let decision = self.interpreter.interpret(&note, &context).await;
+        let context = context(&self.space.plain(), note.observed_at).await?;
+        let interpreted = self.interpreter.interpret(&note, &context).await;
+        let record = interpreted.record.as_ref();
         let promotion = Promotion {
             note_id: note.id.clone(),
             outcomes: Vec::new(),
@@ -85,22 +100,22 @@ impl PromotionPipeline {
             is_retried: false,
             replayed: Vec::new(),
         };
-        match decision {
+        match interpreted.decision {
             Decision::Retry(reason) => {
-                self.give_back(&note, &lease, &reason).await?;
+                self.give_back(&note, &lease, &reason, record).await?;
                 Ok(Some(Promotion { reason: Some(reason), is_retried: true, ..promotion }))
             }
             Decision::Reject(reason) => {
-                self.commit(&note, &lease, &[], Some(&reason)).await?;
+                self.commit(&note, &lease, &[], Some(&reason), record).await?;
                 Ok(Some(Promotion { reason: Some(reason), ..promotion }))
             }
             Decision::Accept(requests) if requests.len() > MAX_REQUESTS => {
                 let reason = format!("it asks for more than {MAX_REQUESTS} writes");
-                self.commit(&note, &lease, &[], Some(&reason)).await?;
+                self.commit(&note, &lease, &[], Some(&reason), record).await?;
                 Ok(Some(Promotion { reason: Some(reason), ..promotion }))
             }
             Decision::Accept(requests) => {
-                let outcomes = self.commit(&note, &lease, &requests, None).await?;
+                let outcomes = self.commit(&note, &lease, &requests, None, record).await?;
                 let replayed = self.queue.replay(changed(&outcomes)).await?;
                 Ok(Some(Promotion { outcomes, replayed, ..promotion }))
             }
@@ -134,9 +149,10 @@ impl PromotionPipeline {
         lease: &str,
         requests: &[WriteRequest],
         rejected: Option<&str>,
+        record: Option<&ModelRecord>,
     ) -> Result<Vec<Outcome>> {
         let tx = self.space.begin().await?;
-        let done = self.commit_in(&tx, note, lease, requests, rejected).await;
+        let done = self.commit_in(&tx, note, lease, requests, rejected, record).await;
         tx.end(done).await
     }
 
@@ -147,17 +163,12 @@ impl PromotionPipeline {
         lease: &str,
         requests: &[WriteRequest],
         rejected: Option<&str>,
+        record: Option<&ModelRecord>,
     ) -> Result<Vec<Outcome>> {
         let mut outcomes = Vec::with_capacity(requests.len());
-        let interpreter = self.interpreter.version();
+        let interpreter = self.interpreter.name();
         for (part, request) in requests.iter().enumerate() {
-            let wanted = Wanted {
-                note,
-                request,
-                key: key_of(note, part),
-                interpreter: &interpreter,
-                pending_id: None,
-            };
+            let wanted = Wanted { note, request, key: key_of(note, part), interpreter, pending_id: None };
             outcomes.push(match settle(&self.space, tx, self.resolver.as_ref(), &wanted).await? {
                 Settled::Done(outcome) => outcome,
                 Settled::Waits { reason, candidates } => {
@@ -166,8 +177,10 @@ impl PromotionPipeline {
             });
         }
         let result = match rejected {
-            Some(reason) => canonical(&serde_json::json!({ "rejected": reason }))?,
-            None => canonical(&outcomes)?,
+            Some(reason) => {
+                canonical(&Record { rejected: Some(reason), model: record, ..Record::default() })?
+            }
+            None => canonical(&Record { outcomes: Some(&outcomes), model: record, ..Record::default() })?,
         };
         let marked = tx
             .exec(
@@ -185,13 +198,26 @@ impl PromotionPipeline {
     }
 
     /// Leaves a note to a later try.
-    async fn give_back(&self, note: &Note, lease: &str, reason: &str) -> Result<()> {
+    async fn give_back(
+        &self,
+        note: &Note,
+        lease: &str,
+        reason: &str,
+        record: Option<&ModelRecord>,
+    ) -> Result<()> {
         let tx = self.space.begin().await?;
-        let done = self.give_back_in(&tx, note, lease, reason).await;
+        let done = self.give_back_in(&tx, note, lease, reason, record).await;
         tx.end(done).await
     }
 
-    async fn give_back_in(&self, tx: &Session<'_>, note: &Note, lease: &str, reason: &str) -> Result<()> {
+    async fn give_back_in(
+        &self,
+        tx: &Session<'_>,
+        note: &Note,
+        lease: &str,
+        reason: &str,
+        record: Option<&ModelRecord>,
+    ) -> Result<()> {
         let sql = "SELECT attempts FROM notes WHERE note_id = ?";
         let attempts = tx.one(sql, &[text(&note.id)]).await?.map(|mut cells| cells.count()).transpose()?;
         let tried = u32::try_from(attempts.unwrap_or_default()).unwrap_or(u32::MAX);
@@ -199,7 +225,7 @@ impl PromotionPipeline {
             "UPDATE notes SET state = 'new', lease = NULL, lease_until = ?, result = ? WHERE note_id = ? AND lease = ?",
             &[
                 int(self.space.next_attempt(tried.saturating_sub(1)).as_millis()),
-                text(canonical(&serde_json::json!({ "retry": reason }))?),
+                text(canonical(&Record { retry: Some(reason), model: record, ..Record::default() })?),
                 text(&note.id),
                 text(lease),
             ],

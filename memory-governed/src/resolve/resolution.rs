@@ -105,3 +105,23 @@ impl Resolution {
         Self::Defer(Deferral { reason, candidates })
     }
 }
+
+impl std::fmt::Display for DeferReason {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::UnknownId(id) => write!(f, "no row has the id {id}"),
+            Self::SeveralIds => f.write_str("it names more than one row"),
+            Self::NamedAside => f.write_str("it names a row only in passing"),
+            Self::LookAlike => f.write_str("a word looks like an id and is another"),
+            Self::IdNotInNote => f.write_str("the id is not in the note"),
+            Self::OpenedLater => f.write_str("the row was opened after this was observed"),
+            Self::Ended => f.write_str("the row has ended"),
+            Self::NotStated(mood) => write!(f, "it states no end, but {}", mood.words()),
+            Self::Sweeping => f.write_str("it would end everything at once"),
+            Self::NamesAnother => f.write_str("it names another row, as a duplicate or a successor"),
+            Self::CandidateEnded => f.write_str("a row that it could have meant has ended since"),
+            Self::Unauthorised => f.write_str("its writer may not end this row"),
+            Self::Uncertain => f.write_str("its words do not tell which row is meant"),
+        }
+    }
+}

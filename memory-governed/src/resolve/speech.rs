@@ -20,6 +20,19 @@ pub enum Mood {
     Future,
 }
 
+impl Mood {
+    /// What the note does instead.
+    pub(super) const fn words(self) -> &'static str {
+        match self {
+            Self::Negated => "denies one",
+            Self::Conditional => "supposes one",
+            Self::Question => "asks for one",
+            Self::Quoted => "quotes one",
+            Self::Future => "promises one",
+        }
+    }
+}
+
 /// Verbs that end a row.
 const ENDS: [&str; 30] = [
     "resolve",

@@ -72,6 +72,7 @@ on_both_stores! {
 }
 
 /// Takes two minutes of the test's clock, and some real time.
+#[derive(Debug)]
 struct Slow(Arc<TestClock>);
 
 #[memory_core::async_trait]
@@ -80,13 +81,13 @@ impl memory_governed::Interpreter for Slow {
         &self,
         note: &memory_governed::Note,
         context: &memory_governed::Context,
-    ) -> memory_governed::Decision {
+    ) -> memory_governed::Interpretation {
         self.0.advance(Duration::from_secs(120));
         tokio::time::sleep(Duration::from_millis(600)).await;
         Literal.interpret(note, context).await
     }
 
-    fn version(&self) -> String {
-        "slow/1".to_owned()
+    fn name(&self) -> &str {
+        "slow-1"
     }
 }

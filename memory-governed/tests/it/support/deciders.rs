@@ -2,27 +2,33 @@
 
 use async_trait::async_trait;
 use memory_governed::{
-    Candidate, Context, Decision, Interpreter, Note, Resolution, Resolver, Scored, WriteRequest,
+    Candidate, Context, Decision, Interpretation, Interpreter, Note, Resolution, Resolver, Scored,
+    WriteRequest,
 };
 
 /// A note is the JSON of its request, or of a list of them; `retry …` cannot be told now; anything else is noise.
+#[derive(Debug)]
 pub(crate) struct Literal;
 
 #[async_trait]
 impl Interpreter for Literal {
-    async fn interpret(&self, note: &Note, _: &Context) -> Decision {
-        if let Ok(one) = serde_json::from_str::<WriteRequest>(&note.text) {
-            return Decision::Accept(vec![one]);
-        }
-        match serde_json::from_str(&note.text) {
-            Ok(requests) => Decision::Accept(requests),
-            Err(_) if note.text.starts_with("retry") => Decision::Retry("busy".to_owned()),
-            Err(_) => Decision::Reject("noise".to_owned()),
-        }
+    fn name(&self) -> &str {
+        "literal-1"
     }
 
-    fn version(&self) -> String {
-        "literal/1".to_owned()
+    async fn interpret(&self, note: &Note, _: &Context) -> Interpretation {
+        Interpretation::of(decide(note))
+    }
+}
+
+fn decide(note: &Note) -> Decision {
+    if let Ok(one) = serde_json::from_str::<WriteRequest>(&note.text) {
+        return Decision::Accept(vec![one]);
+    }
+    match serde_json::from_str(&note.text) {
+        Ok(requests) => Decision::Accept(requests),
+        Err(_) if note.text.starts_with("retry") => Decision::Retry("busy".to_owned()),
+        Err(_) => Decision::Reject("noise".to_owned()),
     }
 }
 
