@@ -398,8 +398,8 @@ pub trait SqlFacet: Send + Sync + Debug {
     /// Lists a tenant's scopes that have a database. Requires `Capabilities::sql`.
     ///
     /// # Behavior
-    /// - DBS-1: `sql_scopes` lists the tenant's scopes that have a database, ordered by kind (agent, user, run) and
-    ///   id bytes, with usage; never another tenant's, nor a scope that was only read.
+    /// - DBS-1: `sql_scopes` lists the tenant's scopes that have a database, ordered by kind (host, agent, user,
+    ///   run) and id bytes, with usage; never another tenant's, nor a scope that was only read.
     /// - DBS-2: A page holds at most `limit` scopes, and a cursor if more follow. Together the pages list each
     ///   scope once; scopes that exist throughout are listed exactly once even if others are created or dropped in
     ///   between.

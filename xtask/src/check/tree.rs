@@ -237,7 +237,7 @@ const FLOORS: &[&[&str]] = &[
     ],
     &["memory", "memory-fakes"],
     &["memory-eval"],
-    &["memory-server", "prime-stream"],
+    &["memory-server", "prime-stream", "shared-state"],
     &["memory-fuzz", "memory-lab"],
     &["xtask"],
 ];

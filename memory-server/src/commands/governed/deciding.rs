@@ -1,6 +1,7 @@
 //! `pending` and `review`: what waits, and what people decide about it.
 
 use clap::{Args, Subcommand, ValueEnum};
+use memory::Access;
 use memory::governed::{self, Outcome, Pending, PendingMemoryQueue, PendingStatus, Review, Trust};
 use memory_core::{Error, ErrorKind};
 
@@ -36,7 +37,7 @@ pub(crate) struct PendingArgs {
 }
 
 pub(crate) async fn pending(context: &Context, args: PendingArgs, out: &mut Out) -> Result<Exit, Failure> {
-    let (_opened, space) = open(context, &args.space).await?;
+    let (_opened, space) = open(context, &args.space, Access::Existing).await?;
     let status = match args.state {
         State::Waiting => PendingStatus::Waiting,
         State::NeedsReview => PendingStatus::NeedsReview,
@@ -104,7 +105,7 @@ enum Action {
 }
 
 pub(crate) async fn review(context: &Context, args: ReviewArgs, out: &mut Out) -> Result<Exit, Failure> {
-    let (opened, space) = open(context, &args.space).await?;
+    let (opened, space) = open(context, &args.space, Access::Existing).await?;
     let queue: PendingMemoryQueue = governed::queue(&space);
     // Who has this terminal is the operator.
     let person = actor(&opened, Trust::Person);

@@ -1,13 +1,14 @@
 //! `rebuild` and `verify`.
 
 use clap::Args;
+use memory::Access;
 use memory::governed::{Anchor, Ledger};
 
 use super::{SpaceArgs, open};
 use crate::terminal::{Context, Exit, Failure, Out};
 
 pub(crate) async fn rebuild(context: &Context, args: SpaceArgs, out: &mut Out) -> Result<Exit, Failure> {
-    let (_opened, space) = open(context, &args).await?;
+    let (_opened, space) = open(context, &args, Access::Existing).await?;
     let rebuilt = Ledger::new(&space).rebuild().await?;
     out.tell(&rebuilt, |out| {
         out.line(format!(
@@ -44,7 +45,7 @@ fn anchor(text: &str) -> Result<Anchor, String> {
 }
 
 pub(crate) async fn verify(context: &Context, args: VerifyArgs, out: &mut Out) -> Result<Exit, Failure> {
-    let (_opened, space) = open(context, &args.space).await?;
+    let (_opened, space) = open(context, &args.space, Access::Existing).await?;
     let verified = Ledger::new(&space).verify(args.anchor.as_ref()).await?;
     out.tell(&verified, |out| {
         out.line(format!("{} events hold, the words of {} erased", verified.events, verified.erased))?;

@@ -60,8 +60,8 @@ impl From<BucketName> for Bucket {
 }
 
 /// Opens the store and its space.
-async fn open(context: &Context, args: &SpaceArgs) -> Result<(Opened, Space)> {
-    let opened = context.open(Access::Create).await?;
+async fn open(context: &Context, args: &SpaceArgs, access: Access) -> Result<(Opened, Space)> {
+    let opened = context.open(access).await?;
     let space = governed::open(&opened.memory, &opened.settings.tenant, &args.space).await?;
     Ok((opened, space))
 }

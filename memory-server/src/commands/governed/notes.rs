@@ -1,6 +1,7 @@
 //! `note` and `promote`.
 
 use clap::{Args, ValueEnum};
+use memory::Access;
 use memory::governed::{self, NoteSource, Report, Trust, WorkingMemory};
 use memory_core::Timestamp;
 use serde_json::json;
@@ -49,7 +50,7 @@ pub(crate) struct NoteArgs {
 }
 
 pub(crate) async fn note(context: &Context, args: NoteArgs, out: &mut Out) -> Result<Exit, Failure> {
-    let (opened, space) = open(context, &args.space).await?;
+    let (opened, space) = open(context, &args.space, Access::Create).await?;
     let trust = match args.trust {
         Writer::Untrusted => Trust::Untrusted,
         Writer::Agent => Trust::Agent,
@@ -78,7 +79,7 @@ pub(crate) struct PromoteArgs {
 }
 
 pub(crate) async fn promote(context: &Context, args: PromoteArgs, out: &mut Out) -> Result<Exit, Failure> {
-    let (_opened, space) = open(context, &args.space).await?;
+    let (_opened, space) = open(context, &args.space, Access::Existing).await?;
     let (pipeline, stop) = (governed::pipeline(&space), Stop::listen());
     let (mut report, mut progress) = (Report::default(), Progress::new(context.is_quiet()));
     while report.notes < args.limit && !stop.is_asked() {

@@ -1,6 +1,7 @@
 //! `shared`: rows, the past, and why a row is so.
 
 use clap::Args;
+use memory::Access;
 use memory::governed::{AsOf, Bucket, Row, SharedMemory, Why};
 use memory_core::{Error, ErrorKind, Timestamp};
 
@@ -28,7 +29,7 @@ pub(crate) struct SharedArgs {
 }
 
 pub(crate) async fn shared(context: &Context, args: SharedArgs, out: &mut Out) -> Result<Exit, Failure> {
-    let (_opened, space) = open(context, &args.space).await?;
+    let (_opened, space) = open(context, &args.space, Access::Existing).await?;
     let shared = SharedMemory::new(&space);
     if let (Some(bucket), Some(id)) = (args.bucket, &args.why) {
         let why = shared.why(bucket.into(), id).await?;

@@ -1,6 +1,7 @@
 //! Commands, one by one.
 
 mod demo;
+mod governed;
 mod import;
 mod json;
 mod layer;

@@ -15,9 +15,15 @@ pub(crate) struct User {
 pub(crate) fn command(home: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(crate::PROGRAM);
     command.args(arguments).current_dir(home).env("HOME", home);
-    for name in
-        ["XDG_DATA_HOME", "XDG_CONFIG_HOME", "MEMORY_URL", "MEMORY_TENANT", "MEMORY_CONFIG", "MEMORY_BACKEND"]
-    {
+    for name in [
+        "XDG_DATA_HOME",
+        "XDG_CONFIG_HOME",
+        "MEMORY_URL",
+        "MEMORY_TENANT",
+        "MEMORY_CONFIG",
+        "MEMORY_BACKEND",
+        "AGENT_MEMORY_DB_PATH",
+    ] {
         command.env_remove(name);
     }
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -1,0 +1,74 @@
+//! Shared state at the terminal.
+
+use serde_json::json;
+
+use crate::support::user::User;
+
+fn note(user: &User, request: &serde_json::Value) -> String {
+    user.json(&["note", &request.to_string()])["note_id"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn notes_are_promoted_read_reviewed_rebuilt_and_verified() {
+    let user = User::new();
+    for id in ["redis_timeout", "lint"] {
+        note(
+            &user,
+            &json!({ "bucket": "issues", "operation": "upsert", "target_id": id, "payload": { "title": id } }),
+        );
+    }
+    note(
+        &user,
+        &json!({ "bucket": "issues", "operation": "resolve", "reference_text": "the earlier blocker" }),
+    );
+    user.ok(&["note", "just", "a", "thought"]);
+    let report = user.json(&["promote"]);
+    assert_eq!(
+        (&report["notes"], &report["committed"], &report["deferred"], &report["rejected"]),
+        (&json!(4), &json!(2), &json!(1), &json!(1)),
+        "{report}"
+    );
+    assert!(user.ok(&["shared"]).contains("redis_timeout"));
+    assert_eq!(user.json(&["shared", "issues"]).as_array().unwrap().len(), 2);
+    let pending = user.json(&["pending"]);
+    let id = pending[0]["id"].as_str().unwrap();
+    assert_eq!(pending[0]["candidates"].as_array().unwrap().len(), 2);
+    assert!(user.ok(&["pending"]).contains("the earlier blocker"));
+    assert_eq!(user.json(&["review", "show", id])["reason"], "it names no row");
+    assert_eq!(user.json(&["review", "bind", id, "redis_timeout"])["outcome"], "committed");
+    assert!(user.json(&["pending"]).as_array().unwrap().is_empty());
+    assert_eq!(user.json(&["shared", "issues", "--ended"])[1]["status"], "resolved");
+    let why = user.json(&["shared", "issues", "--why", "redis_timeout"]);
+    assert_eq!(why["events"].as_array().unwrap().len(), 2);
+    assert!(user.ok(&["shared", "issues", "--why", "redis_timeout"]).contains("reviewed"));
+    let verified = user.json(&["verify"]);
+    let anchor = format!("{}:{}", verified["anchor"]["seq"], verified["anchor"]["hash"].as_str().unwrap());
+    assert_eq!(user.json(&["verify", "--anchor", &anchor])["events"], 3);
+    let later = anchor.replacen("3:", "4:", 1);
+    user.refused(&["verify", "--anchor", &later], 1, "corrupt");
+    let rebuilt = user.json(&["rebuild"]);
+    assert_eq!(rebuilt["before"], rebuilt["after"]);
+}
+
+#[test]
+fn no_option_reaches_the_tables_behind_shared_state() {
+    let user = User::new();
+    user.ok(&["note", "a thought"]);
+    for command in [&["sql", "SELECT text FROM notes"][..], &["list"], &["sql", "DELETE FROM events_memory"]]
+    {
+        user.refused(&[command, &["--scope", "host:shared"]].concat(), 2, "invalid_argument");
+    }
+    for scope in ["agent:shared", "user:shared", "run:shared"] {
+        user.refused(&["sql", "SELECT text FROM notes", "--scope", scope], 2, "invalid_argument");
+    }
+    user.refused(&["shared", "--url", "sqlite:missing.db"], 3, "not_found");
+}
+
+#[test]
+fn a_variable_names_the_file_where_nothing_else_does() {
+    let user = User::new();
+    let mut command = user.command(&["note", "a thought", "--json"]);
+    command.env_remove("MEMORY_URL").env("AGENT_MEMORY_DB_PATH", user.home().join("named.db"));
+    assert!(command.output().unwrap().status.success());
+    assert!(user.home().join("named.db").is_file());
+}
