@@ -88,6 +88,14 @@ impl Prepared {
     }
 }
 
+impl Extend<Row> for Space {
+    fn extend<T: IntoIterator<Item = Row>>(&mut self, rows: T) {
+        for row in rows {
+            self.insert(row);
+        }
+    }
+}
+
 /// Each word once, sorted.
 pub(super) fn set(words: &[Word]) -> Vec<Word> {
     let mut set = words.to_vec();

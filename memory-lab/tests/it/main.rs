@@ -11,6 +11,7 @@
 
 mod conformance;
 mod corpus;
+mod governed;
 mod mutants;
 #[allow(dead_code, reason = "the tests of `memory` use more of it")]
 #[path = "../../../memory-server/tests/it/support/service.rs"]
