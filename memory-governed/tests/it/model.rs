@@ -72,7 +72,7 @@ fn a_rejection_is_taken() {
 fn garbage_is_retried_and_recorded() {
     let many = format!(
         r#"{{"decision": "accept", "writes": [{}]}}"#,
-        vec![r#"{"bucket": "issues", "operation": "resolve"}"#; 9].join(",")
+        [r#"{"bucket": "issues", "operation": "resolve"}"#; 9].join(",")
     );
     let large = format!(r#"{{"decision": "reject", "reason": "{}"}}"#, "x".repeat(64 << 10));
     for answer in [

@@ -107,7 +107,8 @@ fn four_hundred_open_rows_take_milliseconds() {
         assert_eq!(bound(&resolve(&space, &ends(), &note, &[])), "csv_export");
     }
     let each = started.elapsed() / 20;
-    // It takes about 1 ms; the limit is loose because other work shares the machine.
+    println!("{each:?} a note");
+    // It takes a few milliseconds; the limit is loose because other work shares the machine.
     assert!(each.as_millis() < 50, "{each:?}");
 }
 
