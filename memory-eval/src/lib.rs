@@ -5,12 +5,14 @@
 //!
 //! What is measured and how is in `docs/evaluation.md`.
 
+mod abstain;
 mod bootstrap;
 mod evaluate;
 pub mod locomo;
 pub mod metrics;
 mod report;
 
+pub use abstain::{Abstaining, Figures, Judged, Point, Share};
 pub use bootstrap::{Interval, mean_interval};
 pub use evaluate::{EvalOptions, Progress, evaluate};
 pub use report::{Category, Measures, Paired, Report, Timing};

@@ -53,8 +53,8 @@ const MAX_ALIAS_BYTES: usize = 200;
 const MAX_REFERENCE_BYTES: usize = 1_000;
 const MAX_RATIONALE_BYTES: usize = 4_000;
 /// Longest text of a payload, and the longest payload, in bytes of JSON.
-const MAX_TEXT_BYTES: usize = 16 << 10;
-const MAX_PAYLOAD_BYTES: usize = 64 << 10;
+const MAX_TEXT_BYTES: usize = 8 << 10;
+const MAX_PAYLOAD_BYTES: usize = 32 << 10;
 /// What a task's status may be.
 pub const TASK_STATUSES: [&str; 5] = ["pending", "in_progress", "blocked", "done", "failed"];
 
@@ -63,8 +63,8 @@ pub const TASK_STATUSES: [&str; 5] = ["pending", "in_progress", "blocked", "done
 enum Kind {
     /// Text with something in it.
     Text,
-    /// A number, or text with something in it.
-    Value,
+    /// A number.
+    Number,
     /// A number from 0 to 1.
     Share,
     /// One of [`TASK_STATUSES`].
@@ -77,9 +77,9 @@ enum Kind {
 
 /// The members of a payload: the first one is required, except to end a row.
 const fn members(bucket: Bucket, operation: Operation) -> &'static [(&'static str, Kind)] {
-    use Kind::{Any, Id, Share, Status, Text, Value};
+    use Kind::{Any, Id, Number, Share, Status, Text};
     match (bucket, operation) {
-        (_, Operation::Resolve | Operation::Invalidate) => &[("reason", Text), ("superseded_by", Id)],
+        (_, Operation::Resolve | Operation::Invalidate) => &[],
         (Bucket::Plan, _) => &[("plan_json", Any)],
         (Bucket::Constraints, _) => &[("text", Text), ("scope", Text)],
         (Bucket::Issues, _) => &[
@@ -92,8 +92,8 @@ const fn members(bucket: Bucket, operation: Operation) -> &'static [(&'static st
         (Bucket::Decisions, _) => &[("statement", Text), ("rationale", Text), ("scope", Text)],
         (Bucket::Results, _) => &[
             ("metric_name", Text),
-            ("metric_value", Value),
-            ("baseline_value", Value),
+            ("metric_value", Number),
+            ("baseline_value", Number),
             ("experiment_id", Text),
             ("notes", Text),
         ],
@@ -228,8 +228,8 @@ impl Kind {
     fn check(self, name: &str, value: &Value) -> Result<()> {
         let wrong = |what: &str| Err(Error::invalid(format!("`payload.{name}` must be {what}")));
         match (self, value) {
-            (Self::Text | Self::Value, Value::String(held)) => text(name, held, MAX_TEXT_BYTES),
-            (Self::Value, Value::Number(_)) => Ok(()),
+            (Self::Text, Value::String(held)) => text(name, held, MAX_TEXT_BYTES),
+            (Self::Number, Value::Number(_)) => Ok(()),
             (Self::Share, Value::Number(share))
                 if share.as_f64().is_some_and(|share| (0.0..=1.0).contains(&share)) =>
             {
@@ -240,7 +240,7 @@ impl Kind {
             (Self::Any, Value::Null) => wrong("present"),
             (Self::Any, _) => Ok(()),
             (Self::Text, _) => wrong("text"),
-            (Self::Value, _) => wrong("a number or text"),
+            (Self::Number, _) => wrong("a number"),
             (Self::Share, _) => wrong("a number from 0 to 1"),
             (Self::Status, _) => wrong(&format!("one of {}", TASK_STATUSES.join(", "))),
             (Self::Id, _) => wrong("an id"),

@@ -24,6 +24,8 @@ enum Eval {
     Locomo(LocomoArgs),
     /// Conversations: which turns are recalled for each question, through `add` and `recall`
     Conversations(crate::conversations::ConversationsArgs),
+    /// Notes that close an issue: which open issue each is bound to, and how often nothing or a wrong one
+    Governed(crate::governed::GovernedArgs),
 }
 
 #[derive(Clone, Debug, clap::Args)]
@@ -83,6 +85,9 @@ pub(crate) async fn run(context: &Context, args: &EvalArgs, out: &mut Out) -> Re
     let args = match &args.what {
         Eval::Locomo(args) => args,
         Eval::Conversations(args) => return crate::conversations::run(context, args, out).await,
+        Eval::Governed(args) => {
+            return tokio::task::block_in_place(|| crate::governed::run(context, args, out));
+        }
     };
     let quiet = context.is_quiet();
     let registry = context.registry()?;

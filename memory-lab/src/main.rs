@@ -11,6 +11,7 @@ mod conformance;
 mod conversations;
 mod corpus;
 mod eval;
+mod governed;
 mod harness;
 mod mutants;
 mod stores;

@@ -72,6 +72,9 @@ pub(super) trait Background {
     fn share(&self, word: u64) -> f64;
 }
 
+/// A word of the note: its rarity, in how many live titles it is, in how many live rows.
+type Known = (Word, f64, usize, usize);
+
 /// A note among the rows it may mean.
 pub(super) struct Scene<'a> {
     space: &'a Space,
@@ -82,8 +85,7 @@ pub(super) struct Scene<'a> {
     observed_at: Timestamp,
     opened: Vec<Timestamp>,
     epic: u64,
-    /// Of the note's words: the rarity of each, in how many live titles, in how many live rows.
-    known: Vec<(Word, f64, usize, usize)>,
+    known: Vec<Known>,
 }
 
 impl<'a> Scene<'a> {
@@ -195,7 +197,7 @@ impl<'a> Scene<'a> {
         );
         let noted: f64 = self.known.iter().map(|(_, rarity, ..)| rarity).sum();
         let head_weight = self.weight(&note.head);
-        let sum = |test: &dyn Fn(&(Word, f64, usize, usize)) -> bool| -> f64 {
+        let sum = |test: &dyn Fn(&Known) -> bool| -> f64 {
             self.known.iter().filter(|known| test(known)).map(|(_, rarity, ..)| rarity).sum()
         };
         let explained = sum(&|(word, ..)| in_row(word));

@@ -35,6 +35,7 @@ pub struct Model {
     intercept: f64,
     terms: Vec<Term>,
     threshold: f64,
+    least_share: f64,
 }
 
 /// A weight, and the inputs whose product it weighs: each by its place, and whether one minus it is meant.
@@ -51,6 +52,8 @@ struct File {
     intercept: f64,
     bind: HashMap<String, f64>,
     threshold: f64,
+    /// The first row's least share of the probability: of twins none is bound.
+    least_share: f64,
 }
 
 /// Rows by likelihood, and how certain the first is.
@@ -58,7 +61,7 @@ struct File {
 pub(super) struct Ranking {
     /// Places in the short list, likeliest first, each with its probability among them.
     pub(super) order: Vec<(usize, f64)>,
-    /// The log odds that the first is meant.
+    /// The log odds that the first is meant; minus infinity where another is nearly as likely, or there is none.
     pub(super) certainty: f64,
 }
 
@@ -104,6 +107,7 @@ impl Model {
             intercept: file.intercept,
             terms,
             threshold: file.threshold,
+            least_share: file.least_share,
         })
     }
 
@@ -142,7 +146,8 @@ impl Model {
                 .product();
             term.weight * product
         };
-        let certainty = if inputs.is_empty() {
+        let share = order.first().map_or(0.0, |(_, share)| *share);
+        let certainty = if inputs.is_empty() || share < self.least_share {
             f64::NEG_INFINITY
         } else {
             self.intercept + self.terms.iter().map(term).sum::<f64>()
@@ -251,7 +256,7 @@ mod tests {
     fn tables_with_unknown_names_are_refused() {
         let table = |bind: &str| {
             format!(
-                r#"{{"background": {{}}, "rank": {{"cov": 1}}, "intercept": 0, "bind": {{"{bind}": 1}}, "threshold": 1}}"#
+                r#"{{"background": {{}}, "rank": {{"cov": 1}}, "intercept": 0, "bind": {{"{bind}": 1}}, "threshold": 1, "least_share": 0.5}}"#
             )
         };
         assert!(Model::from_json(&table("s1*-cov")).is_ok());

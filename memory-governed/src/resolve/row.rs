@@ -88,6 +88,14 @@ impl Prepared {
     }
 }
 
+impl Extend<Row> for Space {
+    fn extend<T: IntoIterator<Item = Row>>(&mut self, rows: T) {
+        for row in rows {
+            self.insert(row);
+        }
+    }
+}
+
 /// Each word once, sorted.
 pub(super) fn set(words: &[Word]) -> Vec<Word> {
     let mut set = words.to_vec();
@@ -143,6 +151,12 @@ impl Space {
     /// Says whether a row is live, without reading its words again. `false` if there is no such row.
     pub fn set_live(&mut self, bucket: Bucket, id: &str, live: bool) -> bool {
         self.rows.get_mut(&(bucket, id.to_owned())).map(|prepared| prepared.row.live = live).is_some()
+    }
+
+    /// The live rows: bucket, id, title, time of opening.
+    pub fn live(&self) -> impl Iterator<Item = (Bucket, &str, &str, Timestamp)> {
+        let rows = self.rows.values().map(|prepared| &prepared.row).filter(|row| row.live);
+        rows.map(|row| (row.bucket, row.id.as_str(), row.title.as_str(), row.opened_at))
     }
 
     /// The number of rows.

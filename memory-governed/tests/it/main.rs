@@ -1,4 +1,4 @@
-//! Storing, on both stores: the ledger, the seven state machines, what waits, and what a kill leaves.
+//! What decides, and storing on both stores: the ledger, the seven state machines, what waits, and what a kill leaves.
 #![allow(
     missing_docs,
     clippy::unwrap_used,
@@ -9,12 +9,20 @@
     reason = "tests stop at what they did not expect"
 )]
 
+mod explicit;
 mod faults;
+mod guards;
 mod kill;
 mod ledger;
 mod machines;
+mod model;
 mod pace;
 mod pending;
+mod properties;
 mod race;
 mod reading;
+mod requests;
+mod rules;
+mod space;
 mod support;
+mod words;

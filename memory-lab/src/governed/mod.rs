@@ -1,0 +1,81 @@
+//! `eval governed`: which open issue a note closes, or that it cannot be told.
+
+mod data;
+mod replay;
+mod report;
+
+use std::fs::File;
+use std::io::{BufWriter, Write as _};
+use std::path::PathBuf;
+
+use memory_core::{Error, Result};
+use memory_eval::Abstaining;
+use memory_governed::resolve::{Model, lab};
+use memory_server::terminal::{Context, Exit, Failure, Out, note};
+
+/// Which open issue a note closes: precision, recall, and what is bound where the right one was removed.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct GovernedArgs {
+    /// Files NAME.cases.jsonl, each with NAME.items.jsonl beside it, gzip or plain; `docs/governed.md` describes the form
+    #[arg(required = true)]
+    files: Vec<PathBuf>,
+    /// Another table of weights, in the form of `memory-governed/data/resolver.json`
+    #[arg(long, value_name = "FILE")]
+    model: Option<PathBuf>,
+    /// Also write the numbers that decide to this file, one JSON object a line, to fit a table with
+    #[arg(long, value_name = "FILE")]
+    features: Option<PathBuf>,
+}
+
+/// `memory-lab eval governed`.
+pub(crate) fn run(
+    context: &Context,
+    args: &GovernedArgs,
+    out: &mut Out,
+) -> std::result::Result<Exit, Failure> {
+    let model = match &args.model {
+        Some(path) => {
+            let text = std::fs::read_to_string(path)
+                .map_err(|error| Error::invalid(format!("{} cannot be read: {error}", path.display())))?;
+            Model::from_json(&text)?
+        }
+        None => lab::built_in().cloned().ok_or_else(|| Error::internal("the table of weights is damaged"))?,
+    };
+    let mut features = args.features.as_ref().map(create).transpose()?;
+    if let Some(file) = &mut features {
+        let (names, scene) = lab::names();
+        line(file, &serde_json::json!({ "names": names, "scene": scene }))?;
+    }
+    let mut judged = Vec::new();
+    for path in &args.files {
+        let tracker = data::load(path)?;
+        if !context.is_quiet() {
+            note(&format!("{}: {} notes", tracker.name, tracker.cases.len()));
+        }
+        let mut write =
+            |value: &serde_json::Value| features.as_mut().map_or(Ok(()), |file| line(file, value));
+        judged.extend(replay::replay(&model, tracker, args.features.is_some(), &mut write)?);
+    }
+    if let Some(mut file) = features {
+        file.flush().map_err(unwritable)?;
+    }
+    let report = Abstaining::of(&judged);
+    if out.is_json() {
+        out.document(&report::Answer { threshold: model.threshold(), report: &report })?;
+    } else {
+        out.raw_line(report::table(model.threshold(), &report).trim_end())?;
+    }
+    Ok(Exit::Ok)
+}
+
+fn create(path: &PathBuf) -> Result<BufWriter<File>> {
+    File::create(path).map(BufWriter::new).map_err(unwritable)
+}
+
+fn line(file: &mut BufWriter<File>, value: &serde_json::Value) -> Result<()> {
+    writeln!(file, "{value}").map_err(unwritable)
+}
+
+fn unwritable(error: std::io::Error) -> Error {
+    Error::invalid(format!("the file of features cannot be written: {error}"))
+}

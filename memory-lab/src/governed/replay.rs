@@ -1,0 +1,116 @@
+//! A tracker's history: each note is judged among what was there when it was written.
+
+use std::collections::BTreeMap;
+
+use memory_core::Result;
+use memory_eval::Judged;
+use memory_governed::resolve::{Model, Resolution, Row, Space, lab};
+use memory_governed::{Actor, Bucket, Note, NoteSource, Operation, Trust, WriteRequest};
+use serde_json::{Value, json};
+
+use super::data::{Case, Item, Tracker};
+
+/// Words in fewer rows are not listed: they are common nowhere.
+const LISTED: u32 = 3;
+
+/// Judges every note twice: with the issue it closed, and without it, its words gone too.
+pub(super) fn replay(
+    model: &Model,
+    tracker: Tracker,
+    with_features: bool,
+    write: &mut dyn FnMut(&Value) -> Result<()>,
+) -> Result<Vec<Judged>> {
+    let Tracker { name, items, cases } = tracker;
+    if with_features {
+        write(&json!({ "repo": name, "rows": items.len(), "words": words(&items) }))?;
+    }
+    let mut items = items.into_iter().peekable();
+    let mut space = Space::new();
+    let mut judged = Vec::new();
+    for case in cases {
+        while let Some(item) = items.next_if(|item| item.created_at <= case.observed_at) {
+            space.insert(row(item));
+        }
+        for id in &case.open {
+            space.set_live(Bucket::Issues, id, true);
+        }
+        let present = Seen::of(model, &space, &case);
+        let gold = space.remove(Bucket::Issues, &case.gold);
+        let removed = Seen::of(model, &space, &case);
+        space.extend(gold);
+        for id in &case.open {
+            space.set_live(Bucket::Issues, id, false);
+        }
+        if with_features {
+            write(&json!({
+                "repo": name, "case": case.case, "gold": case.gold, "guarded": lab::is_guarded(&case.note),
+                "present": present.features, "removed": removed.features,
+            }))?;
+        }
+        judged.push(Judged {
+            group: name.clone(),
+            rank: present.features.ranked.iter().position(|id| *id == case.gold).map(|at| at + 1),
+            answered: present.bound.as_ref().map(|id| *id == case.gold),
+            answered_without: removed.bound.is_some(),
+            certainty: present.certainty(&case.note),
+            certainty_without: removed.certainty(&case.note),
+        });
+    }
+    Ok(judged)
+}
+
+/// What was made of a note.
+struct Seen {
+    bound: Option<String>,
+    features: lab::Features,
+}
+
+impl Seen {
+    fn of(model: &Model, space: &Space, case: &Case) -> Self {
+        let note = Note {
+            id: case.case.clone(),
+            actor: Actor { agent: "lab".to_owned(), run: "lab".to_owned(), trust: Trust::Authority },
+            source: NoteSource::Agent,
+            observed_at: case.observed_at,
+            text: case.note.clone(),
+        };
+        let request = WriteRequest::new(Bucket::Issues, Operation::Resolve);
+        let bound = match lab::resolve_by(model, space, &request, &note) {
+            Resolution::Bind(binding) => Some(binding.id),
+            _ => None,
+        };
+        let features = lab::features(model, space, Bucket::Issues, &case.note, case.observed_at);
+        Self { bound, features }
+    }
+
+    fn certainty(&self, note: &str) -> f64 {
+        if lab::is_guarded(note) { f64::NEG_INFINITY } else { self.features.certainty }
+    }
+}
+
+fn row(item: Item) -> Row {
+    Row {
+        id: item.id,
+        bucket: Bucket::Issues,
+        title: item.title,
+        description: item.description,
+        opened_at: item.created_at,
+        live: false,
+        creator: String::new(),
+        owner: None,
+        trust: Trust::Agent,
+        aliases: Vec::new(),
+    }
+}
+
+/// In how many issues each word occurs.
+fn words(items: &[Item]) -> BTreeMap<String, u32> {
+    let mut words: BTreeMap<String, u32> = BTreeMap::new();
+    for item in items {
+        for stem in lab::stems(&item.title, &item.description) {
+            *words.entry(stem).or_default() += 1;
+        }
+    }
+    words.retain(|_, rows| *rows >= LISTED);
+    words
+}

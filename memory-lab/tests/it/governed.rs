@@ -1,0 +1,116 @@
+//! `eval governed`.
+
+use std::io::Write as _;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::user::User;
+
+/// A tracker of two open issues and one note that names the first in its own words.
+fn write(user: &User, gzip: bool) {
+    let item = |id: &str, title: &str| json!({"repo": "r", "id": id, "title": title, "description": "", "created_at": "2026-01-01T00:00:00Z", "closed_at": null, "type": "bug", "priority": 1});
+    let items = [
+        item("a-1", "CSV export drops the last column of wide reports"),
+        item("a-2", "Search over archived invoices is slow"),
+    ];
+    let case = json!({
+        "case": "t:a-1", "repo": "r", "note": "Fixed: CSV export no longer drops the last column of wide reports.",
+        "observed_at": "2026-01-02T00:00:00Z", "gold": "a-1", "open": ["a-1", "a-2"],
+    });
+    let lines = |values: &[Value]| values.iter().map(|value| format!("{value}\n")).collect::<String>();
+    for (name, text) in [("t.items.jsonl", lines(&items)), ("t.cases.jsonl", lines(&[case]))] {
+        if gzip {
+            user.file(&format!("{name}.gz"), packed(&text));
+        } else {
+            user.file(name, text);
+        }
+    }
+}
+
+fn packed(text: &str) -> Vec<u8> {
+    let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    packer.write_all(text.as_bytes()).unwrap();
+    packer.finish().unwrap()
+}
+
+#[test]
+fn a_small_tracker_is_judged_packed_or_plain() {
+    for (gzip, file) in [(false, "t.cases.jsonl"), (true, "t.cases.jsonl.gz")] {
+        let user = User::new();
+        write(&user, gzip);
+        let report = user.json(&["eval", "governed", file, "--quiet"]);
+        assert_eq!(report["groups"]["t"]["recall"]["whole"], 1, "{report}");
+        assert_eq!(report["all"]["top1"]["part"], 1, "{report}");
+        assert_eq!(report["all"]["wrong_binds"]["part"], 0, "{report}");
+        assert!(report["threshold"].as_f64().unwrap() > 1.0);
+    }
+    let user = User::new();
+    write(&user, false);
+    let table = user.ok(&["eval", "governed", "t.cases.jsonl", "--quiet"]);
+    assert!(table.contains("wrong binds") && table.contains("all"), "{table}");
+}
+
+#[test]
+fn the_numbers_are_written_one_object_a_line() {
+    let user = User::new();
+    write(&user, false);
+    user.ok(&["eval", "governed", "t.cases.jsonl", "--features", "f.jsonl", "--quiet"]);
+    let text = std::fs::read_to_string(user.home().join("f.jsonl")).unwrap();
+    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines.len(), 3);
+    let width = lines[0]["names"].as_array().unwrap().len();
+    assert_eq!(lines[1]["rows"], 2);
+    assert_eq!(
+        lines[2]["present"]["rows"][0].as_array().unwrap().len(),
+        width + 1,
+        "with the twin's likeness"
+    );
+    assert_eq!(lines[2]["removed"]["ids"], json!(["a-2"]));
+}
+
+#[test]
+fn bad_files_are_refused_and_named() {
+    let user = User::new();
+    write(&user, true);
+    let refused = |user: &User, kind: &str, wanted: &str| {
+        let error = user.refused(&["eval", "governed", "t.cases.jsonl.gz", "--quiet"], 3, kind);
+        assert!(error.to_string().contains(wanted), "{error}");
+    };
+    let whole = std::fs::read(user.home().join("t.items.jsonl.gz")).unwrap();
+    user.file("t.items.jsonl.gz", &whole[..whole.len() / 2]);
+    refused(&user, "invalid_argument", "t.items.jsonl.gz");
+    user.file("t.items.jsonl.gz", packed("{}\n"));
+    refused(&user, "invalid_argument", "line 1");
+    user.file("t.items.jsonl.gz", packed(""));
+    refused(&user, "invalid_argument", "a-1");
+    std::fs::remove_file(user.home().join("t.items.jsonl.gz")).unwrap();
+    refused(&user, "not_found", "t.items.jsonl.gz");
+    user.file("other.jsonl", "");
+    user.refused(&["eval", "governed", "other.jsonl"], 3, "invalid_argument");
+    user.file("table.json", "{}");
+    user.refused(&["eval", "governed", "t.cases.jsonl.gz", "--model", "table.json"], 3, "invalid_argument");
+}
+
+/// On the trackers of the shared data the table was fitted, so this is no measure of quality: it tells a broken resolver.
+#[test]
+fn the_smallest_shared_trackers_give_figures_as_published() {
+    let shared = std::env::var("MEMORY_SHARED").unwrap_or_else(|_| "../../shared".to_owned());
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(shared).join("data/trackers");
+    if !folder.exists() {
+        println!("skipped: no shared data at {}", folder.display());
+        return;
+    }
+    let files: Vec<String> = ["morphir", "agent-island", "neuratrade"]
+        .iter()
+        .map(|name| folder.join(format!("{name}.cases.jsonl.gz")).display().to_string())
+        .collect();
+    let arguments: Vec<&str> =
+        ["eval", "governed", "--quiet"].into_iter().chain(files.iter().map(String::as_str)).collect();
+    let report = User::new().json(&arguments);
+    let all = &report["all"];
+    assert_eq!(all["recall"]["whole"], 118);
+    assert!(all["precision"]["value"].as_f64().unwrap() >= 0.95, "{all}");
+    assert!(all["recall"]["value"].as_f64().unwrap() >= 0.2, "{all}");
+    assert!(all["wrong_binds"]["value"].as_f64().unwrap() <= 0.03, "{all}");
+}
