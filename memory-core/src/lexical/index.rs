@@ -1,10 +1,11 @@
 //! An in-memory inverted index of one scope.
 
 use std::borrow::Borrow;
-use std::collections::{BTreeSet, BinaryHeap, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::hash::Hash;
 use std::mem::size_of;
 
+use super::best::{Best, Scored};
 use super::bm25::{B, Bm25, K1};
 use super::query::{LexicalHit, query_terms_with};
 use super::tokenizer::Analyzer;
@@ -61,9 +62,9 @@ struct Postings {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Posting {
-    slot: u32,
-    frequency: u16,
+pub(super) struct Posting {
+    pub(super) slot: u32,
+    pub(super) frequency: u16,
 }
 
 #[derive(Debug)]
@@ -148,6 +149,50 @@ impl<K: Clone + Eq + Hash + Ord> LexicalIndex<K> {
             .get(token)
             .and_then(|&term| self.postings.get(place(term)))
             .map_or(0, |term| term.documents)
+    }
+
+    /// The live documents that contain `token`, with its frequency there and their length.
+    pub(super) fn postings(&self, token: &str) -> impl Iterator<Item = (u32, u16, u32)> {
+        let postings = self.terms.get(token).and_then(|&term| self.postings.get(place(term)));
+        postings.into_iter().flat_map(|postings| &postings.list).filter_map(|posting| {
+            let slot = self.slots.get(place(posting.slot))?;
+            slot.document.is_some().then_some((posting.slot, posting.frequency, slot.length))
+        })
+    }
+
+    /// The key of the live document in a slot.
+    pub(super) fn key(&self, slot: u32) -> Option<&K> {
+        Some(&self.slots.get(place(slot))?.document.as_ref()?.key)
+    }
+
+    /// The slot of a live document.
+    pub(super) fn slot<Q: ?Sized + Eq + Hash>(&self, key: &Q) -> Option<u32>
+    where
+        K: Borrow<Q>,
+    {
+        self.by_key.get(key).copied()
+    }
+
+    /// Slots, with those of documents that are gone.
+    pub(super) fn slots(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// The live documents: slot, key, expiry and length.
+    pub(super) fn documents(&self) -> impl Iterator<Item = (u32, &K, Option<i64>, u32)> {
+        (0..).zip(&self.slots).filter_map(|(at, slot)| {
+            let document = slot.document.as_ref()?;
+            Some((at, &document.key, document.expires_at, slot.length))
+        })
+    }
+
+    /// All terms in byte order, with their postings, including those of documents that are gone.
+    pub(super) fn sorted_terms(&self) -> Vec<(&str, &[Posting])> {
+        let postings = |term: &u32| self.postings.get(place(*term)).map(|postings| postings.list.as_slice());
+        let mut terms: Vec<_> =
+            self.terms.iter().filter_map(|(term, at)| Some((&**term, postings(at)?))).collect();
+        terms.sort_unstable_by_key(|(term, _)| *term);
+        terms
     }
 
     /// Whether `key` is a live document.
@@ -268,27 +313,6 @@ impl<K: Clone + Eq + Hash + Ord> LexicalIndex<K> {
         self.search_with(&mut Analyzer::new(), K1, B, query, filter, limit)
     }
 
-    /// Like [`search`](Self::search), and also scores documents found by other means: `scores[i]` is that of `keys[i]`,
-    /// `None` if it contains no term of the query or is no live document.
-    pub fn search_and_score<Q: ?Sized + Eq + Hash>(
-        &self,
-        query: &str,
-        filter: impl FnMut(&K) -> bool,
-        limit: usize,
-        keys: &[&Q],
-    ) -> (Vec<LexicalHit<K>>, Vec<Option<f64>>)
-    where
-        K: Borrow<Q>,
-    {
-        let sums = self.sums(&mut Analyzer::new(), K1, B, query);
-        let score = |key: &&Q| {
-            let sum = *sums.by_slot.get(place(*self.by_key.get(*key)?))?;
-            (sum != 0.0).then(|| sums.bm25.saturate(sum, sums.ceiling))
-        };
-        let scores = keys.iter().map(score).collect();
-        (self.best(sums, filter, limit), scores)
-    }
-
     pub(super) fn search_with(
         &self,
         analyzer: &mut Analyzer,
@@ -312,19 +336,14 @@ impl<K: Clone + Eq + Hash + Ord> LexicalIndex<K> {
         let mut touched = Vec::new();
         // Term by term in the query's order, so that each sum is rounded as in `rank`.
         for term in query_terms_with(analyzer, query) {
-            let postings = self.terms.get(term.as_str()).and_then(|&term| self.postings.get(place(term)));
-            let idf = bm25.idf(postings.map_or(0, |postings| postings.documents));
+            let idf = bm25.idf(self.document_frequency(&term));
             idf_sum += idf;
-            for posting in postings.into_iter().flat_map(|postings| &postings.list) {
-                let at = place(posting.slot);
-                let (Some(slot), Some(sum)) = (self.slots.get(at), by_slot.get_mut(at)) else { continue };
-                if slot.document.is_none() {
-                    continue;
-                }
+            for (slot, frequency, length) in self.postings(&term) {
+                let Some(sum) = by_slot.get_mut(place(slot)) else { continue };
                 if *sum == 0.0 {
-                    touched.push(posting.slot);
+                    touched.push(slot);
                 }
-                *sum += bm25.weight(idf, posting.frequency, slot.length);
+                *sum += bm25.weight(idf, frequency, length);
             }
         }
         Sums { bm25, ceiling: bm25.ceiling(idf_sum), by_slot, touched }
@@ -333,34 +352,19 @@ impl<K: Clone + Eq + Hash + Ord> LexicalIndex<K> {
     /// The best of them that pass the filter.
     fn best(&self, sums: Sums, mut filter: impl FnMut(&K) -> bool, limit: usize) -> Vec<LexicalHit<K>> {
         let Sums { bm25, ceiling, by_slot, touched } = sums;
-        if limit == 0 {
-            return Vec::new();
-        }
-        // The heap has the worst of the best on top.
-        let mut best: BinaryHeap<Candidate<'_, K>> = BinaryHeap::with_capacity(limit.min(touched.len()) + 1);
+        let mut best = Best::new(limit);
         for slot in touched {
-            let Some(&sum) = by_slot.get(place(slot)) else { continue };
-            let Some(document) = self.slots.get(place(slot)).and_then(|slot| slot.document.as_ref()) else {
-                continue;
-            };
-            let candidate = Candidate(LexicalHit { key: &document.key, bm25: sum, score: 0.0 });
-            let full = best.len() >= limit;
-            if full && best.peek().is_some_and(|worst| candidate >= *worst) || !filter(&document.key) {
-                continue;
+            if let (Some(sum), Some(key)) = (by_slot.get(place(slot)), self.key(slot)) {
+                best.offer(key, *sum, |key| filter(key));
             }
-            if full {
-                best.pop();
-            }
-            best.push(candidate);
         }
-        best.into_sorted_vec()
-            .into_iter()
-            .map(|Candidate(hit)| LexicalHit {
-                key: hit.key.clone(),
-                bm25: hit.bm25,
-                score: bm25.saturate(hit.bm25, ceiling),
-            })
-            .collect()
+        let hits = best.into_sorted().into_iter();
+        hits.map(|Scored { document, bm25: sum }| LexicalHit {
+            key: document.clone(),
+            bm25: sum,
+            score: bm25.saturate(sum, ceiling),
+        })
+        .collect()
     }
 
     /// Bytes on the heap, estimated from capacities, without what the keys point to.
@@ -463,29 +467,6 @@ impl<K: Clone + Eq + Hash + Ord> LexicalIndex<K> {
         }
     }
 }
-
-/// A hit, ordered worst last, so that a max-heap has the worst on top.
-struct Candidate<'a, K>(LexicalHit<&'a K>);
-
-impl<K: Ord> Ord for Candidate<'_, K> {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.0.best_first(&other.0)
-    }
-}
-
-impl<K: Ord> PartialOrd for Candidate<'_, K> {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl<K: Ord> PartialEq for Candidate<'_, K> {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-
-impl<K: Ord> Eq for Candidate<'_, K> {}
 
 /// Documents and terms are numbered with 32 bits; memory runs out long before.
 fn number(count: usize) -> u32 {

@@ -15,6 +15,7 @@ struct Wanted {
     checkpoint: bool,
     garbage: bool,
     accesses: bool,
+    texts: bool,
     closed: bool,
     /// Alarms and their times, the earliest first.
     alarms: VecDeque<(Instant, oneshot::Sender<()>)>,
@@ -49,6 +50,8 @@ pub(crate) struct Due {
     pub(crate) checkpoint: bool,
     pub(crate) garbage: bool,
     pub(crate) accesses: bool,
+    /// Text indexes whose segments should be made anew.
+    pub(crate) texts: bool,
     pub(crate) sweep: bool,
     pub(crate) closed: bool,
 }
@@ -87,6 +90,10 @@ impl Signal {
 
     pub(crate) fn accesses(&self) {
         self.want(|wanted| wanted.accesses = true);
+    }
+
+    pub(crate) fn texts(&self) {
+        self.want(|wanted| wanted.texts = true);
     }
 
     pub(crate) fn close(&self) {
@@ -136,6 +143,7 @@ impl Signal {
                 checkpoint: wanted.checkpoint,
                 garbage: wanted.garbage || sweep,
                 accesses: wanted.accesses || flush,
+                texts: wanted.texts,
                 sweep,
                 closed: wanted.closed,
             };

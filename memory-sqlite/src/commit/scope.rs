@@ -32,6 +32,8 @@ pub(crate) struct Space {
     pub(crate) expiring: u64,
     /// Rows of `vector`; if 0, writes skip that table.
     pub(crate) vectors: u64,
+    /// Rows of `text_segment`; if 0, writes skip that table.
+    pub(crate) segments: u64,
     /// The highest assigned version.
     pub(crate) version: u64,
     /// No key that is absent now was ever assigned a version above this one.
@@ -55,7 +57,7 @@ impl Space {
     pub(crate) fn read(connection: &Connection, digest: &ScopeDigest) -> Result<Self, Unreadable> {
         let mut statement = connection.prepare_cached(
             "SELECT space, entries, bytes, expiring, version, floor, changes, vectors, generation, nonce, used_at, \
-             leaving, recount FROM scope WHERE digest = ?1",
+             leaving, recount, segments FROM scope WHERE digest = ?1",
         )?;
         let mut rows = statement.query([digest.as_bytes()])?;
         let Some(row) = rows.next()? else {
@@ -73,6 +75,7 @@ impl Space {
             floor: counter(5)?,
             changes: row.get(6)?,
             vectors: counter(7)?,
+            segments: counter(13)?,
             generation: counter(8)?,
             nonce: row.get(9)?,
             used_at: row.get(10)?,
@@ -85,12 +88,14 @@ impl Space {
         Ok(space)
     }
 
-    /// Recounts a scope that another program has changed.
+    /// Recounts a scope that another program has changed, and removes its segments, which may hold words of what is gone.
     fn recount(&mut self, connection: &Connection) -> Result<(), Unreadable> {
         let counted = Counted::of(connection, self.id)?;
         let vectors = vectors_of(connection, self.id)?;
         (self.entries, self.bytes, self.expiring) = (counted.entries, counted.bytes, counted.expiring);
         self.vectors = vectors;
+        connection.prepare_cached("DELETE FROM text_segment WHERE space = ?1")?.execute([self.id])?;
+        self.segments = 0;
         self.version = self.version.max(counted.version);
         self.touch();
         Ok(())
@@ -119,7 +124,7 @@ impl Space {
         connection
             .prepare_cached(
                 "UPDATE scope SET entries = ?2, bytes = ?3, expiring = ?4, version = ?5, floor = ?6, changes = ?7, \
-                 vectors = ?8, generation = ?9, nonce = ?10, used_at = ?11, recount = 0 WHERE digest = ?1",
+                 vectors = ?8, generation = ?9, nonce = ?10, used_at = ?11, segments = ?12, recount = 0 WHERE digest = ?1",
             )?
             .execute(params![
                 digest.as_bytes(),
@@ -132,7 +137,8 @@ impl Space {
                 signed(self.vectors),
                 signed(self.generation),
                 self.nonce,
-                self.used_at
+                self.used_at,
+                signed(self.segments)
             ])?;
         self.dirty = false;
         Ok(())

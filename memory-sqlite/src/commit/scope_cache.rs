@@ -125,6 +125,11 @@ impl<F: Feed, V: Default> ScopeCache<F, V> {
         Some(cached)
     }
 
+    /// All cached scopes.
+    pub(crate) fn all(&self) -> Vec<(ScopeDigest, Arc<Cached<F, V>>)> {
+        lock(&self.scopes).cached.iter().map(|(digest, (_, cached))| (*digest, Arc::clone(cached))).collect()
+    }
+
     /// Waits for commits being published: afterwards every commit of this process visible in an earlier snapshot has
     /// been published.
     pub(crate) fn pass_barrier(&self) {

@@ -3,10 +3,10 @@
 use rusqlite::Connection;
 
 /// The current format. A file with a higher `user_version` is refused.
-pub(crate) const USER_VERSION: i32 = 5;
+pub(crate) const USER_VERSION: i32 = 6;
 
 /// Entry `i` migrates from `user_version` i to i + 1. A released one never changes.
-const MIGRATIONS: [&str; 5] = [V1, V2, V3, V4, V5];
+const MIGRATIONS: [&str; 6] = [V1, V2, V3, V4, V5, V6];
 
 const V1: &str = "
 CREATE TABLE sequence (
@@ -180,6 +180,21 @@ CREATE TABLE ended (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX ended_leaving ON ended (leaving) WHERE leaving <> 0;
 CREATE INDEX ended_at ON ended (at);
+";
+
+/// Segments of text indexes: what searches have analysed.
+const V6: &str = "
+CREATE TABLE text_segment (
+    id INTEGER PRIMARY KEY,
+    space INTEGER NOT NULL,
+    first TEXT NOT NULL,
+    last TEXT NOT NULL,
+    documents INTEGER NOT NULL,
+    data BLOB NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX text_segment_first ON text_segment (space, first);
+
+ALTER TABLE scope ADD COLUMN segments INTEGER NOT NULL DEFAULT 0;
 ";
 
 /// The statements that create the schema of this `user_version`.

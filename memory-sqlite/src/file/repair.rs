@@ -181,6 +181,10 @@ fn make(conn: &Connection, object: &Object) -> Result<u64> {
             )
             .map_err(engine)? as u64;
     }
+    if object.name == "text_segment_first" {
+        // Searches make them anew.
+        conn.execute("DELETE FROM text_segment", []).map_err(engine)?;
+    }
     let sql = object.sql.as_deref().unwrap_or_default();
     conn.execute_batch(sql).map_err(|error| match error::code(&error) {
         Some(ErrorCode::ConstraintViolation) => foreign(
@@ -244,6 +248,12 @@ impl ScopeRow {
         let silent = !self.recount && (counters != self.counters || signed(counted.version) > self.version);
         let mut removed = 0;
         let written = self.generation > 0 || counted.entries > 0;
+        if unguarded || silent || miscounted || self.recount {
+            // Words of what is gone may be in them, and versions that are.
+            conn.execute("DELETE FROM text_segment WHERE space = ?1", [self.space]).map_err(engine)?;
+            conn.execute("UPDATE scope SET segments = 0 WHERE digest = ?1", [&self.digest])
+                .map_err(engine)?;
+        }
         if written && (unguarded || silent) {
             removed = self.change(conn, counted, options)?;
             repaired.changed += 1;

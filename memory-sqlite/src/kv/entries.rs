@@ -106,7 +106,7 @@ impl Batch<'_> {
     ) -> Result<(), Fault> {
         self.ensure_row(target, space)?;
         let gone = match old {
-            Some(_) => self.remove_vectors(space, key.as_str())?,
+            Some(_) => self.remove_derived(space, key.as_str())?,
             None => Vec::new(),
         };
         space.changes += 1;
@@ -195,7 +195,7 @@ impl Batch<'_> {
         if let Some(id) = old.body {
             self.statement("DELETE FROM body WHERE id = ?1")?.execute([id])?;
         }
-        let gone = self.remove_vectors(space, key.as_str())?;
+        let gone = self.remove_derived(space, key.as_str())?;
         space.changes += 1;
         space.used_at = space.used_at.max(self.now().as_millis());
         space.move_token(&self.context().watch);
@@ -208,6 +208,12 @@ impl Batch<'_> {
         self.publish_vectors(&target.digest, space, gone, Vec::new());
         self.publish_text(&target.digest, space, || TextEdit::Removed { key: key.clone() });
         Ok(())
+    }
+
+    /// Removes what was computed from the entry of a key: the segment it is in, and its vectors, whose ids it returns.
+    fn remove_derived(&mut self, space: &mut Space, key: &str) -> rusqlite::Result<Vec<i64>> {
+        self.remove_segment(space, key)?;
+        self.remove_vectors(space, key)
     }
 
     /// Removes the vectors of a key and returns their ids. If the scope has none, the database is not asked.
@@ -272,7 +278,7 @@ impl Batch<'_> {
         }
         let mut gone = Vec::new();
         for (key, version, size, body) in &found {
-            gone.extend(self.remove_vectors(space, key)?);
+            gone.extend(self.remove_derived(space, key)?);
             self.statement("DELETE FROM entry WHERE space = ?1 AND key = ?2")?
                 .execute(params![space.id, key])?;
             if let Some(id) = body {

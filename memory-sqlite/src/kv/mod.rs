@@ -9,6 +9,7 @@ pub(crate) mod entries;
 pub(crate) mod read;
 pub(crate) mod row;
 pub(crate) mod scopes;
+pub(crate) mod segments;
 pub(crate) mod state;
 pub(crate) mod sweep;
 pub(crate) mod write;

@@ -16,23 +16,34 @@ pub(crate) struct ScopeState {
     pub(crate) bytes: u64,
     /// Vectors of all models, including those of expired rows.
     pub(crate) vectors: u64,
+    /// Rows of `text_segment`.
+    pub(crate) segments: u64,
+    /// Whether another program has changed the rows, and nothing of ours was written since.
+    pub(crate) recount: bool,
 }
 
 impl ScopeState {
     pub(crate) fn read(connection: &Connection, digest: &ScopeDigest) -> Result<Option<Self>, Unreadable> {
         let found = connection
-            .prepare_cached("SELECT space, changes, entries, bytes, vectors FROM scope WHERE digest = ?1")?
+            .prepare_cached(
+                "SELECT space, changes, entries, bytes, vectors, segments, recount <> 0 FROM scope WHERE digest = ?1",
+            )?
             .query_row([digest.as_bytes()], |row| {
-                Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?))
+                let counters = [row.get(2)?, row.get(3)?, row.get(4)?, row.get(5)?];
+                Ok((row.get(0)?, row.get(1)?, counters, row.get(6)?))
             })
             .optional()?;
-        let Some((space, changes, entries, bytes, vectors)) = found else { return Ok(None) };
+        let Some((space, changes, [entries, bytes, vectors, segments], recount)) = found else {
+            return Ok(None);
+        };
         Ok(Some(Self {
             space,
             changes,
             entries: unsigned(entries, "counter")?,
             bytes: unsigned(bytes, "counter")?,
             vectors: unsigned(vectors, "counter")?,
+            segments: unsigned(segments, "counter")?,
+            recount,
         }))
     }
 }

@@ -69,6 +69,15 @@ fn garbage_step(batch: &mut Batch<'_>) -> Result<bool, Fault> {
             None => return Ok(false),
         }
     };
+    let segments = batch
+        .statement(
+            "DELETE FROM text_segment WHERE id IN (SELECT id FROM text_segment WHERE space = ?1 LIMIT 8)",
+        )?
+        .execute([space])?;
+    if segments > 0 {
+        batch.wrote(segments);
+        return Ok(true);
+    }
     let vectors = batch
         .statement("DELETE FROM vector WHERE id IN (SELECT id FROM vector WHERE space = ?1 LIMIT ?2)")?
         .execute(params![space, signed(STEP as u64)])?;

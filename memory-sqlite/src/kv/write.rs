@@ -369,14 +369,15 @@ pub(crate) fn drop_scope(batch: &mut Batch<'_>, target: &Target) -> Result<DropO
         return Ok(DropOutcome::new(0));
     }
     let (live, _) = batch.live(&space, now)?;
-    if space.entries > 0 {
+    let leaves_rows = space.entries > 0 || space.segments > 0;
+    if leaves_rows {
         batch.statement("INSERT INTO garbage (space) VALUES (?1)")?.execute([space.id])?;
         batch.leaves_garbage();
     }
     let Scope { kind, .. } = &target.scope;
     // A row that records a SQL database to remove stays until that is gone.
     if kind.is_durable() || space.intent != 0 {
-        if space.entries > 0 {
+        if leaves_rows {
             let fresh = batch.fresh_space()?;
             batch
                 .statement("UPDATE scope SET space = ?2 WHERE digest = ?1")?
@@ -384,7 +385,7 @@ pub(crate) fn drop_scope(batch: &mut Batch<'_>, target: &Target) -> Result<DropO
             space.id = fresh;
             space.move_token(&batch.context().watch);
         }
-        (space.entries, space.bytes, space.expiring, space.vectors) = (0, 0, 0, 0);
+        (space.entries, space.bytes, space.expiring, space.vectors, space.segments) = (0, 0, 0, 0, 0);
         space.floor = space.version;
         space.changes += 1;
         space.touch();

@@ -12,18 +12,21 @@ use crate::commit::store::Store;
 use crate::commit::writer::Cost;
 use crate::error::engine;
 use crate::kv::{accesses, sweep};
+use crate::search::cache::IndexCache;
+use crate::search::store_index;
 
 /// Looks after one open database.
 #[derive(Debug)]
 pub(crate) struct Upkeep {
     store: Arc<Store>,
+    indexes: Arc<IndexCache>,
     /// One write of access counts at a time.
     flushing: Mutex<()>,
 }
 
 impl Upkeep {
-    pub(crate) fn new(store: Arc<Store>) -> Self {
-        Self { store, flushing: Mutex::new(()) }
+    pub(crate) fn new(store: Arc<Store>, indexes: Arc<IndexCache>) -> Self {
+        Self { store, indexes, flushing: Mutex::new(()) }
     }
 
     pub(crate) fn store(&self) -> &Store {
@@ -60,6 +63,9 @@ impl Upkeep {
             }
             if due.accesses {
                 report("writing access counts", self.flush());
+            }
+            if due.texts {
+                report("storing text indexes", store_index::scattered(&self.store, &self.indexes));
             }
             if due.sweep {
                 report("reclaiming expired entries", self.sweep().map(drop));
@@ -136,6 +142,11 @@ impl Upkeep {
         self.store.refuse();
         if let Err(error) = self.flush() {
             tracing::warn!(%error, "access counts were lost as the database closed");
+        }
+        if !self.store.is_read_only()
+            && let Err(error) = store_index::closing(&self.store, &self.indexes)
+        {
+            tracing::warn!(%error, "a text index was not stored as the database closed, and will be made anew");
         }
         self.store.close();
     }

@@ -7,6 +7,8 @@ mod drift_tests;
 mod facets;
 mod open;
 #[cfg(test)]
+mod segments_tests;
+#[cfg(test)]
 mod waiting_tests;
 
 pub use closing::wait_until_closed;

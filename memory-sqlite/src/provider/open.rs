@@ -82,7 +82,7 @@ impl SqliteProvider {
         let caches = Caches::new(&config);
         let (texts, vectors) = (Arc::clone(&caches.indexes), Arc::clone(&caches.matrices));
         let (store, mut checkpointer) = Store::open(path, reads, config, clock, texts, vectors)?;
-        let upkeep = Arc::new(Upkeep::new(Arc::clone(&store)));
+        let upkeep = Arc::new(Upkeep::new(Arc::clone(&store), Arc::clone(&caches.indexes)));
         let background = Arc::clone(&upkeep);
         let sql = store
             .spawn("background", move |_| background.run(checkpointer.as_mut()))

@@ -7,7 +7,7 @@ use rusqlite::Connection;
 
 use super::index::ScopeIndex;
 use crate::commit::feed::{TextChange, TextEdit};
-use crate::commit::scope_cache::{Feed, ScopeCache, Turn};
+use crate::commit::scope_cache::{Cached, Feed, ScopeCache, Turn};
 use crate::error::Unreadable;
 use crate::kv::state::ScopeState;
 
@@ -17,6 +17,8 @@ const FEED_BYTES: usize = 4 << 20;
 
 /// The indexes of one provider. A scope's size is in bytes.
 pub(crate) type IndexCache = ScopeCache<TextFeed, ScopeIndex>;
+/// One scope's index, and the changes not yet applied to it.
+pub(crate) type CachedIndex = Cached<TextFeed, ScopeIndex>;
 /// The turn to change one scope's index.
 pub(crate) type IndexTurn<'c> = Turn<'c, TextFeed, ScopeIndex>;
 
@@ -42,6 +44,10 @@ impl Feed for TextFeed {
 }
 
 impl TextFeed {
+    pub(super) fn is_empty(&self) -> bool {
+        self.changes.is_empty()
+    }
+
     /// Takes the changes visible in a snapshot.
     fn take_until(&mut self, state: ScopeState) -> Vec<TextChange> {
         let mut changes = Vec::new();
@@ -87,6 +93,7 @@ impl IndexCache {
             *index = ScopeIndex::of(state.space);
         }
         let changes = cached.feed().take_until(state);
+        index.load(connection, state)?;
         if !index.apply(changes, state) {
             // Another process wrote, or too many changes were dropped.
             if !index.compare(connection, state, self.budget())? {
@@ -99,7 +106,6 @@ impl IndexCache {
             return Ok(true);
         }
         index.measured = index.changes;
-        index.tidy();
         cached.weigh(index.heap_bytes());
         Ok(self.make_room(digest, state.bytes))
     }

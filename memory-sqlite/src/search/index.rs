@@ -1,38 +1,43 @@
 //! The text index of one scope, as of a snapshot.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use memory_core::json::Json;
-use memory_core::lexical::LexicalIndex;
+use memory_core::lexical::{Segment, SegmentedIndex};
 use memory_core::limits::MAX_TEXT_BYTES;
 use memory_core::{Result, Timestamp};
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, ErrorCode, params};
 
 use crate::commit::feed::{TextChange, TextEdit};
-use crate::error::{Unreadable, malformed};
+use crate::error::{self, Unreadable, malformed};
 use crate::file::column::unsigned;
 use crate::kv::state::ScopeState;
 
 /// Documents read between two measurements of the memory.
 const MEASURE_EVERY: usize = 4_096;
+/// Scopes with fewer documents are analysed in a millisecond or two: their indexes are not stored.
+pub(super) const LEAST: usize = 512;
+/// The index is stored again after changes of this share of its documents: so a change costs the writing of 64 documents at
+/// most, some four kilobytes.
+const SHARE: usize = 64;
 
 /// The documents of one scope, as of its change number `changes`.
 #[derive(Debug, Default)]
 pub(crate) struct ScopeIndex {
     pub(super) space: i64,
     pub(super) changes: i64,
-    /// False until the first comparison with the database.
+    /// Whether the stored segments were read.
+    loaded: bool,
+    /// Whether a stored segment is damaged, or of another version.
+    pub(super) unreadable: bool,
+    /// Whether it has all documents as of `changes`.
     complete: bool,
     /// When expired documents were last removed, by the caller's clock.
     pub(super) expired_at: i64,
     /// The change at which the memory was last measured.
     pub(super) measured: i64,
-    pub(crate) documents: LexicalIndex<Arc<str>>,
-    /// The indexed version of each document.
-    versions: HashMap<Arc<str>, u64>,
-    key_bytes: usize,
+    pub(crate) documents: SegmentedIndex,
 }
 
 impl ScopeIndex {
@@ -40,9 +45,9 @@ impl ScopeIndex {
         Self { space, ..Self::default() }
     }
 
-    /// The indexed version of a key.
-    pub(crate) fn version(&self, key: &str) -> Option<u64> {
-        self.versions.get(key).copied()
+    /// Whether so much has changed that its segments should be made anew, and stored.
+    pub(super) fn is_scattered(&self) -> bool {
+        self.documents.changed() >= LEAST.max(self.documents.len() / SHARE)
     }
 
     /// Whether the index is as of the snapshot in which the scope is `state`, with nothing expired by `now`.
@@ -69,14 +74,60 @@ impl ScopeIndex {
             match change.edit {
                 TextEdit::Put { key, version, value, text, expires_at } => {
                     let text = text.map_or_else(|| value.search_text(MAX_TEXT_BYTES).into(), Cow::Owned);
-                    self.insert(key.as_str().into(), version, &text, expires_at.map(Timestamp::as_millis));
+                    self.documents.insert(
+                        key.as_str().into(),
+                        version,
+                        &text,
+                        expires_at.map(Timestamp::as_millis),
+                    );
                 }
-                TextEdit::Removed { key } => self.remove(key.as_str()),
+                TextEdit::Removed { key } => self.documents.remove(key.as_str()),
                 TextEdit::None => {}
             }
             self.changes = change.number;
         }
         self.changes == state.changes
+    }
+
+    /// Reads the stored segments, once. All documents in them are current, so none is missing if there are as many as entries;
+    /// unless another program has changed these.
+    pub(super) fn load(&mut self, connection: &Connection, state: ScopeState) -> Result<(), Unreadable> {
+        if std::mem::replace(&mut self.loaded, true) || state.segments == 0 {
+            return Ok(());
+        }
+        if let Err(damage) = self.read_segments(connection, state) {
+            if error::code(&damage) != Some(ErrorCode::DatabaseCorrupt) {
+                return Err(damage.into());
+            }
+            (self.documents, self.unreadable) = (SegmentedIndex::new(), true);
+        }
+        if self.unreadable {
+            tracing::warn!(
+                "a stored text index is damaged or of another version; what is missing is made anew"
+            );
+        }
+        self.changes = state.changes;
+        self.complete = !state.recount && self.documents.len() as u64 == state.entries;
+        Ok(())
+    }
+
+    fn read_segments(&mut self, connection: &Connection, state: ScopeState) -> rusqlite::Result<()> {
+        let mut stored =
+            connection.prepare_cached("SELECT data FROM text_segment WHERE space = ?1 ORDER BY first")?;
+        let mut rows = stored.query([state.space])?;
+        let mut last: Option<Arc<Segment>> = None;
+        while let Some(row) = rows.next()? {
+            let segment = row.get_ref(0)?.as_blob().ok().and_then(Segment::decode).map(Arc::new);
+            let last_key = last.as_ref().and_then(|last| last.last());
+            match segment.filter(|segment| last_key < segment.first()) {
+                Some(segment) => {
+                    self.documents.add(Arc::clone(&segment));
+                    last = Some(segment);
+                }
+                None => self.unreadable = true,
+            }
+        }
+        Ok(())
     }
 
     /// Compares keys and versions with the database and reads what differs. Returns false when the budget is used
@@ -89,50 +140,36 @@ impl ScopeIndex {
     ) -> Result<bool, Unreadable> {
         self.complete = false;
         // Including expired ones: the index itself knows when they expire.
-        let mut listing =
-            connection.prepare_cached("SELECT key, version, expires_at FROM entry WHERE space = ?1")?;
+        let mut listing = connection
+            .prepare_cached("SELECT key, version, expires_at FROM entry WHERE space = ?1 ORDER BY key")?;
         let mut content = connection.prepare_cached(
             "SELECT coalesce(e.text, b.text), coalesce(e.value, b.value) \
              FROM entry e LEFT JOIN body b ON b.id = e.body WHERE e.space = ?1 AND e.key = ?2",
         )?;
         let mut seen = 0_usize;
-        let mut unseen: HashMap<Arc<str>, u64> = std::mem::take(&mut self.versions);
+        let mut comparison = self.documents.compare();
         let mut rows = listing.query(params![state.space])?;
         while let Some(row) = rows.next()? {
             let key = row.get_ref(0)?.as_str().map_err(|_| malformed("key"))?;
             let version = unsigned(row.get(1)?, "version")?;
-            let expires_at: Option<i64> = row.get(2)?;
-            if let Some((same, _)) = unseen.remove_entry(key).filter(|(_, indexed)| *indexed == version) {
-                self.versions.insert(same, version);
-            } else {
+            if !comparison.knows(key, version) {
                 let mut found = content.query(params![state.space, key])?;
-                let row = found.next()?.ok_or_else(|| malformed("entry"))?;
+                let text = found.next()?.ok_or_else(|| malformed("entry"))?;
                 let text = search_text(
-                    row.get_ref(0)?.as_str_or_null().map_err(|_| malformed("text"))?,
-                    row.get_ref(1)?.as_str().map_err(|_| malformed("value"))?,
+                    text.get_ref(0)?.as_str_or_null().map_err(|_| malformed("text"))?,
+                    text.get_ref(1)?.as_str().map_err(|_| malformed("value"))?,
                 )?;
-                self.key_bytes += key.len();
-                self.insert(key.into(), version, &text, expires_at);
+                self.documents.insert(key.into(), version, &text, row.get(2)?);
             }
             seen += 1;
             if seen.is_multiple_of(MEASURE_EVERY) && self.heap_bytes() > budget {
                 return Ok(false);
             }
         }
-        for key in unseen.into_keys() {
-            self.documents.remove(&key);
-            self.key_bytes = self.key_bytes.saturating_sub(key.len());
-        }
+        comparison.end(&mut self.documents);
         self.changes = state.changes;
         self.complete = true;
         Ok(true)
-    }
-
-    fn insert(&mut self, key: Arc<str>, version: u64, text: &str, expires_at: Option<i64>) {
-        if self.versions.insert(Arc::clone(&key), version).is_none() {
-            self.key_bytes += key.len();
-        }
-        self.documents.insert(key, text, expires_at);
     }
 
     pub(super) fn expire(&mut self, now: Timestamp) {
@@ -141,28 +178,8 @@ impl ScopeIndex {
         }
     }
 
-    fn remove(&mut self, key: &str) {
-        if self.versions.remove(key).is_some() {
-            self.key_bytes = self.key_bytes.saturating_sub(key.len());
-        }
-        self.documents.remove(key);
-    }
-
-    /// Forgets the versions of expired documents once there are many.
-    pub(super) fn tidy(&mut self) {
-        if self.versions.len() > 2 * self.documents.len() + 1_024 {
-            self.versions.retain(|key, _| self.documents.contains(key));
-            self.versions.shrink_to_fit();
-            self.key_bytes = self.versions.keys().map(|key| key.len()).sum();
-        }
-    }
-
     pub(super) fn heap_bytes(&self) -> usize {
-        // The version table, and the keys with their reference counts.
         self.documents.heap_bytes()
-            + self.versions.capacity() * 8 / 7 * 25
-            + self.key_bytes
-            + 16 * self.versions.len()
     }
 }
 

@@ -1,7 +1,6 @@
 //! One search, from query to hits.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
 
 use memory_core::limits::{HYBRID_POOL, RANK_POOL};
 use memory_core::{EmbeddingModel, Result, ScopeDigest, SearchMode, SearchQuery, SearchResults, Timestamp};
@@ -101,7 +100,11 @@ impl Request<'_> {
             index = None;
             let Some(turn) = &turn else { return Ok(Passed::Again(Pass::CatchUp)) };
             if caches.indexes.catch_up(digest, turn, &snapshot, state, now)? {
-                index = Some(turn.cached().value());
+                let current = turn.cached().value();
+                if current.is_scattered() && !store.is_read_only() {
+                    store.signal.texts();
+                }
+                index = Some(current);
             }
         }
         let searched = match vector {
@@ -256,7 +259,7 @@ impl Search<'_> {
             Some(index) => {
                 let mut failed = None;
                 let keys: Vec<&str> = nearest.iter().map(|near| near.key.as_str()).collect();
-                let passes = |key: &Arc<str>| {
+                let passes = |key: &str| {
                     failed.is_none()
                         && passes(key).unwrap_or_else(|error| {
                             failed = Some(error);
@@ -271,8 +274,8 @@ impl Search<'_> {
                 let matches: Vec<Match> = hits
                     .into_iter()
                     .map(|hit| Match {
-                        indexed: index.version(&hit.key),
-                        key: hit.key.to_string(),
+                        indexed: Some(hit.version),
+                        key: hit.key.to_owned(),
                         lexical: Some(hit.score),
                         near: None,
                     })

@@ -1,3 +1,4 @@
 mod locomo;
 mod ranking;
+mod segments;
 mod spec;

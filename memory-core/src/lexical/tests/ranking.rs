@@ -50,19 +50,6 @@ fn no_terms_no_hits() {
 }
 
 #[test]
-fn documents_found_by_other_means_get_the_scores_of_search() {
-    let mut index = LexicalIndex::<String>::new();
-    for (key, text) in [("a", "green tea"), ("b", "tea"), ("c", "coffee"), ("d", "black tea leaves")] {
-        index.insert(key.to_owned(), text, None);
-    }
-    let (best, scores) = index.search_and_score("green tea", |_| true, 1, &["d", "c", "gone", "a"]);
-    let all = index.search("green tea", |_| true, 10);
-    let score = |name: &str| all.iter().find(|hit| hit.key == name).map(|hit| hit.score);
-    assert_eq!(best, all[..1]);
-    assert_eq!(scores, [score("d"), None, None, score("a")]);
-}
-
-#[test]
 fn ties_break_by_key_in_any_insertion_order() {
     let mut index = LexicalIndex::new();
     for key in ["c", "a", "d", "b"] {

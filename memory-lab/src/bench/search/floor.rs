@@ -21,12 +21,12 @@ pub(super) fn read_all(vectors: &Vectors) {
     black_box((seen, rest.iter().fold(0, |seen, x| seen ^ x.to_bits())));
 }
 
-/// Reads every stored vector through SQLite, as the first search must.
-pub(super) fn read_blobs(file: &Path) -> Result<u64> {
+/// Reads the `data` of every row through SQLite, as the first search must.
+pub(super) fn read_blobs(file: &Path, table: &str) -> Result<u64> {
     let read = || -> rusqlite::Result<u64> {
         memory_sqlite::prepare_process();
         let connection = Connection::open_with_flags(file, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-        let mut statement = connection.prepare("SELECT data FROM vector ORDER BY id")?;
+        let mut statement = connection.prepare(&format!("SELECT data FROM {table} ORDER BY id"))?;
         let mut rows = statement.query([])?;
         let mut bytes = 0;
         while let Some(row) = rows.next()? {

@@ -12,7 +12,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use memory_core::{Error, Result, SearchMode};
 use memory_server::terminal::Progress;
@@ -32,12 +32,14 @@ const FLOOR_PASSES: usize = 5;
 /// Searches under way together, and passes over all queries in a round of theirs.
 const TOGETHER: usize = 8;
 const TOGETHER_PASSES: usize = 4;
+/// How long the store may take to close, which stores the text index.
+const CLOSING: Duration = Duration::from_secs(60);
 
 /// What one row measures.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Work {
     /// The first search after opening; the floor reads the stored vectors through SQLite.
-    First,
+    First(SearchMode),
     /// Memory that the first search takes per vector; the floor is the vector itself.
     Memory,
     /// A search; the floor reads every number once.
@@ -52,8 +54,9 @@ struct Plan {
     target: fn(vectors: usize, dimensions: usize) -> Target,
 }
 
-const PLANS: [Plan; 9] = [
-    Plan { name: "first_search", work: Work::First, target: Target::of_first },
+const PLANS: [Plan; 10] = [
+    Plan { name: "first_search", work: Work::First(SearchMode::Vector), target: Target::of_first },
+    Plan { name: "first_lexical", work: Work::First(SearchMode::Lexical), target: Target::of_first_lexical },
     Plan { name: "memory_per_vector", work: Work::Memory, target: Target::of_memory },
     Plan { name: "vector", work: search(SearchMode::Vector, 1), target: Target::of_vector },
     Plan { name: "vector_filter_10_percent", work: search(SearchMode::Vector, 10), target: Target::of_tenth },
@@ -148,21 +151,31 @@ impl Bench {
 
     fn measure(&mut self, work: Work, args: &SearchArgs) -> Result<Figures> {
         match work {
-            Work::First | Work::Memory => self.measure_first(work, args),
+            Work::First(mode) => self.measure_first(work, mode, args),
+            Work::Memory => self.measure_first(work, SearchMode::Vector, args),
             Work::Search(kind) => self.measure_search(kind, args),
             Work::Together(kind) => self.measure_together(kind, args),
         }
     }
 
-    /// Reopens the store for each round.
-    fn measure_first(&mut self, work: Work, args: &SearchArgs) -> Result<Figures> {
-        let kind = SearchKind { mode: SearchMode::Vector, one_in: 1 };
+    /// Reopens the store for each round. The texts were searched before, so that their index is stored.
+    fn measure_first(&mut self, work: Work, mode: SearchMode, args: &SearchArgs) -> Result<Figures> {
+        let kind = SearchKind { mode, one_in: 1 };
         self.store = None;
+        let table = if mode == SearchMode::Lexical { "text_segment" } else { "vector" };
+        if mode == SearchMode::Lexical {
+            let store = self.open()?;
+            self.runtime.block_on(store.search(kind, 0, 10))?;
+            drop(store);
+            if !memory_sqlite::wait_until_closed(CLOSING) {
+                return Err(Error::internal("the store took too long to close"));
+            }
+        }
         let mut figures = Figures::default();
         for _ in 0..args.rounds {
             self.goes_on()?;
             let started = Instant::now();
-            floor::read_blobs(&store::file(self.dir.path()))?;
+            floor::read_blobs(&store::file(self.dir.path()), table)?;
             let blobs = micros(started);
             let store = self.open()?;
             let before = resident_bytes();

@@ -108,6 +108,11 @@ impl Target {
         Self { most: stated.then_some(300_000.0), ..Self::default() }
     }
 
+    pub(super) fn of_first_lexical(vectors: usize, _: usize) -> Self {
+        let stated = size(vectors, 384) == Size::HundredThousand;
+        Self { most: stated.then_some(30_000.0), ..Self::default() }
+    }
+
     pub(super) fn of_memory(vectors: usize, dimensions: usize) -> Self {
         let stated = size(vectors, dimensions) == Size::Million;
         Self { most: stated.then_some(450.0), ..Self::default() }

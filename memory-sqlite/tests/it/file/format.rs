@@ -1,7 +1,7 @@
 //! The released file format is pinned: a file of every earlier release opens with its contents unchanged.
 //!
-//! `tests/fixtures/v5.db` was written by `MEMORY_SQLITE_WRITE_FIXTURE=1 cargo test -p memory-sqlite --test it format`,
-//! and `v1.db` to `v4.db` by earlier versions. The newest is rewritten only until its release; a later format gets its
+//! `tests/fixtures/v6.db` was written by `MEMORY_SQLITE_WRITE_FIXTURE=1 cargo test -p memory-sqlite --test it format`,
+//! and `v1.db` to `v5.db` by earlier versions. The newest is rewritten only until its release; a later format gets its
 //! own file.
 
 use std::path::{Path, PathBuf};
@@ -78,7 +78,34 @@ fn write(path: &Path) {
     }
     block_on(store.backend().drop_scope(&Scope::agent("acme", "dropped").unwrap())).unwrap();
     import_foreign(&store);
+    let words = |n: usize| {
+        let mut item = NewEntry::new(key(&format!("note/{n:03}")), json(&format!("\"tea number{n}\"")));
+        item.options = SetOptions::default().with_embed(Embed::Never);
+        item
+    };
+    let items = (0..600).map(words).collect();
+    block_on(store.backend().bulk_insert(&with_segments(), items, Default::default())).unwrap();
+    let of_words = SearchQuery::new("number7").with_mode(SearchMode::Lexical);
+    block_on(store.backend().search(&with_segments(), of_words)).unwrap();
     store.close();
+}
+
+fn with_segments() -> Scope {
+    Scope::agent("segments", "ada").unwrap()
+}
+
+/// Checks in a copy that the text index of a scope is stored: the texts are changed, so that nothing else has the word.
+fn check_segments(path: &Path) -> Result<()> {
+    let copy = path.with_extension("copy");
+    std::fs::copy(path, &copy).unwrap();
+    let raw = crate::support::files::raw(&copy);
+    raw.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false).unwrap();
+    raw.execute("UPDATE entry SET value = '1' WHERE key LIKE 'note/%'", []).unwrap();
+    drop(raw);
+    let store = Store { scope: with_segments(), ..Store::open(&copy, fast())? };
+    assert_eq!(store.find("number7")?.first().map(String::as_str), Some("note/007"));
+    store.close();
+    Ok(())
 }
 
 fn embedding(path: &Path) -> Store {
@@ -217,8 +244,9 @@ fn a_file_written_now_holds_what_was_written() {
     let (_folder, path) = place();
     write(&path);
     if std::env::var_os("MEMORY_SQLITE_WRITE_FIXTURE").is_some() {
-        std::fs::copy(&path, fixture(5)).unwrap();
+        std::fs::copy(&path, fixture(6)).unwrap();
     }
+    check_segments(&path).unwrap();
     check_vectors(&path).unwrap();
     check(&path).unwrap();
 }
@@ -226,8 +254,11 @@ fn a_file_written_now_holds_what_was_written() {
 #[test]
 fn a_file_of_every_version_opens_and_holds_what_was_written() {
     let folder = folder();
-    for version in 1..=5 {
+    for version in 1..=6 {
         let path = copy_of_the_fixture(version, folder.path());
+        if version > 5 {
+            check_segments(&path).unwrap();
+        }
         // The first had no vectors.
         if version > 1 {
             check_vectors(&path).unwrap();
@@ -283,12 +314,12 @@ fn a_file_of_version_1_with_a_trigger_is_refused_and_stays_as_it_was() {
 
 /// What other programs may rely on.
 #[test]
-fn a_file_of_version_5_is_marked_and_laid_out_as_documented() {
+fn a_file_of_version_6_is_marked_and_laid_out_as_documented() {
     let folder = folder();
-    let path = copy_of_the_fixture(5, folder.path());
+    let path = copy_of_the_fixture(6, folder.path());
     let conn = crate::support::files::raw_with(&path, OpenFlags::SQLITE_OPEN_READ_ONLY);
     assert_eq!(pragma(&conn, "application_id"), 0x4d65_6d41);
-    assert_eq!(pragma(&conn, "user_version"), 5);
+    assert_eq!(pragma(&conn, "user_version"), 6);
     assert_eq!(pragma(&conn, "auto_vacuum"), 2, "incremental");
     assert_eq!(pragma(&conn, "page_size"), 4_096);
     let mode: String = conn.query_row("PRAGMA journal_mode", [], |row| row.get(0)).unwrap();
@@ -348,12 +379,12 @@ fn a_new_file_has_the_released_tables() {
     let folder = folder();
     let path = folder.path().join("new.db");
     Store::open(&path, fast()).unwrap().close();
-    for version in [1, 2, 3] {
+    for version in 1..=5 {
         let migrated = copy_of_the_fixture(version, folder.path());
         Store::open(&migrated, fast()).unwrap().close();
         assert_eq!(ddl(&path), ddl(&migrated), "{version}");
     }
-    assert_eq!(ddl(&path), ddl(&copy_of_the_fixture(5, folder.path())));
+    assert_eq!(ddl(&path), ddl(&copy_of_the_fixture(6, folder.path())));
 }
 
 #[test]
@@ -377,7 +408,7 @@ fn the_documented_tables_are_those_of_the_file() {
         .filter(|statement| statement.starts_with("CREATE "))
         .collect();
     // SQLite's own table, for numbers that are never reused.
-    let mut stored = ddl(&copy_of_the_fixture(5, folder.path()));
+    let mut stored = ddl(&copy_of_the_fixture(6, folder.path()));
     stored.retain(|statement| !statement.contains("sqlite_sequence"));
     for statement in &stored {
         assert!(documented.contains(statement), "not documented: {statement}");

@@ -390,7 +390,7 @@ fn a_damaged_file_is_not_repaired() {
 #[test]
 fn a_file_of_an_earlier_format_is_repaired_and_migrated() {
     let folder = folder();
-    for version in 1..=5 {
+    for version in 1..=6 {
         let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/fixtures/v{version}.db"));
         let path = folder.path().join(format!("v{version}.db"));
         fs::copy(fixture, &path).unwrap();
@@ -401,7 +401,7 @@ fn a_file_of_an_earlier_format_is_repaired_and_migrated() {
         raw(&path).execute_batch(sql).unwrap();
         assert!(refused(&path).message().contains("`memory drift repair`"), "{version}");
         let report = repaired(&path);
-        assert_eq!(report.updated_from, (version < 5).then_some(version), "{report:?}");
+        assert_eq!(report.updated_from, (version < 6).then_some(version), "{report:?}");
         assert_eq!(report.changed, report.scopes, "{report:?}");
         let store = Store::open(&path, fast()).unwrap();
         assert_eq!(store.text("number").as_deref(), Some("123456789012345678901234567890.50e-3"));

@@ -1,5 +1,6 @@
-//! Search by meaning: caches in memory agree with what is stored.
+//! Search: what is cached in memory or stored agrees with the entries.
 
 mod nearest;
+mod stored;
 mod together;
 mod vectors;
