@@ -156,6 +156,14 @@ async fn catch_up(log: &Log<'_>, slot: &Slot, seen: &SeenHead, model: Option<&Em
     let mut state = slot.change();
     if let Some(fresh) = fresh {
         *state = fresh;
+        if let Some((turns, model)) = state.foreign() {
+            tracing::warn!(
+                turns,
+                model,
+                "turns were embedded by another model and are found by words alone; open the store with the embedder of that \
+                 model to find them by meaning"
+            );
+        }
     }
     (state.version, state.epoch, state.next) = (seen.version, head.epoch.clone(), head.next);
     state.measure();

@@ -27,6 +27,8 @@ pub(crate) struct State {
     confirmed: BTreeMap<u64, i64>,
     /// When turns expire.
     expiries: BTreeSet<(i64, u64)>,
+    /// Turns whose vectors are of another model, and the model of the last.
+    foreign: Option<(usize, String)>,
     bytes: usize,
 }
 
@@ -37,6 +39,11 @@ impl State {
         match record::read::<Record>(entry)? {
             Record::Turn(turn) => {
                 self.index.insert(&turn.indexed(number, model));
+                if let Some(other) = model.and_then(|model| turn.vector.as_ref()?.foreign(model)) {
+                    let (turns, name) = self.foreign.get_or_insert_default();
+                    *turns += 1;
+                    other.clone_into(name);
+                }
                 let begins = turn.begins(entry);
                 match self.begins.last() {
                     Some((last, _)) if *last >= number => {
@@ -96,6 +103,11 @@ impl State {
             + (self.superseded.len() + self.confirmed.len() + self.expiries.len())
                 * 3
                 * size_of::<(u64, i64)>();
+    }
+
+    /// How many of the turns that were read have vectors of another model, and which.
+    pub(crate) fn foreign(&self) -> Option<(usize, &str)> {
+        self.foreign.as_ref().map(|(turns, model)| (*turns, model.as_str()))
     }
 
     /// What it took when it was last measured.

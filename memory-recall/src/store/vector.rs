@@ -33,6 +33,11 @@ impl StoredVector {
         Some(Self { model: name(model), scale, steps: STANDARD_NO_PAD.encode(steps) })
     }
 
+    /// The name of its model, if that is another than this one.
+    pub(crate) fn foreign(&self, model: &EmbeddingModel) -> Option<&str> {
+        (self.model != name(model)).then_some(self.model.as_str())
+    }
+
     /// The vector, if it is of this model.
     pub(crate) fn of(&self, model: &EmbeddingModel) -> Option<Vec<f32>> {
         if self.model != name(model) || !self.scale.is_normal() {
@@ -57,6 +62,7 @@ mod tests {
         let stored = StoredVector::new(&model("a"), &vector).unwrap();
         assert!(cosine(&stored.of(&model("a")).unwrap(), &vector) > 0.999);
         assert_eq!(stored.of(&model("b")), None);
+        assert_eq!((stored.foreign(&model("a")), stored.foreign(&model("b"))), (None, Some("p/a/5")));
         assert_eq!(StoredVector::new(&model("a"), &[0.0; 5]), None);
         assert_eq!(StoredVector::new(&model("a"), &[f32::NAN, f32::INFINITY, 0.0, 0.0, 0.0]), None);
     }

@@ -8,4 +8,5 @@
 )]
 
 mod bad_input;
+mod models;
 mod storage;

@@ -119,6 +119,30 @@ async fn metadata_mode_keeps_no_content_and_full_mode_a_redacted_one() {
     assert_eq!(input["value"], json!({"note": format!("use {REDACTED}"), "password": REDACTED}));
 }
 
+#[cfg(feature = "recall")]
+#[tokio::test]
+async fn a_recall_leaves_what_it_gave_and_why_but_no_words() {
+    let kept = Kept::default();
+    let auditor = auditor(AuditMode::Metadata, kept.clone());
+    let tool = tool(&auditor).await;
+    let said = json!({"op": "add", "messages": [{"role": "user", "content": "Ida lives in Bergen"}]});
+    let added: Value = serde_json::from_str(&tool.call(&said.to_string()).await).unwrap();
+    let given = tool.call(r#"{"op":"recall","query":"Where does Ida live?"}"#).await;
+    let explained = tool.call(r#"{"op":"recall","query":"Where does Ida live?","explain":true}"#).await;
+    tool.call(r#"{"op":"recall","query":"zebra"}"#).await;
+    assert!(auditor.flush(PATIENCE));
+    let calls = kept.calls();
+    let recalled = &calls[1].recalled;
+    assert_eq!((recalled.len(), recalled[0].scope), (1, ScopeKind::Agent));
+    assert_eq!(Value::from(recalled[0].id.as_str()), added["ids"][0]);
+    let sum: f64 = recalled[0].shares.iter().map(|share| share.value).sum();
+    assert!((sum - recalled[0].score.unwrap()).abs() < 1e-9 && recalled[0].similarity.is_some());
+    assert_eq!((&calls[2].recalled, calls[3].recalled.len(), calls[3].rows), (recalled, 0, Some(0)));
+    assert!(!given.contains("shares") && explained.contains("shares"), "only who asked is told why");
+    let all = serde_json::to_string(&calls).unwrap();
+    assert!(!all.contains("Bergen") && !all.contains("Ida"), "{all}");
+}
+
 #[tokio::test]
 async fn a_large_input_is_recorded_without_its_content() {
     let kept = Kept::default();

@@ -59,6 +59,25 @@ fn scopes_and_statistics_count_what_is_there() {
 }
 
 #[test]
+fn statistics_count_the_calls_in_the_audit_file() {
+    let user = User::new();
+    user.file(
+        "memory.toml",
+        "[backends.main]\nurl = \"sqlite:memory.db\"\n[default]\nbackend = \"main\"\n[audit]\nfile = \"audit.jsonl\"\n",
+    );
+    user.ok(&["set", "k", "1"]);
+    assert!(user.json(&["stats"]).get("calls").is_none(), "there is no file yet");
+    let call = |rows: u64| {
+        json!({"kind": "call", "number": 1, "time": "2026-01-01T00:00:00Z", "tenant": "default", "op": "recall",
+               "rows": rows, "micros": 2_000, "outcome": "ok"})
+    };
+    user.file("audit.jsonl", format!("{}\n{}\n", call(0), call(4)));
+    let calls = user.json(&["stats"])["calls"].clone();
+    has(&calls[0], json!({"op": "recall", "calls": 2, "failed": 0, "empty": 1, "median_ms": 2.0}));
+    assert!(user.ok(&["stats"]).contains("recall: 2 since 2026-01-01T00:00:00Z, 0 failed, 1 found nothing"));
+}
+
+#[test]
 fn the_store_says_what_it_serves() {
     let user = User::new();
     user.ok(&["set", "k", "1"]);
