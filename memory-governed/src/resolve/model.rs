@@ -61,7 +61,7 @@ struct File {
 pub(super) struct Ranking {
     /// Places in the short list, likeliest first, each with its probability among them.
     pub(super) order: Vec<(usize, f64)>,
-    /// The log odds that the first is meant; minus infinity where another is nearly as likely, or there is none.
+    /// The log odds that the first is meant; minus infinity where nothing may be bound by words.
     pub(super) certainty: f64,
 }
 
@@ -147,7 +147,10 @@ impl Model {
             term.weight * product
         };
         let share = order.first().map_or(0.0, |(_, share)| *share);
-        let certainty = if inputs.is_empty() || share < self.least_share {
+        let certainty = if inputs.is_empty()
+            || share < self.least_share
+            || (weighed.small && !is_restated(weighed, &order))
+        {
             f64::NEG_INFINITY
         } else {
             self.intercept + self.terms.iter().map(term).sum::<f64>()
@@ -160,6 +163,15 @@ impl Background for Model {
     fn share(&self, word: u64) -> f64 {
         self.background.get(&word).copied().unwrap_or_default()
     }
+}
+
+/// Whether the note has every word of the first row's title, words of tracking work aside, and they are at least two.
+fn is_restated(weighed: &Weighed<'_>, order: &[(usize, f64)]) -> bool {
+    let Some((at, _)) = order.first() else { return false };
+    let covered = NAMES.iter().position(|name| *name == "covg");
+    let covered = covered.and_then(|place| weighed.measures.get(*at)?.get(place));
+    let specific = weighed.rows.get(*at).map(|row| row.title_set.iter().filter(|word| !word.chore).count());
+    covered.is_some_and(|share| *share > 0.999) && specific.is_some_and(|words| words >= 2)
 }
 
 fn rank_names() -> impl Iterator<Item = String> {

@@ -9,6 +9,10 @@ use crate::bucket::Bucket;
 
 /// Rows that are looked at closely.
 const SHORT_LIST: usize = 30;
+/// Spaces with fewer rows than this, or fewer live ones than the next, are smaller than those the table was fitted to: what
+/// is rare in them says little, and a row without rivals leads by nothing.
+const FEW_ROWS: usize = 50;
+const FEW_LIVE: usize = 3;
 /// Names of [`Weighed::scene`], in order.
 pub(super) const SCENE: [&str; 7] = ["rows", "words", "unknown", "ended", "left_out", "head", "names"];
 
@@ -23,6 +27,8 @@ pub(super) struct Weighed<'a> {
     pub(super) twins: Vec<f64>,
     /// What is the same for all of them.
     pub(super) scene: [f64; SCENE.len()],
+    /// Whether the space is too small to bind by anything but a whole title.
+    pub(super) small: bool,
 }
 
 /// Weighs the live rows of a bucket that were opened at `observed_at` or before.
@@ -59,5 +65,5 @@ pub(super) fn weigh<'a>(
         count(note.head.len()).ln_1p(),
         count(note.names.len()).ln_1p(),
     ];
-    Weighed { rows, measures, twins, scene }
+    Weighed { rows, measures, twins, scene, small: space.len() < FEW_ROWS || live.len() < FEW_LIVE }
 }

@@ -3,7 +3,7 @@
 use memory_governed::Bucket;
 use memory_governed::resolve::{BoundBy, DeferReason, Resolution, Row, Space, resolve};
 
-use crate::space::{bound, busy, day, deferred, end, ends, issue, note};
+use crate::space::{bound, busy, day, deferred, end, ends, issue, note, space};
 
 /// A space as large as a real one: a hundred issues of made-up parts.
 fn large() -> Space {
@@ -118,4 +118,34 @@ fn a_note_of_any_size_is_read() {
     assert!(matches!(end(&large(), &long), Resolution::Defer(_)));
     assert!(matches!(end(&large(), ""), Resolution::Defer(_)));
     assert!(matches!(end(&large(), "\u{0}\u{202e}🚀"), Resolution::Defer(_)));
+}
+
+/// With one row there is no rival to lead: being alone must not make it likelier.
+#[test]
+fn a_lone_row_is_bound_by_its_own_words_only() {
+    let lone = |title: &str| space([issue("only", title)]);
+    for (title, text) in [
+        ("Database outage in the Frankfurt region", "Fixed the slow search in the Frankfurt office."),
+        ("Database outage in the Frankfurt region", "The outage of the mail server is resolved."),
+        ("Search is slow", "Fixed the search box."),
+        ("Lint errors", "Fixed lint."),
+        ("Login", "Fixed the login page layout on mobile."),
+        ("Tests fail", "All tests pass, done."),
+        ("Fix bug", "Fixed the bug."),
+        ("Logging package quality scripts are not runnable", "Made config package quality scripts runnable."),
+    ] {
+        let resolution = end(&lone(title), text);
+        assert!(matches!(resolution, Resolution::Defer(_)), "{title} | {text}: {resolution:?}");
+    }
+}
+
+/// In a fresh space every word is rare: the figures of large trackers say nothing about it.
+#[test]
+fn siblings_that_differ_in_one_rare_word_are_told_apart_or_deferred() {
+    let space = space([
+        issue("embeddings", "Refactor embeddings facade to a thin wrapper"),
+        issue("disk", "Disk usage grows without bound"),
+    ]);
+    let resolution = end(&space, "Refactored inference facade to a thin wrapper.");
+    assert!(matches!(resolution, Resolution::Defer(_)), "{resolution:?}");
 }
