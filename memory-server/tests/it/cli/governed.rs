@@ -45,7 +45,7 @@ fn notes_are_promoted_read_reviewed_rebuilt_and_verified() {
     let anchor = format!("{}:{}", verified["anchor"]["seq"], verified["anchor"]["hash"].as_str().unwrap());
     assert_eq!(user.json(&["verify", "--anchor", &anchor])["events"], 3);
     let later = anchor.replacen("3:", "4:", 1);
-    user.refused(&["verify", "--anchor", &later], 1, "corrupt");
+    user.refused(&["verify", "--anchor", &later], 6, "corrupt");
     let rebuilt = user.json(&["rebuild"]);
     assert_eq!(rebuilt["before"], rebuilt["after"]);
 }
@@ -56,10 +56,10 @@ fn no_option_reaches_the_tables_behind_shared_state() {
     user.ok(&["note", "a thought"]);
     for command in [&["sql", "SELECT text FROM notes"][..], &["list"], &["sql", "DELETE FROM events_memory"]]
     {
-        user.refused(&[command, &["--scope", "host:shared"]].concat(), 2, "invalid_argument");
+        user.refused(&[command, &["--scope", "host:shared"]].concat(), 3, "invalid_argument");
     }
     for scope in ["agent:shared", "user:shared", "run:shared"] {
-        user.refused(&["sql", "SELECT text FROM notes", "--scope", scope], 2, "invalid_argument");
+        user.refused(&["sql", "SELECT text FROM notes", "--scope", scope], 3, "invalid_argument");
     }
     user.refused(&["shared", "--url", "sqlite:missing.db"], 3, "not_found");
 }
