@@ -89,10 +89,10 @@ fn row(candidate: &Candidate) -> Row {
         creator: opened_by.clone(),
         owner: None,
         trust: *trust,
-        // A name that an untrusted text gave binds nothing.
+        // A name that a note or a model merely mentioned binds nothing.
         aliases: aliases
             .iter()
-            .filter(|alias| alias.trust > Trust::Untrusted)
+            .filter(|alias| alias.trust >= Trust::Authority)
             .map(|alias| alias.alias.clone())
             .collect(),
     }

@@ -179,7 +179,10 @@ impl WriteRequest {
 
     fn check_payload(&self) -> Result<()> {
         let members = members(self.bucket, self.operation);
+        // A row that is there can be given a name alone.
+        let names_only = self.target_id.is_some() && !self.candidate_aliases.is_empty();
         if !self.operation.is_lifecycle()
+            && !names_only
             && let Some((required, _)) = members.first()
             && !self.payload.contains_key(*required)
         {

@@ -34,9 +34,9 @@ enum Command {
     Incr(commands::IncrArgs),
     /// Change part of a value, atomically: merge, append or push
     Update(commands::UpdateArgs),
-    /// Find entries by words
+    /// Find entries by words and by meaning
     Search(commands::SearchArgs),
-    /// Remember what was said, on a store that keeps facts
+    /// Remember what was said
     Add(commands::AddArgs),
     /// Find remembered facts
     Recall(commands::RecallArgs),

@@ -9,16 +9,11 @@
 //! cargo run -p shared-state -- sqlite:shared.db  # in files; then: memory --url sqlite:shared.db --tenant acme shared
 //! ```
 
-mod deciders;
-
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use memory::governed::{
-    self, Actor, Bucket, Ledger, NoteSource, Outcome, PromotionPipeline, SharedMemory, Trust, WorkingMemory,
+    self, Actor, Bucket, Ledger, NoteSource, Outcome, SharedMemory, Trust, WorkingMemory,
 };
-
-use deciders::{Names, Phrases};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
@@ -41,7 +36,7 @@ async fn run(url: &str) -> Result<(), Box<dyn std::error::Error>> {
     let memory = memory::open(url).await?;
     let space = governed::open(&memory, &"acme".parse()?, governed::DEFAULT_SPACE).await?;
     let (notes, shared) = (WorkingMemory::new(&space), SharedMemory::new(&space));
-    let pipeline = PromotionPipeline::new(&space, Arc::new(Phrases), Arc::new(Names));
+    let pipeline = governed::pipeline(&space);
 
     for (agent, words) in [
         ("planner", "decision storage: we keep everything in SQLite"),
@@ -52,7 +47,9 @@ async fn run(url: &str) -> Result<(), Box<dyn std::error::Error>> {
         ("planner", "redis_timeout is also called cache trouble"),
         ("worker-2", "slow_build is fixed"),
     ] {
-        let writer = Actor { agent: agent.to_owned(), run: "run-1".to_owned(), trust: Trust::Agent };
+        // Whom to trust with names and endings of others' rows is the host's to say, never a note's.
+        let trust = if agent == "planner" { Trust::Authority } else { Trust::Agent };
+        let writer = Actor { agent: agent.to_owned(), run: "run-1".to_owned(), trust };
         notes.note(&writer, NoteSource::Agent, words, None).await?;
         say(&format!("{agent:<9} {words}"));
         while let Some(promotion) = pipeline.promote_one().await? {

@@ -12,7 +12,7 @@ fn a_vague_note_waits_and_is_bound_once_a_later_one_names_the_row() {
         let ran = Command::new(program).args(url).current_dir(folder.path()).output().unwrap();
         let told = String::from_utf8(ran.stdout).unwrap();
         assert!(ran.status.success(), "{told}");
-        let waits = told.find("-> waits: it could be any of them").unwrap();
+        let waits = told.find("-> waits: its words do not tell which row is meant").unwrap();
         let named = told.find("is also called").unwrap();
         let bound = told.rfind("issues redis_timeout").unwrap();
         assert!(waits < named && named < bound, "{told}");

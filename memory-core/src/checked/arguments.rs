@@ -45,9 +45,9 @@ pub(super) fn check_prefix(prefix: &str) -> Result<()> {
 
 pub(super) fn check_threshold(threshold: Option<f64>) -> Result<()> {
     match threshold {
-        Some(threshold) if !(0.0..=1.0).contains(&threshold) => {
-            Err(Error::invalid("threshold must be 0 to 1, like scores"))
-        }
+        Some(threshold) if !(0.0..=1.0).contains(&threshold) => Err(Error::invalid(
+            "threshold must be 0 to 1: it is compared with the similarity of a hit, not with its rank",
+        )),
         _ => Ok(()),
     }
 }

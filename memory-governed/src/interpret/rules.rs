@@ -49,7 +49,7 @@ const INVALIDATES: [&str; 10] = [
 /// `KIND [ID]: TEXT` adds or changes a row, where `KIND` is `plan`, `constraint`, `issue` (`problem`, `blocker`, `bug`),
 /// `decision`, `result` (`METRIC = VALUE`), `task` (`task ID: STATUS`) or `learning` (`lesson`). A sentence with a verb of
 /// ending (`resolved`, `fixed`, `invalidated`, …) ends a row, unless it denies, supposes, asks, quotes or promises it.
-/// Anything else is rejected.
+/// `ID is also called NAME` names a row. Anything else is rejected.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Rules;
 
@@ -70,7 +70,7 @@ impl Rules {
     pub fn decide(text: &str, context: &Context) -> Decision {
         let request = match prefixed(text) {
             Some(request) => request,
-            None => ending(text, context),
+            None => naming(text, context).map_or_else(|| ending(text, context), Ok),
         };
         match request {
             Err(reason) => Decision::Reject(reason),
@@ -157,6 +157,17 @@ fn status(body: &str) -> Result<Map<String, Value>, String> {
     } else {
         Err(format!("a task is one of {}", TASK_STATUSES.join(", ")))
     }
+}
+
+/// `ID is also called NAME`: a name for an open issue or an active constraint.
+fn naming(text: &str, context: &Context) -> Option<WriteRequest> {
+    let said = text.trim().trim_end_matches('.');
+    let (id, name) = said.split_once(" is also called ").or_else(|| said.split_once(" is also known as "))?;
+    let known = |bucket: &Bucket| context.rows(*bucket).iter().any(|row| row.id == id);
+    let bucket = [Bucket::Issues, Bucket::Constraints].into_iter().find(known)?;
+    let mut request = WriteRequest::new(bucket, Operation::Upsert).with_target(id);
+    request.candidate_aliases.push(name.trim_matches(['"', '`', '\'']).to_owned());
+    Some(request)
 }
 
 /// The write of a note that says that something has ended.

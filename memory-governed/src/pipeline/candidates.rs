@@ -4,7 +4,7 @@ use memory_core::{Result, Timestamp};
 
 use crate::bucket::Bucket;
 use crate::interpret::Context;
-use crate::projection::{Row, read, rows};
+use crate::projection::{Row, id_column, read, rows, table};
 use crate::request::WriteRequest;
 use crate::seams::Candidate;
 use crate::store::{Session, int};
@@ -29,8 +29,11 @@ pub(super) async fn context(session: &Session<'_>, observed_at: Timestamp) -> Re
 /// The live rows of a request's bucket, the latest that have ended, and the row it names.
 pub(super) async fn candidates(session: &Session<'_>, request: &WriteRequest) -> Result<Vec<Candidate>> {
     let mut found = rows(session, request.bucket, LIVE, &[]).await?;
-    let ended = "WHERE status NOT IN ('open', 'active') ORDER BY last_event DESC LIMIT ?";
-    found.extend(rows(session, request.bucket, ended, &[int(ENDED)]).await?);
+    let (table, id) = (table(request.bucket), id_column(request.bucket));
+    let ended = format!(
+        "WHERE {id} IN (SELECT {id} FROM {table} WHERE status NOT IN ('open', 'active') ORDER BY last_event DESC LIMIT ?)"
+    );
+    found.extend(rows(session, request.bucket, &ended, &[int(ENDED)]).await?);
     if let Some(id) = &request.target_id
         && found.iter().all(|row| row.id != *id)
     {
