@@ -129,7 +129,7 @@ async fn a_recall_leaves_what_it_gave_and_why_but_no_words() {
     let added: Value = serde_json::from_str(&tool.call(&said.to_string()).await).unwrap();
     let given = tool.call(r#"{"op":"recall","query":"Where does Ida live?"}"#).await;
     let explained = tool.call(r#"{"op":"recall","query":"Where does Ida live?","explain":true}"#).await;
-    tool.call(r#"{"op":"recall","query":"zebra"}"#).await;
+    tool.call(r#"{"op":"recall","query":"zebra","threshold":0.9}"#).await;
     assert!(auditor.flush(PATIENCE));
     let calls = kept.calls();
     let recalled = &calls[1].recalled;
