@@ -4,23 +4,16 @@ use serde_json::json;
 
 use crate::support::user::User;
 
-fn note(user: &User, request: &serde_json::Value) -> String {
-    user.json(&["note", &request.to_string()])["note_id"].as_str().unwrap().to_owned()
-}
-
 #[test]
 fn notes_are_promoted_read_reviewed_rebuilt_and_verified() {
     let user = User::new();
-    for id in ["redis_timeout", "lint"] {
-        note(
-            &user,
-            &json!({ "bucket": "issues", "operation": "upsert", "target_id": id, "payload": { "title": id } }),
-        );
+    for words in [
+        "issue redis_timeout: Redis times out under load",
+        "issue lint: the linter fails",
+        "the earlier blocker is fixed",
+    ] {
+        user.ok(&["note", words]);
     }
-    note(
-        &user,
-        &json!({ "bucket": "issues", "operation": "resolve", "reference_text": "the earlier blocker" }),
-    );
     user.ok(&["note", "just", "a", "thought"]);
     let report = user.json(&["promote"]);
     assert_eq!(
@@ -34,7 +27,7 @@ fn notes_are_promoted_read_reviewed_rebuilt_and_verified() {
     let id = pending[0]["id"].as_str().unwrap();
     assert_eq!(pending[0]["candidates"].as_array().unwrap().len(), 2);
     assert!(user.ok(&["pending"]).contains("the earlier blocker"));
-    assert_eq!(user.json(&["review", "show", id])["reason"], "it names no row");
+    assert_eq!(user.json(&["review", "show", id])["reason"], "its words do not tell which row is meant");
     assert_eq!(user.json(&["review", "bind", id, "redis_timeout"])["outcome"], "committed");
     assert!(user.json(&["pending"]).as_array().unwrap().is_empty());
     assert_eq!(user.json(&["shared", "issues", "--ended"])[1]["status"], "resolved");
