@@ -1,6 +1,6 @@
-//! How long a promotion and a rebuild take. `MEMORY_GOVERNED_EVENTS` sets the events of the rebuild: 2,000 by default.
+//! A promotion and a rebuild of many rows, and how long they take; nothing asserts the time. `MEMORY_GOVERNED_EVENTS` sets the events of the rebuild: 2,000 by default.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use memory_governed::Bucket;
 use serde_json::json;
@@ -32,8 +32,6 @@ on_both_stores! {
         }
         took.sort();
         println!("a promotion among 400 open issues: median {:?}, 90th percentile {:?}", took[20], took[36]);
-        // On a busy machine and without optimisation; see docs/governed.md for figures.
-        assert!(took[20] < Duration::from_millis(250));
     }
 
     async fn a_rebuild(world) {
@@ -54,7 +52,6 @@ on_both_stores! {
         let took = began.elapsed();
         println!("{count} events, {} rows, rebuilt in {took:?}", rebuilt.rows);
         assert_eq!((rebuilt.events, world.count("shared_results").await), (count, i64::try_from(count / 2).unwrap()));
-        assert!(took < Duration::from_secs(60));
         assert!(world.ledger.rebuild().await.unwrap().agrees());
     }
 }
