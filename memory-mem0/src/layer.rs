@@ -34,6 +34,7 @@ fn refuse_unserved(provider: &str, messages: &[Message], options: &AddOptions) -
     for (refused, option) in [
         (messages.iter().any(|message| !message.metadata.is_empty()), "messages.metadata"),
         (!options.supersedes.is_empty(), "supersedes"),
+        (!options.confirms.is_empty(), "confirms"),
         (options.ttl != Ttl::Keep, "ttl"),
     ] {
         if refused {
@@ -59,8 +60,10 @@ impl MemoryLayer for Mem0Provider {
     }
 
     async fn recall(&self, run: &RunContext, scope: &Scope, query: RecallQuery) -> Result<Vec<Fact>> {
-        if query.as_of.is_some() {
-            return Err(Error::unsupported(Op::Recall.as_str(), self.name()).with_detail("option", "as_of"));
+        let asked =
+            [(query.as_of.is_some(), "as_of"), (query.unconfirmed_since.is_some(), "unconfirmed_since")];
+        if let Some((_, option)) = asked.into_iter().find(|(is_asked, _)| *is_asked) {
+            return Err(Error::unsupported(Op::Recall.as_str(), self.name()).with_detail("option", option));
         }
         self.session(run, scope)?.recall(&query).await
     }

@@ -69,6 +69,7 @@ impl MemoryLayer for Mem9Provider {
             (!options.infer, "infer"),
             (!options.metadata.is_empty(), "metadata"),
             (!options.supersedes.is_empty(), "supersedes"),
+            (!options.confirms.is_empty(), "confirms"),
             (options.ttl != Ttl::Keep, "ttl"),
         ] {
             if refused {
@@ -105,8 +106,10 @@ impl MemoryLayer for Mem9Provider {
     }
 
     async fn recall(&self, run: &RunContext, scope: &Scope, query: RecallQuery) -> Result<Vec<Fact>> {
-        if query.as_of.is_some() {
-            return Err(Error::unsupported(Op::Recall.as_str(), self.name()).with_detail("option", "as_of"));
+        let asked =
+            [(query.as_of.is_some(), "as_of"), (query.unconfirmed_since.is_some(), "unconfirmed_since")];
+        if let Some((_, option)) = asked.into_iter().find(|(is_asked, _)| *is_asked) {
+            return Err(Error::unsupported(Op::Recall.as_str(), self.name()).with_detail("option", option));
         }
         self.session(run, scope)?.recall(&query).await
     }

@@ -36,7 +36,7 @@ on_both_stores! {
         let why = world.shared.why(Bucket::Issues, "root").await.unwrap();
         assert_eq!(why.events.len(), 1);
         assert!(why.events[0].words.as_ref().unwrap().contains("disk full"));
-        assert_eq!(why.events[0].event.source_ref.interpreter, "literal/1");
+        assert_eq!(why.events[0].event.source_ref.interpreter, "literal-1");
         assert_eq!(why.events[0].projection, "applied");
         let ids: Vec<&str> = why.dependents.iter().map(|(_, id)| id.as_str()).collect();
         assert_eq!(ids, ["after", "deploy", "lesson"]);

@@ -110,11 +110,11 @@ fn floods_are_refused() {
     let issue = |title: String| {
         request(json!({"bucket": "issues", "operation": "upsert", "payload": {"title": title}}))
     };
-    assert!(issue("x".repeat(16 << 10)).is_ok());
-    assert!(issue("x".repeat((16 << 10) + 1)).is_err());
+    assert!(issue("x".repeat(8 << 10)).is_ok());
+    assert!(issue("x".repeat((8 << 10) + 1)).is_err());
     assert!(issue("a\0b".to_owned()).is_err());
     let plan =
-        json!({"bucket": "plan", "operation": "upsert", "payload": {"plan_json": "x".repeat(65 << 10)}});
+        json!({"bucket": "plan", "operation": "upsert", "payload": {"plan_json": "x".repeat(33 << 10)}});
     assert!(request(plan).is_err());
 }
 

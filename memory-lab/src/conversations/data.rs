@@ -103,7 +103,7 @@ pub(crate) fn load(path: &Path) -> Result<Vec<Dialogue>> {
         } else {
             ErrorKind::InvalidArgument
         };
-        named(Error::new(kind, format!("the dialogues cannot be read: {error}")))
+        named(Error::new(kind, format!("{} cannot be read: {error}", path.display())))
     };
     let mut file = BufReader::new(File::open(path).map_err(unreadable)?);
     let gzip = file.fill_buf().map_err(unreadable)?.starts_with(&[0x1f, 0x8b]);

@@ -34,13 +34,6 @@ pub(crate) const CASES: &[Case] = &[
             expect_eq!(host.count("ledger").await?, 1, "rows of the host after {kind} dropped its own");
         }
     }),
-    case!("sql.host.no-text-names-it", [Sql, HostTables], ["HST-1"], |cx| {
-        let host = host(cx)?;
-        host.exec("CREATE TABLE ledger (n INTEGER)").await?;
-        check!("host".parse::<ScopeKind>().is_err(), "the kind `host` was parsed");
-        check!(serde_json::from_str::<ScopeKind>("\"host\"").is_err(), "the kind `host` was deserialised");
-        check!(cx.run()?.scope(ScopeKind::Host).is_none(), "a run has a scope of the host");
-    }),
     case!("sql.host.rows-that-never-change", [Sql, HostTables], ["HST-2"], |cx| {
         let host = host(cx)?;
         let within = append_only(cx, &host).await?;

@@ -74,7 +74,9 @@ fn statistics_count_the_calls_in_the_audit_file() {
     user.file("audit.jsonl", format!("{}\n{}\n", call(0), call(4)));
     let calls = user.json(&["stats"])["calls"].clone();
     has(&calls[0], json!({"op": "recall", "calls": 2, "failed": 0, "empty": 1, "median_ms": 2.0}));
-    assert!(user.ok(&["stats"]).contains("recall: 2 since 2026-01-01T00:00:00Z, 0 failed, 1 found nothing"));
+    assert!(
+        user.ok(&["stats"]).contains("recall: 2 since 2026-01-01T00:00:00.000Z, 0 failed, 1 found nothing")
+    );
 }
 
 #[test]
