@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use memory_core::{Error, Result};
 use memory_http::{Credential, Origin, SecretSource};
 
-use super::options::OPENAI_BASE_URL;
+/// Where OpenAI's own API is.
+pub const OPENAI_BASE_URL: &str = "https://api.openai.com/v1";
 
 /// Longest name of a provider or model, in bytes.
 const MAX_NAME_BYTES: usize = 256;

@@ -15,8 +15,9 @@ use memory_core::{Clock, EmbedRole, Embedder, EmbeddingModel, Error, ErrorKind, 
 use memory_http::{Call, CallKind, Credential, EgressPolicy, HttpClient, Limits, Method, Origin};
 use serde::Serialize;
 
+pub use self::access::OPENAI_BASE_URL;
 pub use self::chat::{AnswerFormat, MAX_ANSWER_BYTES, OpenAiChat, OpenAiChatOptions, parse_chat_reply};
-pub use self::options::{Encoding, MAX_REPLY_BYTES, OPENAI_BASE_URL, OPENAI_PROVIDER, OpenAiOptions};
+pub use self::options::{Encoding, MAX_REPLY_BYTES, OPENAI_PROVIDER, OpenAiOptions};
 pub use self::reply::parse_embeddings_reply;
 
 /// An embedder over HTTP.

@@ -7,10 +7,8 @@ use std::time::Duration;
 use memory_core::{EmbeddingModel, Error, Result};
 use serde::Deserialize;
 
-use super::access::{Access, check_name, check_range};
+use super::access::{Access, OPENAI_BASE_URL, check_name, check_range};
 
-/// Where OpenAI's own API is.
-pub const OPENAI_BASE_URL: &str = "https://api.openai.com/v1";
 /// The provider of an identity, unless the options name another.
 pub const OPENAI_PROVIDER: &str = "openai";
 /// Largest reply that options may add up to, in bytes.

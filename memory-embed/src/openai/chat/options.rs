@@ -7,8 +7,8 @@ use std::time::Duration;
 use memory_core::{Error, Result};
 use serde::Deserialize;
 
-use crate::openai::access::{Access, check_name, check_range};
-use crate::openai::options::{MAX_TIMEOUT_MS, OPENAI_BASE_URL};
+use crate::openai::access::{Access, OPENAI_BASE_URL, check_name, check_range};
+use crate::openai::options::MAX_TIMEOUT_MS;
 
 /// Largest reply that is read, in bytes.
 pub const MAX_ANSWER_BYTES: usize = 4 << 20;
