@@ -25,6 +25,7 @@ pub mod embed;
 pub mod entry;
 pub mod error;
 pub mod filter;
+pub mod host;
 pub mod interposed;
 pub mod json;
 pub mod layer;

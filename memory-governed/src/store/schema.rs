@@ -1,8 +1,8 @@
 //! The tables of a space, in words that both dialects understand; triggers are the seam between them.
 
+use memory_core::host::Session;
 use memory_core::{Result, SqlDialect};
 
-use super::session::Session;
 use crate::bucket::Bucket;
 use crate::projection::{Column, Kind, columns, id_column, table};
 

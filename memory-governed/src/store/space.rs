@@ -4,10 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use memory_core::{Clock, Error, IdGen, Provider, Result, RunContext, Scope, ScopeId, TenantId, Timestamp};
+use memory_core::host::{HostTables, Session};
+use memory_core::{Clock, IdGen, Provider, Result, Scope, TenantId, Timestamp};
 
 use super::schema;
-use super::session::{Session, Tables};
 
 /// How patient a space is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,7 +41,7 @@ impl Default for Options {
 }
 
 struct Inner {
-    tables: Tables,
+    tables: HostTables,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn IdGen>,
     options: Options,
@@ -53,7 +53,7 @@ pub struct Space(Arc<Inner>);
 
 impl fmt::Debug for Space {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Space").field("scope", &self.0.tables.scope).finish_non_exhaustive()
+        f.debug_struct("Space").field("scope", self.0.tables.scope()).finish_non_exhaustive()
     }
 }
 
@@ -71,14 +71,9 @@ impl Space {
         ids: Arc<dyn IdGen>,
         options: Options,
     ) -> Result<Self> {
-        let capabilities = provider.capabilities();
-        let dialect = capabilities.sql_dialect.filter(|_| capabilities.host_tables);
-        let Some(dialect) = dialect else {
-            return Err(Error::unsupported("host_tables", provider.name()));
-        };
-        let scope = Scope::host(tenant.as_str(), name)?;
-        let run = RunContext::new(tenant.clone(), ScopeId::new("host")?, ScopeId::new("host")?);
-        let space = Self(Arc::new(Inner { tables: Tables { provider, scope, run }, clock, ids, options }));
+        let tables = HostTables::new(provider, tenant, name)?;
+        let dialect = tables.dialect();
+        let space = Self(Arc::new(Inner { tables, clock, ids, options }));
         let tx = space.begin().await?;
         let made = schema::create(&tx, dialect).await;
         tx.end(made).await?;
@@ -88,7 +83,7 @@ impl Space {
     /// The scope whose database holds the tables.
     #[must_use]
     pub fn scope(&self) -> &Scope {
-        &self.0.tables.scope
+        self.0.tables.scope()
     }
 
     pub(crate) fn options(&self) -> &Options {
@@ -120,10 +115,10 @@ impl Space {
     }
 
     pub(crate) fn plain(&self) -> Session<'_> {
-        Session::plain(&self.0.tables)
+        self.0.tables.plain()
     }
 
     pub(crate) async fn begin(&self) -> Result<Session<'_>> {
-        Session::begin(&self.0.tables).await
+        self.0.tables.begin().await
     }
 }

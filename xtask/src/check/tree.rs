@@ -223,16 +223,15 @@ const RULES: &[Rule] = &[
 /// on each other.
 const FLOORS: &[&[&str]] = &[
     &["memory-core", "memory-validator"],
-    &["memory-http", "memory-sql"],
+    &["memory-governed", "memory-http", "memory-recall", "memory-sql"],
     &[
         "memory-conformance",
         "memory-embed",
-        "memory-governed",
+        "memory-hierarchical",
         "memory-mem0",
         "memory-mem9",
         "memory-model",
         "memory-postgres",
-        "memory-recall",
         "memory-sqlite",
     ],
     &["memory", "memory-fakes"],

@@ -1,0 +1,255 @@
+//! The runtime's own tables: statements by themselves or in a transaction on the database of a [`Scope::host`], and their
+//! rows. What is built on them is the same code on every store; [`HostTables::dialect`] is the seam for the rest.
+
+use std::sync::Arc;
+
+use crate::sql::{SqlValue, StatementOptions, TxId};
+use crate::{Error, ErrorKind, Provider, Result, RunContext, Scope, ScopeId, SqlDialect, SqlFacet, TenantId, Timestamp};
+
+/// Most bytes of one page of rows.
+const MAX_BYTES: usize = 64 << 20;
+
+/// The database with the tables of one space of a tenant.
+#[derive(Debug)]
+pub struct HostTables {
+    provider: Arc<dyn Provider>,
+    scope: Scope,
+    run: RunContext,
+    dialect: SqlDialect,
+}
+
+impl HostTables {
+    /// The tables of a space, which is made by the first statement that writes.
+    ///
+    /// # Errors
+    /// `capability_unsupported` for a provider without [`host_tables`](crate::Capabilities::host_tables);
+    /// `invalid_argument` for a malformed name.
+    pub fn new(provider: Arc<dyn Provider>, tenant: &TenantId, space: &str) -> Result<Self> {
+        let capabilities = provider.capabilities();
+        let Some(dialect) = capabilities.sql_dialect.filter(|_| capabilities.host_tables) else {
+            return Err(Error::unsupported("host_tables", provider.name()));
+        };
+        let scope = Scope::host(tenant.as_str(), space)?;
+        let run = RunContext::new(tenant.clone(), ScopeId::new("host")?, ScopeId::new("host")?);
+        Ok(Self { provider, scope, run, dialect })
+    }
+
+    /// The scope whose database holds them.
+    #[must_use]
+    pub const fn scope(&self) -> &Scope {
+        &self.scope
+    }
+
+    /// The SQL they are written in.
+    #[must_use]
+    pub const fn dialect(&self) -> SqlDialect {
+        self.dialect
+    }
+
+    /// Each statement by itself.
+    #[must_use]
+    pub const fn plain(&self) -> Session<'_> {
+        Session { tables: self, tx: None }
+    }
+
+    /// A transaction, which is alone in its space until it ends.
+    ///
+    /// # Errors
+    /// `timeout` while another transaction goes on; the store's errors.
+    pub async fn begin(&self) -> Result<Session<'_>> {
+        let state = self.sql()?.begin(&self.run, &self.scope, None).await?;
+        Ok(Session { tables: self, tx: Some(state.tx) })
+    }
+
+    fn sql(&self) -> Result<&dyn SqlFacet> {
+        self.provider
+            .sql()
+            .ok_or_else(|| Error::new(ErrorKind::Unsupported, "the provider has lost its SQL facet"))
+    }
+}
+
+/// Statements on a space's tables, in a transaction or each by itself. They fail as those of [`SqlFacet`] do.
+#[derive(Debug)]
+pub struct Session<'a> {
+    tables: &'a HostTables,
+    tx: Option<TxId>,
+}
+
+/// A text as an argument.
+pub fn text(text: impl Into<String>) -> SqlValue {
+    SqlValue::Text(text.into())
+}
+
+/// An integer as an argument; what does not fit becomes the largest.
+pub fn int(number: impl TryInto<i64>) -> SqlValue {
+    SqlValue::Int(number.try_into().unwrap_or(i64::MAX))
+}
+
+/// The value, or null.
+#[must_use]
+pub fn maybe(value: Option<SqlValue>) -> SqlValue {
+    value.unwrap_or(SqlValue::Null)
+}
+
+#[allow(clippy::missing_errors_doc, reason = "said once, on the type")]
+impl<'a> Session<'a> {
+    fn facet(&self) -> Result<&'a dyn SqlFacet> {
+        self.tables.sql()
+    }
+
+    fn options(&self) -> StatementOptions {
+        let mut options = StatementOptions::default();
+        options.tx.clone_from(&self.tx);
+        options.max_bytes = MAX_BYTES;
+        options.max_rows = 1_000_000;
+        options
+    }
+
+    /// Runs a statement; returns the number of rows written.
+    pub async fn exec(&self, sql: &str, args: &[SqlValue]) -> Result<u64> {
+        let (run, scope) = (&self.tables.run, &self.tables.scope);
+        Ok(self.facet()?.exec(run, scope, sql, args, self.options()).await?.rows_affected)
+    }
+
+    /// Runs a statement with `RETURNING`.
+    pub async fn exec_returning(&self, sql: &str, args: &[SqlValue]) -> Result<Vec<Cells>> {
+        let (run, scope) = (&self.tables.run, &self.tables.scope);
+        let outcome = self.facet()?.exec(run, scope, sql, args, self.options()).await?;
+        Ok(outcome.returning.unwrap_or_default().rows.into_iter().map(Cells::of).collect())
+    }
+
+    /// Reads rows.
+    pub async fn query(&self, sql: &str, args: &[SqlValue]) -> Result<Vec<Cells>> {
+        let (run, scope) = (&self.tables.run, &self.tables.scope);
+        let rows = self.facet()?.query(run, scope, sql, args, self.options()).await?;
+        if rows.truncated {
+            return Err(Error::new(
+                ErrorKind::ResultTooLarge,
+                "this space holds more than one read may take",
+            ));
+        }
+        Ok(rows.rows.into_iter().map(Cells::of).collect())
+    }
+
+    /// The only row of a query, if there is one.
+    pub async fn one(&self, sql: &str, args: &[SqlValue]) -> Result<Option<Cells>> {
+        Ok(self.query(sql, args).await?.into_iter().next())
+    }
+
+    fn tx(&self) -> Result<&TxId> {
+        self.tx.as_ref().ok_or_else(|| Error::internal("a savepoint outside a transaction"))
+    }
+
+    /// Begins what [`keep`](Self::keep) or [`undo`](Self::undo) ends.
+    pub async fn savepoint(&self) -> Result<()> {
+        self.facet()?.begin(&self.tables.run, &self.tables.scope, Some(self.tx()?)).await.map(drop)
+    }
+
+    /// Commits the innermost level.
+    pub async fn keep(&self) -> Result<()> {
+        self.facet()?.commit(&self.tables.run, &self.tables.scope, self.tx()?).await.map(drop)
+    }
+
+    /// Rolls the innermost level back.
+    pub async fn undo(&self) -> Result<()> {
+        self.facet()?.rollback(&self.tables.run, &self.tables.scope, self.tx()?).await.map(drop)
+    }
+
+    /// Commits if the work succeeded, and rolls back if not.
+    pub async fn end<T>(self, done: Result<T>) -> Result<T> {
+        match done {
+            Ok(value) => self.keep().await.map(|()| value),
+            Err(error) => {
+                // Where undoing fails, the transaction has ended by itself.
+                drop(self.undo().await);
+                Err(error)
+            }
+        }
+    }
+}
+
+/// The values of a row, taken in their order. Each is `corrupt` where the row holds something else.
+#[derive(Debug)]
+pub struct Cells(std::vec::IntoIter<SqlValue>);
+
+#[allow(clippy::missing_errors_doc, reason = "said once, on the type")]
+impl Cells {
+    fn of(values: Vec<SqlValue>) -> Self {
+        Self(values.into_iter())
+    }
+
+    /// A text or null.
+    pub fn maybe_text(&mut self) -> Result<Option<String>> {
+        match self.0.next() {
+            Some(SqlValue::Text(text)) => Ok(Some(text)),
+            Some(SqlValue::Null) => Ok(None),
+            other => Err(strange(other.as_ref())),
+        }
+    }
+
+    /// A text.
+    pub fn text(&mut self) -> Result<String> {
+        self.maybe_text()?.ok_or_else(|| strange(None))
+    }
+
+    /// An integer or null.
+    pub fn maybe_int(&mut self) -> Result<Option<i64>> {
+        match self.0.next() {
+            Some(SqlValue::Int(number)) => Ok(Some(number)),
+            Some(SqlValue::Null) => Ok(None),
+            other => Err(strange(other.as_ref())),
+        }
+    }
+
+    /// An integer.
+    pub fn int(&mut self) -> Result<i64> {
+        self.maybe_int()?.ok_or_else(|| strange(None))
+    }
+
+    /// A number that is never negative.
+    pub fn count(&mut self) -> Result<u64> {
+        u64::try_from(self.int()?).map_err(|_| strange(None))
+    }
+
+    /// A real number or null.
+    pub fn maybe_real(&mut self) -> Result<Option<f64>> {
+        match self.0.next() {
+            Some(SqlValue::Real(number)) => Ok(Some(number)),
+            Some(SqlValue::Null) => Ok(None),
+            other => Err(strange(other.as_ref())),
+        }
+    }
+
+    /// A time.
+    pub fn time(&mut self) -> Result<Timestamp> {
+        Timestamp::from_millis(self.int()?)
+    }
+
+    /// A time or null.
+    pub fn maybe_time(&mut self) -> Result<Option<Timestamp>> {
+        self.maybe_int()?.map(Timestamp::from_millis).transpose()
+    }
+
+    /// JSON, or an enumeration's name in quotes.
+    pub fn json<T: serde::de::DeserializeOwned>(&mut self) -> Result<T> {
+        serde_json::from_str(&self.text()?).map_err(|error| strange(None).with_source(error))
+    }
+
+    /// A word of an enumeration.
+    pub fn word<T: serde::de::DeserializeOwned>(&mut self) -> Result<T> {
+        serde_json::from_value(serde_json::Value::String(self.text()?))
+            .map_err(|error| strange(None).with_source(error))
+    }
+}
+
+fn strange(found: Option<&SqlValue>) -> Error {
+    // The value may be somebody's words: only its kind is told.
+    let kind = found.map_or("none", |value| match value {
+        SqlValue::Null => "null",
+        SqlValue::Text(_) => "text",
+        SqlValue::Int(_) => "integer",
+        _ => "other",
+    });
+    Error::new(ErrorKind::Corrupt, "a table of the runtime holds what it did not write")
+        .with_detail("found", kind)
+}

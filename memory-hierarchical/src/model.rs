@@ -1,0 +1,240 @@
+//! Nodes and edges, with the names they have in files of format 1.1.
+
+use std::fmt;
+
+use memory_core::{Error, Result};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// Most bytes of the name of an agent.
+const MAX_AGENT_BYTES: usize = 255;
+
+/// Whose graph it is: the partition key of every node and edge. Always from the caller, never from a file.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub struct Agent(String);
+
+impl Agent {
+    /// A name of 1 to 255 bytes without `/`, `\`, `..` and control characters, so that it is safe as a file's name.
+    ///
+    /// # Errors
+    /// `invalid_argument` for any other.
+    pub fn new(name: impl Into<String>) -> Result<Self> {
+        let name = name.into();
+        let refused = match name.as_str() {
+            "" | "." => Some("is empty or `.`"),
+            _ if name.len() > MAX_AGENT_BYTES => Some("is longer than 255 bytes"),
+            _ if name.contains(['/', '\\']) => Some("contains a slash"),
+            _ if name.contains("..") => Some("contains `..`"),
+            _ if name.contains(char::is_control) => Some("contains a control character"),
+            _ if name.trim() != name => Some("begins or ends with a space"),
+            _ => None,
+        };
+        match refused {
+            Some(why) => Err(Error::invalid(format!("the name of an agent {why}; choose another"))),
+            None => Ok(Self(name)),
+        }
+    }
+
+    /// The name.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Agent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// What an agent knows.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Semantic {
+    /// Its id, unique in the agent's graph.
+    pub memory_id: String,
+    /// A short label.
+    pub concept: String,
+    /// The knowledge itself.
+    pub content: String,
+    /// 0 to 1.
+    pub confidence: f64,
+    /// The episodic memory it came from; may be empty.
+    pub source_id: String,
+    /// Its tags.
+    pub tags: Vec<String>,
+    /// Any JSON.
+    pub metadata: Value,
+    /// RFC 3339 or Unix seconds; kept as it was given.
+    pub created_at: String,
+    /// The entity it is about; may be empty.
+    pub entity_name: String,
+}
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Episodic {
+    /// Its id, unique in the agent's graph.
+    pub memory_id: String,
+    /// The event.
+    pub content: String,
+    /// Where it comes from: `session`, `tool_call`, …
+    pub source_label: String,
+    /// Its tags.
+    pub tags: Vec<String>,
+    /// Any JSON.
+    pub metadata: Value,
+    /// RFC 3339 or Unix seconds; kept as it was given.
+    pub created_at: String,
+}
+
+/// A semantic memory resembles another.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SimilarTo {
+    /// A semantic memory.
+    pub source_id: String,
+    /// A semantic memory.
+    pub target_id: String,
+    /// 0 to 1.
+    pub weight: f64,
+    /// Any JSON.
+    pub metadata: Value,
+}
+
+/// A semantic memory was drawn from an episodic one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DerivesFrom {
+    /// A semantic memory.
+    pub source_id: String,
+    /// An episodic memory.
+    pub target_id: String,
+    /// How it was drawn.
+    pub extraction_method: String,
+    /// 0 to 1.
+    pub confidence: f64,
+}
+
+/// A semantic memory replaces another.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Supersedes {
+    /// The newer semantic memory.
+    pub source_id: String,
+    /// The one that it replaces.
+    pub target_id: String,
+    /// Why.
+    pub reason: String,
+    /// The time between them, as its writer put it.
+    pub temporal_delta: String,
+}
+
+/// A value changed: the source holds what came after the target's.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TransitionedTo {
+    /// A semantic memory.
+    pub source_id: String,
+    /// A semantic memory.
+    pub target_id: String,
+    /// The value before.
+    pub from_value: String,
+    /// The value after.
+    pub to_value: String,
+    /// The turn of the conversation.
+    pub turn: i64,
+    /// The kind of change.
+    pub transition_type: String,
+}
+
+/// A memory of either kind.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Node {
+    /// What the agent knows.
+    Semantic(Semantic),
+    /// What happened.
+    Episodic(Episodic),
+}
+
+impl Node {
+    /// Its id.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        match self {
+            Self::Semantic(node) => &node.memory_id,
+            Self::Episodic(node) => &node.memory_id,
+        }
+    }
+}
+
+/// The kinds of edges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum EdgeKind {
+    /// Semantic to semantic.
+    SimilarTo,
+    /// Semantic to episodic.
+    DerivesFrom,
+    /// Semantic to semantic.
+    Supersedes,
+    /// Semantic to semantic.
+    TransitionedTo,
+}
+
+impl EdgeKind {
+    /// Every kind, in the order of the format.
+    pub const ALL: [Self; 4] = [Self::SimilarTo, Self::DerivesFrom, Self::Supersedes, Self::TransitionedTo];
+}
+
+/// An edge of any kind. Two memories have at most one edge of a kind in a direction.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum Edge {
+    /// Semantic to semantic.
+    SimilarTo(SimilarTo),
+    /// Semantic to episodic.
+    DerivesFrom(DerivesFrom),
+    /// Semantic to semantic.
+    Supersedes(Supersedes),
+    /// Semantic to semantic.
+    TransitionedTo(TransitionedTo),
+}
+
+impl Edge {
+    /// Its kind.
+    #[must_use]
+    pub const fn kind(&self) -> EdgeKind {
+        match self {
+            Self::SimilarTo(_) => EdgeKind::SimilarTo,
+            Self::DerivesFrom(_) => EdgeKind::DerivesFrom,
+            Self::Supersedes(_) => EdgeKind::Supersedes,
+            Self::TransitionedTo(_) => EdgeKind::TransitionedTo,
+        }
+    }
+
+    /// The ids of its source and its target.
+    #[must_use]
+    pub fn ends(&self) -> (&str, &str) {
+        match self {
+            Self::SimilarTo(edge) => (&edge.source_id, &edge.target_id),
+            Self::DerivesFrom(edge) => (&edge.source_id, &edge.target_id),
+            Self::Supersedes(edge) => (&edge.source_id, &edge.target_id),
+            Self::TransitionedTo(edge) => (&edge.source_id, &edge.target_id),
+        }
+    }
+}
+
+/// How many there are of each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    /// Semantic memories.
+    pub semantic_node_count: u64,
+    /// Episodic memories.
+    pub episodic_node_count: u64,
+    /// `SIMILAR_TO` edges.
+    pub similar_to_edge_count: u64,
+    /// `DERIVES_FROM` edges.
+    pub derives_from_edge_count: u64,
+    /// `SUPERSEDES` edges.
+    pub supersedes_edge_count: u64,
+    /// `TRANSITIONED_TO` edges.
+    pub transitioned_to_edge_count: u64,
+}
