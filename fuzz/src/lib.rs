@@ -38,7 +38,7 @@ macro_rules! targets {
 
 targets! {
     /// The contracts' own parsers and pure functions.
-    contracts: analyzer cursor filter governed ids_times json lexical_index reduce sql_value;
+    contracts: analyzer cursor filter governed ids_times json lexical_index reduce segment sql_value;
     /// Input from people, models and services.
     product: audit config embed_reply import mcp records snapshot tool url;
     /// Agents' SQL.
