@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::entry::Entry;
 use crate::filter::Filter;
-use crate::limits::DEFAULT_TOP_K;
+use crate::limits::{DEFAULT_TOP_K, HYBRID_POOL, RANK_POOL};
 use crate::rank::{Dedup, RankOptions, SearchMode};
 use crate::scope::Key;
 use crate::setters::setters;
@@ -32,6 +32,33 @@ pub struct SearchQuery {
 }
 
 impl SearchQuery {
+    /// Whether similarity alone decides the order of the hits.
+    #[must_use]
+    pub fn is_by_similarity(&self) -> bool {
+        self.rank.is_similarity_only() && self.rank.similarity == 1.0
+    }
+
+    /// Most matches that may become hits: all that are ranked if similarity alone does not decide (a weight may round two
+    /// similarities to the same value, which changes the tie), or if some may be left out as duplicates.
+    #[must_use]
+    pub fn most_matches(&self) -> usize {
+        match self.mode {
+            SearchMode::Hybrid | SearchMode::Auto => HYBRID_POOL,
+            _ if self.is_by_similarity() && self.dedup.is_none() => self.top_k,
+            _ => RANK_POOL,
+        }
+    }
+
+    /// How many matches to look at first; [`most_matches`](Self::most_matches) where too few of them remain. Without vectors
+    /// nothing is a duplicate, so `has_vectors` is false there.
+    #[must_use]
+    pub fn first_matches(&self, has_vectors: bool) -> usize {
+        let most = self.most_matches();
+        let few_are_duplicates =
+            self.dedup.is_some() && has_vectors && self.mode != SearchMode::Hybrid && self.is_by_similarity();
+        if few_are_duplicates { self.top_k.saturating_mul(2).saturating_add(32).min(most) } else { most }
+    }
+
     /// A query with defaults.
     #[must_use]
     pub fn new(text: impl Into<String>) -> Self {

@@ -8,7 +8,6 @@ mod words;
 use std::collections::HashMap;
 
 use memory_core::embed::ask;
-use memory_core::limits::{HYBRID_POOL, RANK_POOL};
 use memory_core::{EmbedRole, Embedder, Key, Result, SearchMode, SearchQuery, SearchResults};
 use tokio_postgres::IsolationLevel;
 
@@ -72,7 +71,7 @@ pub(crate) async fn search(
 fn is_simple(query: &SearchQuery, found: &Searched) -> bool {
     query.mode == SearchMode::Vector
         && query.dedup.is_none()
-        && is_by_similarity(query)
+        && query.is_by_similarity()
         && !found.indexed
         && found.model.is_some()
 }
@@ -90,14 +89,8 @@ impl Search<'_> {
         };
         let words = found.score(searched.entries, searched.tokens);
         let model = searched.model.filter(|_| searched.vectors > 0);
-        let most = most(query);
-        let mut limit = match query.dedup {
-            // Usually few of the best are duplicates.
-            Some(_) if model.is_some() && query.mode != SearchMode::Hybrid && is_by_similarity(query) => {
-                query.top_k.saturating_mul(2).saturating_add(32).min(most)
-            }
-            _ => most,
-        };
+        let most = query.most_matches();
+        let mut limit = query.first_matches(model.is_some());
         loop {
             let nearest = match (numbers, model) {
                 (Some(numbers), Some(model)) => self.nearest(&searched, model, numbers, limit).await?,
@@ -162,19 +155,5 @@ impl Search<'_> {
             near: near.remove(key.as_str()),
         }));
         Ok(matches)
-    }
-}
-
-fn is_by_similarity(query: &SearchQuery) -> bool {
-    query.rank.is_similarity_only() && query.rank.similarity == 1.0
-}
-
-/// How many matches to rank: more than requested if similarity alone does not determine the order (a weight may round
-/// two similarities into a tie), or if duplicates may be dropped.
-fn most(query: &SearchQuery) -> usize {
-    match query.mode {
-        SearchMode::Hybrid | SearchMode::Auto => HYBRID_POOL,
-        _ if is_by_similarity(query) && query.dedup.is_none() => query.top_k,
-        _ => RANK_POOL,
     }
 }

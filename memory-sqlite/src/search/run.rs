@@ -2,7 +2,6 @@
 
 use std::collections::{HashMap, HashSet};
 
-use memory_core::limits::{HYBRID_POOL, RANK_POOL};
 use memory_core::{EmbeddingModel, Result, ScopeDigest, SearchMode, SearchQuery, SearchResults, Timestamp};
 use rusqlite::Connection;
 
@@ -129,14 +128,8 @@ impl Request<'_> {
             Some(model) => model_id(&snapshot, model)?,
             None => None,
         };
-        let most = most(query);
-        let mut limit = match query.dedup {
-            // Usually few of the best are duplicates.
-            Some(_) if model.is_some() && query.mode != SearchMode::Hybrid && is_by_similarity(query) => {
-                query.top_k.saturating_mul(2).saturating_add(32).min(most)
-            }
-            _ => most,
-        };
+        let most = query.most_matches();
+        let mut limit = query.first_matches(model.is_some());
         loop {
             let search = Search { store, snapshot: &snapshot, state, query, now, limit };
             let nearest = match searched {
@@ -171,20 +164,6 @@ impl Request<'_> {
             }
             limit = most;
         }
-    }
-}
-
-fn is_by_similarity(query: &SearchQuery) -> bool {
-    query.rank.is_similarity_only() && query.rank.similarity == 1.0
-}
-
-/// Most matches that may become hits: all of them if similarity alone does not determine the order (a weight may
-/// round two similarities to the same value, which changes the tie), or if some may be left out as duplicates.
-fn most(query: &SearchQuery) -> usize {
-    match query.mode {
-        SearchMode::Hybrid | SearchMode::Auto => HYBRID_POOL,
-        _ if is_by_similarity(query) && query.dedup.is_none() => query.top_k,
-        _ => RANK_POOL,
     }
 }
 
