@@ -1,0 +1,13 @@
+//! Graphs and sessions, each test on SQLite and PostgreSQL.
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "tests stop at what they did not expect"
+)]
+
+mod graphs;
+mod support;
