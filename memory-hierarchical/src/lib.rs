@@ -6,12 +6,15 @@
 
 mod agent;
 pub mod limits;
+#[cfg(feature = "sqlite")]
+pub mod migrate;
 mod model;
 mod recall;
 mod sessions;
 mod space;
 mod sql;
 mod store;
+pub mod transfer;
 
 pub use agent::{AgentMemory, HistoryEntry, MAX_STEPS, Neighbour, Neighbours, Stats};
 pub use model::{

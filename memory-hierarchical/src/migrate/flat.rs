@@ -247,7 +247,8 @@ fn entry(mut cells: Cells<'_, '_>) -> Parsed<Entry> {
 }
 
 fn tags_of(text: Option<&str>) -> Parsed<Vec<String>> {
-    text.map_or(Ok(Vec::new()), serde_json::from_str).map_err(|_| malformed("tags are no JSON array of texts"))
+    text.map_or(Ok(Vec::new()), serde_json::from_str)
+        .map_err(|_| malformed("tags are no JSON array of texts"))
 }
 
 type Tables = (Rows<Session>, Rows<Use>, Rows<Entry>);

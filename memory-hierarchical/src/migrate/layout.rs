@@ -53,16 +53,10 @@ pub(super) const MEMORIES_COLUMNS: &[&str] = &[
     "tags",
     "importance",
 ];
-pub(super) const KV_SESSION_COLUMNS: &[&str] = &["id", "agent_name", "created_at", "last_accessed", "metadata"];
-pub(super) const KV_COLUMNS: &[&str] = &[
-    "id",
-    "session_id",
-    "memory_key",
-    "memory_value",
-    "memory_type",
-    "created_at",
-    "accessed_count",
-];
+pub(super) const KV_SESSION_COLUMNS: &[&str] =
+    &["id", "agent_name", "created_at", "last_accessed", "metadata"];
+pub(super) const KV_COLUMNS: &[&str] =
+    &["id", "session_id", "memory_key", "memory_value", "memory_type", "created_at", "accessed_count"];
 
 impl Layout {
     /// That of a database.
@@ -82,7 +76,8 @@ impl Layout {
             && has("session_agents", SESSION_AGENT_COLUMNS)?
         {
             let declared = columns(&foreign.connection, "memory_entries")?.unwrap_or_default();
-            let declared = declared.iter().find(|(name, _)| name == "importance").map(|(_, kind)| kind.as_str());
+            let declared =
+                declared.iter().find(|(name, _)| name == "importance").map(|(_, kind)| kind.as_str());
             return match declared {
                 Some("INTEGER") => Ok(Self::Entries),
                 Some("REAL") => Ok(Self::EntriesReal),

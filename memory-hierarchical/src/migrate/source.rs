@@ -98,7 +98,10 @@ impl Source {
             if table.rows != table.stored + table.skipped + table.refused {
                 return Err(Error::new(
                     ErrorKind::Internal,
-                    format!("rows of {} are not accounted for; compare before the source is removed", table.table),
+                    format!(
+                        "rows of {} are not accounted for; compare before the source is removed",
+                        table.table
+                    ),
                 ));
             }
         }

@@ -19,7 +19,7 @@ pub(super) const LIVE: &str = "(expires_ms IS NULL OR expires_ms > ?)";
 
 /// The flat memories of a tenant. An entry that has expired is in no answer and no count, and does not suppress a new one.
 pub struct Sessions {
-    pub(super) tables: HostTables,
+    pub(crate) tables: HostTables,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) ids: Arc<dyn IdGen>,
 }

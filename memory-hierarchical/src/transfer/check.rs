@@ -189,10 +189,30 @@ impl Graph {
         let semantic = repeated_nodes(&mut known, true, &self.semantic, |node| &node.memory_id)?;
         let episodic = repeated_nodes(&mut known, false, &self.episodic, |node| &node.memory_id)?;
         let edges = [
-            ends(EdgeKind::SimilarTo, &known, is_whole, self.similar_to.iter().map(|e| (&*e.source_id, &*e.target_id)))?,
-            ends(EdgeKind::DerivesFrom, &known, is_whole, self.derives_from.iter().map(|e| (&*e.source_id, &*e.target_id)))?,
-            ends(EdgeKind::Supersedes, &known, is_whole, self.supersedes.iter().map(|e| (&*e.source_id, &*e.target_id)))?,
-            ends(EdgeKind::TransitionedTo, &known, is_whole, self.transitioned_to.iter().map(|e| (&*e.source_id, &*e.target_id)))?,
+            ends(
+                EdgeKind::SimilarTo,
+                &known,
+                is_whole,
+                self.similar_to.iter().map(|e| (&*e.source_id, &*e.target_id)),
+            )?,
+            ends(
+                EdgeKind::DerivesFrom,
+                &known,
+                is_whole,
+                self.derives_from.iter().map(|e| (&*e.source_id, &*e.target_id)),
+            )?,
+            ends(
+                EdgeKind::Supersedes,
+                &known,
+                is_whole,
+                self.supersedes.iter().map(|e| (&*e.source_id, &*e.target_id)),
+            )?,
+            ends(
+                EdgeKind::TransitionedTo,
+                &known,
+                is_whole,
+                self.transitioned_to.iter().map(|e| (&*e.source_id, &*e.target_id)),
+            )?,
         ];
         let [similar_to, derives_from, supersedes, transitioned_to] = edges;
         Ok(Tables {

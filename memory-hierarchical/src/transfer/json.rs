@@ -10,9 +10,7 @@ use serde_json::value::RawValue;
 
 use super::graph::{Graph, MAX_BYTES};
 use super::tables::Tables;
-use crate::model::{
-    Agent, Counts, DerivesFrom, Episodic, Semantic, SimilarTo, Supersedes, TransitionedTo,
-};
+use crate::model::{Agent, Counts, DerivesFrom, Episodic, Semantic, SimilarTo, Supersedes, TransitionedTo};
 
 /// What is written.
 const VERSION: &str = "1.1";

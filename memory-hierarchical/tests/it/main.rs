@@ -10,4 +10,8 @@
 )]
 
 mod graphs;
+#[cfg(feature = "sqlite")]
+mod migrate;
 mod support;
+#[cfg(feature = "sqlite")]
+mod transfer;

@@ -155,7 +155,10 @@ fn magic(path: &Path) -> Result<()> {
         ));
     }
     if head != b"SQLite format 3\0" {
-        return Err(Error::new(ErrorKind::Corrupt, "that is no SQLite database; name one, or check the format"));
+        return Err(Error::new(
+            ErrorKind::Corrupt,
+            "that is no SQLite database; name one, or check the format",
+        ));
     }
     Ok(())
 }
@@ -198,8 +201,7 @@ pub(crate) fn columns(connection: &Connection, table: &str) -> Result<Option<Vec
     if !is_there {
         return Ok(None);
     }
-    let mut statement =
-        connection.prepare("SELECT name, type FROM pragma_table_info(?1)").map_err(sql)?;
+    let mut statement = connection.prepare("SELECT name, type FROM pragma_table_info(?1)").map_err(sql)?;
     let rows = statement
         .query_map([table], |row| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?.to_uppercase())))
         .map_err(sql)?;
@@ -251,7 +253,10 @@ impl Cells<'_, '_> {
         match self.take() {
             (_, ValueRef::Null) => Ok(None),
             (_, ValueRef::Real(number)) => Ok(Some(number)),
-            #[allow(clippy::cast_precision_loss, reason = "SQLite keeps a whole number of a real column as an integer")]
+            #[allow(
+                clippy::cast_precision_loss,
+                reason = "SQLite keeps a whole number of a real column as an integer"
+            )]
             (_, ValueRef::Integer(number)) => Ok(Some(number as f64)),
             (name, _) => Err(format!("{name} is no number")),
         }
@@ -280,7 +285,9 @@ impl Cells<'_, '_> {
 
     fn cost(&self) -> u64 {
         let bytes = |index| match self.row.get_ref(index) {
-            Ok(ValueRef::Text(bytes) | ValueRef::Blob(bytes)) => u64::try_from(bytes.len()).unwrap_or(u64::MAX),
+            Ok(ValueRef::Text(bytes) | ValueRef::Blob(bytes)) => {
+                u64::try_from(bytes.len()).unwrap_or(u64::MAX)
+            }
             _ => 0,
         };
         (0..self.names.len()).map(bytes).fold(ROW_COST, u64::saturating_add)

@@ -116,14 +116,18 @@ pub(crate) fn read_rows(foreign: &Foreign, agent: &Agent) -> Result<Found> {
     let mut known: HashMap<String, (bool, bool)> = HashMap::new();
     let Found { graph, rows, refusals } = &mut found;
     rows.semantic_nodes = foreign.each(SEMANTIC, SEMANTIC_COLUMNS, &mut bytes, |number, cells| {
-        take_node(SEMANTIC, number, semantic(cells), agent, true, &mut known, refusals, |node| &node.memory_id)
-            .into_iter()
-            .for_each(|node| graph.semantic.push(node));
+        take_node(SEMANTIC, number, semantic(cells), agent, true, &mut known, refusals, |node| {
+            &node.memory_id
+        })
+        .into_iter()
+        .for_each(|node| graph.semantic.push(node));
     })?;
     rows.episodic_nodes = foreign.each(EPISODIC, EPISODIC_COLUMNS, &mut bytes, |number, cells| {
-        take_node(EPISODIC, number, episodic(cells), agent, false, &mut known, refusals, |node| &node.memory_id)
-            .into_iter()
-            .for_each(|node| graph.episodic.push(node));
+        take_node(EPISODIC, number, episodic(cells), agent, false, &mut known, refusals, |node| {
+            &node.memory_id
+        })
+        .into_iter()
+        .for_each(|node| graph.episodic.push(node));
     })?;
     for kind in EdgeKind::ALL {
         let (table, names) = edge_columns(kind);

@@ -1,8 +1,8 @@
 //! Replace and merge.
 
 use memory_core::ErrorKind;
+use memory_hierarchical::GraphStore as _;
 use memory_hierarchical::transfer::{Graph, Mode, Outcome, import};
-use memory_hierarchical::{GraphStore as _, GraphWrite as _};
 
 use super::files::{graph_of, multiset, stored};
 use crate::support::{agent, derives, episodic, on_both_stores, semantic, similar};

@@ -42,7 +42,8 @@ fn the_exports_of_both_engines_are_the_same_graph() {
 
 #[test]
 fn the_members_and_their_order_are_those_of_the_format() {
-    let mut graph = Graph { semantic: vec![semantic("s")], episodic: vec![episodic("e")], ..Graph::default() };
+    let mut graph =
+        Graph { semantic: vec![semantic("s")], episodic: vec![episodic("e")], ..Graph::default() };
     [similar("s", "s"), derives("s", "e")].into_iter().for_each(|edge: Edge| graph.push(edge));
     let text = String::from_utf8(written("ada", &graph)).unwrap();
     let places: Vec<usize> = [
@@ -116,7 +117,10 @@ fn an_error_names_the_place_and_quotes_nothing() {
     let broken = text.replacen("\"tags\": [", "\"tags\": [5, \"secret\", ", 2);
     let error = read_json(&mut broken.as_bytes(), MAX_BYTES).unwrap_err();
     assert_eq!((error.kind(), &error.details()["place"]), (ErrorKind::Corrupt, &json!("semantic_nodes[0]")));
-    assert!(error.message().contains("expected") || error.message().contains("type than a string"), "{error}");
+    assert!(
+        error.message().contains("expected") || error.message().contains("type than a string"),
+        "{error}"
+    );
     assert!(!error.message().contains("secret"), "{error}");
 }
 
@@ -126,7 +130,10 @@ fn metadata() -> impl Strategy<Value = Value> {
         any::<bool>().prop_map(Value::from),
         any::<i64>().prop_map(Value::from),
         any::<u64>().prop_map(Value::from),
-        any::<u64>().prop_map(f64::from_bits).prop_filter("finite", |float| float.is_finite()).prop_map(Value::from),
+        any::<u64>()
+            .prop_map(f64::from_bits)
+            .prop_filter("finite", |float| float.is_finite())
+            .prop_map(Value::from),
         (0.0..1.0_f64).prop_map(Value::from),
         any::<String>().prop_map(Value::from),
     ];

@@ -45,11 +45,19 @@ fn a_file_has_the_originals_tables_and_indexes() {
         let uri = format!("file:{}?immutable=1", path.display());
         let connection = Connection::open(uri).unwrap();
         let mut found = Vec::new();
-        for table in ["semantic_memories", "episodic_memories", "similar_to_edges", "derives_from_edges", "supersedes_edges", "transitioned_to_edges"] {
+        for table in [
+            "semantic_memories",
+            "episodic_memories",
+            "similar_to_edges",
+            "derives_from_edges",
+            "supersedes_edges",
+            "transitioned_to_edges",
+        ] {
             let query = "SELECT ?1, name, type || \"notnull\" || ifnull(dflt_value, '') || pk FROM pragma_table_info(?1) \
                  UNION ALL SELECT ?1, name, '' FROM pragma_index_list(?1) ORDER BY 2";
             let mut statement = connection.prepare(query).unwrap();
-            let rows = statement.query_map([table], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).unwrap();
+            let rows =
+                statement.query_map([table], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).unwrap();
             found.extend(rows.map(Result::unwrap));
         }
         found
@@ -80,7 +88,10 @@ fn a_log_that_another_program_keeps_is_read() {
     let writer = Connection::open(&path).unwrap();
     writer.execute_batch("PRAGMA journal_mode = WAL; PRAGMA wal_autocheckpoint = 0").unwrap();
     writer
-        .execute("INSERT INTO semantic_memories (memory_id, agent_id, confidence) VALUES ('in the log', 'ada', 1)", [])
+        .execute(
+            "INSERT INTO semantic_memories (memory_id, agent_id, confidence) VALUES ('in the log', 'ada', 1)",
+            [],
+        )
         .unwrap();
     let log = folder.path().join("ada.db-wal");
     let (before, length) = (std::fs::read(&path).unwrap(), std::fs::metadata(&log).unwrap().len());
@@ -133,7 +144,10 @@ fn foreign_and_truncated_files_are_refused() {
         assert_eq!(kind(&whole[..length]), Err(ErrorKind::Corrupt), "{length} bytes");
     }
     std::fs::remove_file(&path).unwrap();
-    Connection::open(&path).unwrap().execute_batch("CREATE TABLE semantic_memories (memory_id TEXT)").unwrap();
+    Connection::open(&path)
+        .unwrap()
+        .execute_batch("CREATE TABLE semantic_memories (memory_id TEXT)")
+        .unwrap();
     assert_eq!(read_raw_db(&path, &agent("ada")).unwrap_err().kind(), ErrorKind::Corrupt);
     std::fs::remove_file(&path).unwrap();
     assert_eq!(read_raw_db(&path, &agent("ada")).unwrap_err().kind(), ErrorKind::NotFound);
