@@ -17,12 +17,12 @@ use crate::transfer::{Refusals, Why};
 const BATCH: usize = 500;
 
 const SESSION: &str = "INSERT INTO sessions (session_id, created_at, last_accessed, metadata) VALUES (?, ?, ?, ?) \
-     ON CONFLICT DO NOTHING";
+     ON CONFLICT DO NOTHING RETURNING session_id";
 const USE: &str = "INSERT INTO session_agents (session_id, agent_id, first_used, last_used) VALUES (?, ?, ?, ?) \
-     ON CONFLICT DO NOTHING";
+     ON CONFLICT DO NOTHING RETURNING session_id";
 const ENTRY: &str = "INSERT INTO memory_entries (id, session_id, agent_id, memory_type, title, content, content_hash, \
      metadata, tags, importance, created_at, accessed_at, expires_at, expires_ms, parent_id) \
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING";
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING id";
 
 /// Stores everything, in transactions of at most 500 rows; returns a report for each table of the file.
 pub(super) async fn store(sessions: &Sessions, flat: Flat) -> Result<(Vec<TableReport>, Refusals)> {
@@ -113,7 +113,7 @@ where
     let (mut stored, mut repeated) = (0, Vec::new());
     for row in batch {
         let values = values(row);
-        if tx.exec(statement, &values).await? > 0 {
+        if !tx.exec_returning(statement, &values).await?.is_empty() {
             stored += 1;
         } else if statement == ENTRY
             && let Some(SqlValue::Text(id)) = values.first()
