@@ -5,6 +5,7 @@
 //! [`SqlGraphs`] keeps them in SQL tables.
 
 mod agent;
+pub mod backend;
 pub mod limits;
 mod model;
 mod recall;

@@ -9,5 +9,9 @@
     reason = "tests stop at what they did not expect"
 )]
 
+mod agent;
+mod backend;
 mod graphs;
+mod recall;
+mod sessions;
 mod support;
