@@ -113,3 +113,70 @@ on_both_stores! {
         }
     }
 }
+
+/// Prints how long a recall takes: `cargo test -p memory-hierarchical --test it -- recall::pace --ignored --nocapture`.
+mod pace {
+    use std::time::Instant;
+
+    use super::*;
+
+    const NODES: usize = 100_000;
+
+    /// 40 words of a vocabulary of 20,000, some of them frequent.
+    fn words(at: usize) -> String {
+        let mut state = at as u64 ^ 0x9e37_79b9_7f4a_7c15;
+        let mut next = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) as usize
+        };
+        let word = |number: usize| format!("w{}", (number % 20_000).min(number / 7 % 20_000));
+        (0..40).map(|_| word(next())).collect::<Vec<_>>().join(" ")
+    }
+
+    async fn measure(world: World) {
+        let ada = agent("ada");
+        let mut write = world.graphs.write(&ada).await.unwrap();
+        for from in (0..NODES).step_by(10_000) {
+            let some: Vec<Semantic> =
+                (from..from + 10_000).map(|at| says(&format!("n{at:06}"), &words(at))).collect();
+            write.add_semantic(&some).await.unwrap();
+        }
+        for from in (0..5 * NODES).step_by(10_000) {
+            let end = |at: usize| format!("n{:06}", at.wrapping_mul(7_919) % NODES);
+            let some: Vec<Edge> =
+                (from..from + 10_000).map(|at| similar(&format!("n{:06}", at / 5), &end(at))).collect();
+            write.add_edges(&some).await.unwrap();
+        }
+        write.commit().await.unwrap();
+        let recall = recaller(&world);
+        let options = RecallOptions::default();
+        let begun = Instant::now();
+        recall.recall(&ada, "w1 w2", &options).await.unwrap();
+        println!("{}: the first recall took {:?}", world.graphs.name(), begun.elapsed());
+        let mut took = Vec::new();
+        for at in 0..200 {
+            let query = words(NODES + at).split(' ').take(5).collect::<Vec<_>>().join(" ");
+            let begun = Instant::now();
+            let hits = recall.recall(&ada, &query, &options).await.unwrap();
+            took.push(begun.elapsed());
+            assert_eq!(hits.len(), 10);
+        }
+        took.sort();
+        println!(
+            "{}: a warm recall: median {:?}, 95th percentile {:?}",
+            world.graphs.name(),
+            took[100],
+            took[190]
+        );
+        keep(&world, &ada, &[says("new", "w1")], &[similar("new", "n000001")]).await;
+        let begun = Instant::now();
+        recall.recall(&ada, "w1 w2", &options).await.unwrap();
+        println!("{}: a recall after one write took {:?}", world.graphs.name(), begun.elapsed());
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    #[ignore = "a measurement"]
+    async fn on_sqlite() {
+        measure(World::on(Store::sqlite()).await).await;
+    }
+}
