@@ -5,6 +5,7 @@
 //! [`SqlGraphs`] keeps them in SQL tables.
 
 mod agent;
+pub mod backend;
 pub mod limits;
 #[cfg(feature = "sqlite")]
 pub mod migrate;

@@ -178,14 +178,17 @@ fn object(text: Option<&str>) -> Parsed<Value> {
     }
 }
 
-/// Importance is 0 to 10; what was a real number is rounded.
-fn importance(number: Option<f64>) -> Parsed<Option<i64>> {
-    match number {
-        None => Ok(None),
+/// Importance is a whole number of 0 to 10; any other stays in the metadata.
+fn importance(number: Option<f64>, metadata: &mut Value) -> Option<i64> {
+    let number = number?;
+    if (0.0..=10.0).contains(&number) && number.fract() == 0.0 {
         #[allow(clippy::cast_possible_truncation, reason = "0 to 10")]
-        Some(number) if (0.0..=10.0).contains(&number) => Ok(Some(number.round() as i64)),
-        Some(_) => Err(malformed("importance is not 0 to 10")),
+        return Some(number as i64);
     }
+    if let Some(members) = metadata.as_object_mut() {
+        members.entry("importance").or_insert_with(|| Value::from(number));
+    }
+    None
 }
 
 fn session(mut cells: Cells<'_, '_>) -> Parsed<Session> {
@@ -219,9 +222,9 @@ fn entry(mut cells: Cells<'_, '_>) -> Parsed<Entry> {
     );
     // Computed anew.
     cells.maybe_text().map_err(malformed)?;
-    let metadata = object(Some(&cells.text().map_err(malformed)?))?;
+    let mut metadata = object(Some(&cells.text().map_err(malformed)?))?;
     let tags = cells.maybe_text().map_err(malformed)?;
-    let importance = importance(cells.maybe_real().map_err(malformed)?)?;
+    let importance = importance(cells.maybe_real().map_err(malformed)?, &mut metadata);
     let created_at = time("created_at", &cells.text().map_err(malformed)?)?;
     let accessed_at = time("accessed_at", &cells.text().map_err(malformed)?)?;
     let expires = match cells.maybe_text().map_err(malformed)? {
@@ -266,8 +269,12 @@ fn memories(reader: &mut Reader<'_>) -> Result<Tables> {
             cells.text().map_err(malformed)?,
             cells.text().map_err(malformed)?,
         );
-        let metadata = object(Some(&cells.text().map_err(malformed)?))?;
+        let mut metadata = object(Some(&cells.text().map_err(malformed)?))?;
         let time = |number: f64| seconds(number).ok_or_else(|| malformed("a time out of range"));
+        let created_at = time(cells.real().map_err(malformed)?)?;
+        let accessed_at = time(cells.real().map_err(malformed)?)?;
+        let tags = tags_of(Some(&cells.text().map_err(malformed)?))?;
+        let importance = importance(cells.maybe_real().map_err(malformed)?, &mut metadata);
         Ok(Entry {
             id: own,
             session,
@@ -276,11 +283,10 @@ fn memories(reader: &mut Reader<'_>) -> Result<Tables> {
             title,
             content,
             metadata,
-            created_at: time(cells.real().map_err(malformed)?)?,
-            accessed_at: time(cells.real().map_err(malformed)?)?,
-            tags: tags_of(Some(&cells.text().map_err(malformed)?))?,
-            // From 0 to 1 here.
-            importance: importance(cells.maybe_real().map_err(malformed)?.map(|share| share * 10.0))?,
+            tags,
+            importance,
+            created_at,
+            accessed_at,
             expires: None,
             parent: None,
         })

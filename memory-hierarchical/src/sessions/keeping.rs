@@ -84,10 +84,10 @@ impl Sessions {
         let tx = begin(&self.tables).await?;
         let kept = async {
             touch(&tx, &session, &agent, &text(now.to_string())).await?;
-            let expired = "DELETE FROM memory_entries WHERE session_id = ? AND agent_id = ? AND content_hash = ? \
+            let expired = "DELETE FROM session_entries WHERE session_id = ? AND agent_id = ? AND content_hash = ? \
                  AND expires_ms <= ?";
             tx.exec(expired, &[session, agent, hash, int(now.as_millis())]).await?;
-            let insert = "INSERT INTO memory_entries (id, session_id, agent_id, memory_type, content_hash, created_at, \
+            let insert = "INSERT INTO session_entries (id, session_id, agent_id, memory_type, content_hash, created_at, \
                  accessed_at, title, content, metadata, tags, importance, expires_at, expires_ms, parent_id) \
                  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING";
             tx.exec(insert, &args).await

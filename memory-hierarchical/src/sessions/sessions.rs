@@ -74,7 +74,7 @@ impl Sessions {
         }
         args.push(int(query.limit));
         let query = format!(
-            "SELECT {COLUMNS} FROM memory_entries WHERE {clause} ORDER BY created_at DESC, id LIMIT ?"
+            "SELECT {COLUMNS} FROM session_entries WHERE {clause} ORDER BY created_at DESC, id LIMIT ?"
         );
         let rows = self.tables.plain().query(&query, &args).await?;
         rows.into_iter().map(|mut row| Entry::read(&mut row)).collect()
@@ -92,7 +92,7 @@ impl Sessions {
             agents.entry(row.text()?).or_default().push(row.text()?);
         }
         let query = format!(
-            "SELECT session_id, created_at, last_accessed, (SELECT count(*) FROM memory_entries AS e \
+            "SELECT session_id, created_at, last_accessed, (SELECT count(*) FROM session_entries AS e \
              WHERE e.session_id = s.session_id AND {LIVE}) FROM sessions AS s ORDER BY last_accessed DESC, session_id"
         );
         let rows = plain.query(&query, &[int(self.clock.now().as_millis())]).await?;
@@ -115,7 +115,7 @@ impl Sessions {
     /// The store's.
     pub async fn agent_counts(&self) -> Result<Vec<(Agent, u64)>> {
         let query = format!(
-            "SELECT agent_id, count(*) FROM memory_entries WHERE {LIVE} GROUP BY agent_id ORDER BY agent_id"
+            "SELECT agent_id, count(*) FROM session_entries WHERE {LIVE} GROUP BY agent_id ORDER BY agent_id"
         );
         let rows = self.tables.plain().query(&query, &[int(self.clock.now().as_millis())]).await?;
         rows.into_iter().map(|mut row| Ok((Agent::new(row.text()?)?, row.count()?))).collect()
@@ -131,7 +131,7 @@ impl Sessions {
             let mut removed = 0;
             for id in session_ids {
                 let id = [text(id)];
-                tx.exec("DELETE FROM memory_entries WHERE session_id = ?", &id).await?;
+                tx.exec("DELETE FROM session_entries WHERE session_id = ?", &id).await?;
                 tx.exec("DELETE FROM session_agents WHERE session_id = ?", &id).await?;
                 removed += tx.exec("DELETE FROM sessions WHERE session_id = ?", &id).await?;
             }
@@ -147,6 +147,6 @@ impl Sessions {
     /// The store's.
     pub async fn purge(&self) -> Result<u64> {
         let now = [int(self.clock.now().as_millis())];
-        self.tables.plain().exec("DELETE FROM memory_entries WHERE expires_ms <= ?", &now).await
+        self.tables.plain().exec("DELETE FROM session_entries WHERE expires_ms <= ?", &now).await
     }
 }

@@ -142,10 +142,16 @@ impl GraphWrite for SqlWrite<'_> {
         for kind in EdgeKind::ALL {
             let of_kind: Vec<&Edge> = edges.iter().filter(|edge| edge.kind() == kind).collect();
             for some in of_kind.chunks(MAX_IDS) {
-                self.check_ends(kind, some).await?;
                 let rows: Vec<_> = some.iter().map(|edge| edge_values(edge)).collect();
-                stored += insert(&self.tx, edge_table(kind), (&self.agent, self.revision), rows.into_iter())
-                    .await?;
+                let table = edge_table(kind);
+                match insert(&self.tx, table, (&self.agent, self.revision), rows.into_iter()).await {
+                    Ok(some) => stored += some,
+                    Err(error) => {
+                        // A foreign key does not say which of many rows broke it.
+                        self.check_ends(kind, some).await?;
+                        return Err(error);
+                    }
+                }
             }
         }
         Ok(counted(edges.len(), stored))

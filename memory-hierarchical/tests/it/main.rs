@@ -9,9 +9,13 @@
     reason = "tests stop at what they did not expect"
 )]
 
+mod agent;
+mod backend;
 mod graphs;
 #[cfg(feature = "sqlite")]
 mod migrate;
+mod recall;
+mod sessions;
 mod support;
 #[cfg(feature = "sqlite")]
 mod transfer;
