@@ -20,7 +20,7 @@ const SESSION: &str = "INSERT INTO sessions (session_id, created_at, last_access
      ON CONFLICT DO NOTHING RETURNING session_id";
 const USE: &str = "INSERT INTO session_agents (session_id, agent_id, first_used, last_used) VALUES (?, ?, ?, ?) \
      ON CONFLICT DO NOTHING RETURNING session_id";
-const ENTRY: &str = "INSERT INTO memory_entries (id, session_id, agent_id, memory_type, title, content, content_hash, \
+const ENTRY: &str = "INSERT INTO session_entries (id, session_id, agent_id, memory_type, title, content, content_hash, \
      metadata, tags, importance, created_at, accessed_at, expires_at, expires_ms, parent_id) \
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING id";
 
@@ -117,7 +117,7 @@ where
             stored += 1;
         } else if statement == ENTRY
             && let Some(SqlValue::Text(id)) = values.first()
-            && tx.one("SELECT id FROM memory_entries WHERE id = ?", &[text(id)]).await?.is_none()
+            && tx.one("SELECT id FROM session_entries WHERE id = ?", &[text(id)]).await?.is_none()
         {
             repeated.push(id.clone());
         }
