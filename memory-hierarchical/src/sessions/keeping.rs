@@ -8,7 +8,7 @@ use memory_core::{Error, Result};
 use sha2::{Digest as _, Sha256};
 
 use super::entry::NewEntry;
-use super::sessions::Sessions;
+use super::store::Sessions;
 use crate::limits::check_id;
 use crate::model::Agent;
 use crate::space::begin;

@@ -4,8 +4,8 @@ mod entry;
 mod expiry;
 mod keeping;
 mod schema;
-mod sessions;
+mod store;
 
 pub use entry::{Entry, EntryQuery, NewEntry, SessionSummary};
 pub use expiry::parse_expiry;
-pub use sessions::Sessions;
+pub use store::Sessions;
