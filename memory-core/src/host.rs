@@ -2,6 +2,7 @@
 //! rows. What is built on them is the same code on every store; [`HostTables::dialect`] is the seam for the rest.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::sql::{SqlValue, StatementOptions, TxId};
 use crate::{
@@ -18,6 +19,7 @@ pub struct HostTables {
     scope: Scope,
     run: RunContext,
     dialect: SqlDialect,
+    timeout: Option<Duration>,
 }
 
 impl HostTables {
@@ -33,7 +35,15 @@ impl HostTables {
         };
         let scope = Scope::host(tenant.as_str(), space)?;
         let run = RunContext::new(tenant.clone(), ScopeId::new("host")?, ScopeId::new("host")?);
-        Ok(Self { provider, scope, run, dialect })
+        Ok(Self { provider, scope, run, dialect, timeout: None })
+    }
+
+    /// Allows each statement this long, waiting included; otherwise the provider's default applies. [`begin`](Self::begin)
+    /// always waits as long as the provider's default.
+    #[must_use]
+    pub const fn with_timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(timeout);
+        self
     }
 
     /// The scope whose database holds them.
@@ -102,6 +112,7 @@ impl<'a> Session<'a> {
     fn options(&self) -> StatementOptions {
         let mut options = StatementOptions::default();
         options.tx.clone_from(&self.tx);
+        options.timeout = self.tables.timeout;
         options.max_bytes = MAX_BYTES;
         options.max_rows = 1_000_000;
         options
@@ -220,6 +231,11 @@ impl Cells {
             Some(SqlValue::Null) => Ok(None),
             other => Err(strange(other.as_ref())),
         }
+    }
+
+    /// A real number.
+    pub fn real(&mut self) -> Result<f64> {
+        self.maybe_real()?.ok_or_else(|| strange(None))
     }
 
     /// A time.

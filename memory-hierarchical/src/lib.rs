@@ -2,12 +2,27 @@
 //! how they follow from each other. `docs/hierarchical.md` has the whole picture.
 //!
 //! A [`GraphStore`] keeps the graphs; everything else is built on that trait and is the same on every store.
+//! [`SqlGraphs`] keeps them in SQL tables.
 
+mod agent;
+pub mod backend;
+pub mod limits;
+#[cfg(feature = "sqlite")]
+pub mod migrate;
 mod model;
+mod recall;
+mod sessions;
+mod space;
+mod sql;
 mod store;
+pub mod transfer;
 
+pub use agent::{AgentMemory, HistoryEntry, MAX_STEPS, Neighbour, Neighbours, Stats};
 pub use model::{
     Agent, Counts, DerivesFrom, Edge, EdgeKind, Episodic, Node, Semantic, SimilarTo, Supersedes,
     TransitionedTo,
 };
+pub use recall::{DEFAULT_MEMORY_BYTES, GraphHit, GraphRecall, RecallOptions, Step};
+pub use sessions::{Entry, EntryQuery, NewEntry, SessionSummary, Sessions, parse_expiry};
+pub use sql::SqlGraphs;
 pub use store::{Direction, GraphStore, GraphWrite, Stored};

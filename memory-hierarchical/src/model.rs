@@ -71,6 +71,25 @@ pub struct Semantic {
     pub entity_name: String,
 }
 
+impl Semantic {
+    /// Knowledge held for certain, without tags and metadata. [`AgentMemory`](crate::AgentMemory) gives it an id and a
+    /// time when it stores it.
+    #[must_use]
+    pub fn new(concept: impl Into<String>, content: impl Into<String>) -> Self {
+        Self {
+            memory_id: String::new(),
+            concept: concept.into(),
+            content: content.into(),
+            confidence: 1.0,
+            source_id: String::new(),
+            tags: Vec::new(),
+            metadata: Value::Object(serde_json::Map::new()),
+            created_at: String::new(),
+            entity_name: String::new(),
+        }
+    }
+}
+
 /// What happened.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Episodic {
@@ -86,6 +105,22 @@ pub struct Episodic {
     pub metadata: Value,
     /// RFC 3339 or Unix seconds; kept as it was given.
     pub created_at: String,
+}
+
+impl Episodic {
+    /// An event, without tags and metadata. [`AgentMemory`](crate::AgentMemory) gives it an id and a time when it stores
+    /// it.
+    #[must_use]
+    pub fn new(content: impl Into<String>, source_label: impl Into<String>) -> Self {
+        Self {
+            memory_id: String::new(),
+            content: content.into(),
+            source_label: source_label.into(),
+            tags: Vec::new(),
+            metadata: Value::Object(serde_json::Map::new()),
+            created_at: String::new(),
+        }
+    }
 }
 
 /// A semantic memory resembles another.
@@ -208,6 +243,13 @@ impl Edge {
             Self::Supersedes(_) => EdgeKind::Supersedes,
             Self::TransitionedTo(_) => EdgeKind::TransitionedTo,
         }
+    }
+
+    /// The id of its other end, seen from this one.
+    #[must_use]
+    pub fn other_end(&self, id: &str) -> &str {
+        let (source, target) = self.ends();
+        if source == id { target } else { source }
     }
 
     /// The ids of its source and its target.

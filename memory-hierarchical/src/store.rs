@@ -58,7 +58,8 @@ pub trait GraphStore: fmt::Debug + Send + Sync {
         kinds: &[EdgeKind],
     ) -> Result<Vec<Edge>>;
 
-    /// Semantic memories by id, after the given one.
+    /// Semantic memories by id (in the order of its bytes), after the given one. A page is shorter than `limit` only if no
+    /// more follow; so are the pages of the methods below.
     ///
     /// # Errors
     /// The store's.
@@ -69,6 +70,18 @@ pub trait GraphStore: fmt::Debug + Send + Sync {
     /// # Errors
     /// The store's.
     async fn episodic_page(&self, agent: &Agent, after: Option<&str>, limit: usize) -> Result<Vec<Episodic>>;
+
+    /// The semantic memories about an entity, by id, after the given one.
+    ///
+    /// # Errors
+    /// The store's.
+    async fn entity_page(
+        &self,
+        agent: &Agent,
+        entity: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<Semantic>>;
 
     /// Edges of a kind by source and target, after the given pair.
     ///
@@ -94,6 +107,38 @@ pub trait GraphStore: fmt::Debug + Send + Sync {
     /// The store's.
     async fn revision(&self, agent: &Agent) -> Result<u64>;
 
+    /// The revision that last removed the whole graph; 0 if none did.
+    ///
+    /// # Errors
+    /// The store's.
+    async fn cleared_at(&self, agent: &Agent) -> Result<u64>;
+
+    /// Memories by the revision that added them and by id: those after the given pair, up to and including the revision
+    /// `through`. `(revision + 1, "")` begins with what came after a revision.
+    ///
+    /// # Errors
+    /// The store's.
+    async fn added_nodes(
+        &self,
+        agent: &Agent,
+        after: (u64, &str),
+        through: u64,
+        limit: usize,
+    ) -> Result<Vec<(u64, Node)>>;
+
+    /// Edges of a kind by the revision that added them, source and target, as [`added_nodes`](Self::added_nodes).
+    ///
+    /// # Errors
+    /// The store's.
+    async fn added_edges(
+        &self,
+        agent: &Agent,
+        kind: EdgeKind,
+        after: (u64, &str, &str),
+        through: u64,
+        limit: usize,
+    ) -> Result<Vec<(u64, Edge)>>;
+
     /// The agents that have a graph, by name.
     ///
     /// # Errors
@@ -101,7 +146,9 @@ pub trait GraphStore: fmt::Debug + Send + Sync {
     async fn agents(&self) -> Result<Vec<Agent>>;
 }
 
-/// A transaction on one agent's graph. Dropping it without [`commit`](Self::commit) keeps nothing.
+/// A transaction on one agent's graph. Dropping it without [`commit`](Self::commit) keeps nothing, but other writers may
+/// then have to wait until the store notices; [`rollback`](Self::rollback) lets them go on at once. After an error it can
+/// only be rolled back.
 #[async_trait]
 pub trait GraphWrite: Send {
     /// Removes the whole graph.

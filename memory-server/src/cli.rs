@@ -60,6 +60,8 @@ enum Command {
     Rebuild(commands::SpaceArgs),
     /// Check that no event of the ledger was changed, removed or cut off
     Verify(commands::VerifyArgs),
+    /// Keep a graph of what an agent knows and what happened: remember, relate, recall, show, tree
+    Graph(commands::GraphArgs),
     /// Run SQL on the scope's database, in the sandbox that agents get
     Sql(crate::sql::SqlArgs),
     /// List the tenant's scopes that are not empty
@@ -185,6 +187,7 @@ async fn dispatch(context: &Context, command: Command, out: &mut Out) -> Result<
         Command::Review(args) => commands::review(context, args, out).await,
         Command::Rebuild(args) => commands::rebuild(context, args, out).await,
         Command::Verify(args) => commands::verify(context, args, out).await,
+        Command::Graph(args) => commands::graph(context, args, out).await,
         Command::Sql(args) => crate::sql::run(context, args, out).await,
         Command::Scopes(args) => commands::scopes(context, args, out).await,
         Command::Stats => commands::stats(context, out).await,

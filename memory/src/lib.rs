@@ -10,6 +10,7 @@
 //! - [`gc`]: evicts unused scopes;
 //! - [`drift`]: refuses writes that would overwrite someone else's change;
 //! - `governed` (feature `governed`): shared state of several agents;
+//! - `hierarchical` (feature `hierarchical`): sessions and a graph of knowledge per agent;
 //! - [`Policy`]: what the operator allows an agent; by default nothing;
 //! - [`MemoryTool`]: the one tool that a runtime gives its model;
 //! - [`snapshot`]: saving a store to a file, restoring it, and migrating between stores;
@@ -37,6 +38,8 @@ pub mod gc;
 #[cfg(feature = "governed")]
 pub mod governed;
 mod hex;
+#[cfg(feature = "hierarchical")]
+pub mod hierarchical;
 mod memory;
 pub mod policy;
 mod private;

@@ -2,6 +2,7 @@
 
 mod demo;
 mod governed;
+mod graph;
 mod import;
 mod json;
 mod layer;

@@ -1,0 +1,127 @@
+//! Neighbours and paths.
+
+use std::collections::{HashMap, HashSet};
+
+use memory_core::{Error, ErrorKind, Result};
+
+use super::answers::{Neighbour, Neighbours};
+use super::memory::AgentMemory;
+use crate::model::{Edge, EdgeKind, Node};
+use crate::store::Direction;
+
+/// Most steps of a path.
+pub const MAX_STEPS: usize = 16;
+/// Most memories that the search for a path visits.
+const MAX_VISITED: usize = 100_000;
+
+impl AgentMemory {
+    /// The memories beside one, over edges of these kinds, at most `limit`.
+    ///
+    /// # Errors
+    /// `not_found` for an unknown id; the store's.
+    pub async fn neighbours(
+        &self,
+        id: &str,
+        direction: Direction,
+        kinds: &[EdgeKind],
+        limit: usize,
+    ) -> Result<Neighbours> {
+        let ids = [id.to_owned()];
+        self.require(&ids).await?;
+        let mut edges = self.graphs.edges(&self.agent, &ids, direction, kinds).await?;
+        let total = edges.len();
+        edges.truncate(limit);
+        let others: HashSet<String> = edges.iter().map(|edge| edge.other_end(id).to_owned()).collect();
+        let others: Vec<String> = others.into_iter().collect();
+        let nodes = self.graphs.nodes(&self.agent, &others).await?;
+        let nodes: HashMap<&str, &Node> = nodes.iter().map(|node| (node.id(), node)).collect();
+        let beside = |edge: Edge| {
+            let node = (*nodes.get(edge.other_end(id))?).clone();
+            Some(Neighbour { edge, node })
+        };
+        Ok(Neighbours { total, shown: edges.into_iter().filter_map(beside).collect() })
+    }
+
+    /// A shortest path from one memory to another of at most `max_steps` edges, followed in this direction; `None` if
+    /// there is none. Of several, the one whose edges come first by kind, source and target.
+    ///
+    /// # Errors
+    /// `not_found` for an unknown id; `too_large` for more than [`MAX_STEPS`]; `result_too_large` where the search would
+    /// visit more than 100,000 memories; the store's.
+    pub async fn path(
+        &self,
+        from: &str,
+        to: &str,
+        direction: Direction,
+        max_steps: usize,
+    ) -> Result<Option<Vec<Edge>>> {
+        if max_steps > MAX_STEPS {
+            return Err(Error::too_large("path", max_steps, MAX_STEPS, "steps"));
+        }
+        self.require(&[from.to_owned(), to.to_owned()]).await?;
+        // The edge by which each memory was reached; none for the first.
+        let mut reached: HashMap<String, Option<Edge>> = HashMap::from([(from.to_owned(), None)]);
+        let mut frontier = vec![from.to_owned()];
+        for _ in 0..max_steps {
+            if reached.contains_key(to) || frontier.is_empty() {
+                break;
+            }
+            let here: HashSet<&str> = frontier.iter().map(String::as_str).collect();
+            let edges = self.graphs.edges(&self.agent, &frontier, direction, &EdgeKind::ALL).await?;
+            let mut next = Vec::new();
+            for edge in edges {
+                for end in onward(&edge, direction, &here) {
+                    if !reached.contains_key(&end) {
+                        reached.insert(end.clone(), Some(edge.clone()));
+                        next.push(end);
+                    }
+                }
+            }
+            if reached.len() > MAX_VISITED {
+                return Err(Error::new(
+                    ErrorKind::ResultTooLarge,
+                    "a path of so many steps passes too many memories; ask for fewer steps",
+                ));
+            }
+            frontier = next;
+        }
+        Ok(traced(&mut reached, to))
+    }
+
+    async fn require(&self, ids: &[String]) -> Result<()> {
+        let nodes = self.graphs.nodes(&self.agent, ids).await?;
+        match ids.iter().find(|id| !nodes.iter().any(|node| node.id() == id.as_str())) {
+            None => Ok(()),
+            Some(id) => Err(Error::new(
+                ErrorKind::NotFound,
+                format!("this agent has no memory `{id}`; recall finds memories with their ids"),
+            )
+            .with_detail("memory_id", id.as_str())),
+        }
+    }
+}
+
+/// Where an edge leads from these memories.
+fn onward(edge: &Edge, direction: Direction, here: &HashSet<&str>) -> Vec<String> {
+    let (source, target) = edge.ends();
+    let mut ends = Vec::new();
+    if direction != Direction::Incoming && here.contains(source) {
+        ends.push(target.to_owned());
+    }
+    if direction != Direction::Outgoing && here.contains(target) {
+        ends.push(source.to_owned());
+    }
+    ends
+}
+
+/// The edges back from the end to the beginning, the first one first.
+fn traced(reached: &mut HashMap<String, Option<Edge>>, to: &str) -> Option<Vec<Edge>> {
+    let mut path = Vec::new();
+    let mut at = to.to_owned();
+    while let Some(edge) = reached.remove(&at)? {
+        at = edge.other_end(&at).to_owned();
+        path.push(edge);
+    }
+    path.reverse();
+    Some(path)
+}

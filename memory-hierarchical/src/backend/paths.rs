@@ -1,0 +1,72 @@
+//! Where the original keeps its files.
+
+use std::path::{Path, PathBuf};
+
+use memory_core::Result;
+
+use super::detect::is_there;
+use super::environment::Environment;
+use crate::model::Agent;
+
+/// The default places, below a home folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Paths {
+    home: PathBuf,
+    graph: Option<PathBuf>,
+}
+
+impl Paths {
+    /// The places in this environment.
+    ///
+    /// # Errors
+    /// `invalid_argument` without a home folder, and for a malformed path of the graph engine's file.
+    pub fn of(environment: &Environment) -> Result<Self> {
+        Ok(Self { home: environment.home()?.to_owned(), graph: environment.graph_path()? })
+    }
+
+    pub(super) fn home(&self) -> &Path {
+        &self.home
+    }
+
+    pub(super) fn graph_override(&self) -> Option<&Path> {
+        self.graph.as_deref()
+    }
+
+    /// `~/.amplihack`
+    #[must_use]
+    pub fn root(&self) -> PathBuf {
+        self.home.join(".amplihack")
+    }
+
+    /// The SQLite file of sessions: `~/.amplihack/memory.db`.
+    #[must_use]
+    pub fn sessions(&self) -> PathBuf {
+        self.root().join("memory.db")
+    }
+
+    /// The folder of graphs: `~/.amplihack/hierarchical_memory`.
+    #[must_use]
+    pub fn graphs(&self) -> PathBuf {
+        self.root().join("hierarchical_memory")
+    }
+
+    /// The SQLite file of an agent's graph: `<agent>.db` in the folder of graphs, or in the one that is given.
+    #[must_use]
+    pub fn sqlite_graph(&self, agent: &Agent, storage: Option<&Path>) -> PathBuf {
+        storage.map_or_else(|| self.graphs(), Path::to_owned).join(format!("{agent}.db"))
+    }
+
+    /// The graph engine's file of sessions: what a variable says, or `~/.amplihack/memory_graph.db`.
+    #[must_use]
+    pub fn graph_sessions(&self) -> PathBuf {
+        self.graph.clone().unwrap_or_else(|| self.root().join("memory_graph.db"))
+    }
+
+    /// The graph engine's files of an agent: `graph_db` below the agent's folder, or `kuzu_db` where only that exists.
+    #[must_use]
+    pub fn engine_graph(&self, agent: &Agent) -> PathBuf {
+        let folder = self.graphs().join(agent.as_str());
+        let (current, legacy) = (folder.join("graph_db"), folder.join("kuzu_db"));
+        if !is_there(&self.home, &current) && is_there(&self.home, &legacy) { legacy } else { current }
+    }
+}

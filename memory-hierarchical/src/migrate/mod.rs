@@ -1,0 +1,16 @@
+//! Databases of the original program into this one's tables: its flat layouts and its graph of an agent. The section
+//! "Transfer" of `docs/hierarchical.md` lists them.
+//!
+//! The source is read only. Everything is accounted for: each row is stored, skipped because it is there already, or refused
+//! for a reason. Running it again therefore goes on where it was interrupted.
+
+mod flat;
+mod layout;
+mod report;
+mod source;
+mod storing;
+mod times;
+
+pub use layout::Layout;
+pub use report::{Migrated, TableReport};
+pub use source::Source;

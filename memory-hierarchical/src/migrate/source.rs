@@ -1,0 +1,131 @@
+//! A database of the original, read whole before anything is written.
+
+use std::path::Path;
+
+use memory_core::{Error, ErrorKind, Result};
+
+use super::flat::{self, Flat};
+use super::layout::Layout;
+use super::report::{Migrated, TableReport};
+use super::storing;
+use crate::model::{Agent, Counts};
+use crate::sessions::Sessions;
+use crate::store::GraphStore;
+use crate::transfer::{Foreign, Found, Mode, Outcome, Refusals, Tables, import, read_rows};
+
+/// What a database holds.
+#[derive(Debug)]
+pub struct Source {
+    layout: Layout,
+    content: Content,
+}
+
+#[derive(Debug)]
+enum Content {
+    Graph(Agent, Box<Found>),
+    Flat(Box<Flat>),
+}
+
+impl Source {
+    /// Reads a database; its layout is told by its columns. The file is opened for reading only, with its log if it has one.
+    ///
+    /// `agent`: whose rows are taken, the others are refused as foreign. Without one, those of the agent that the file of a graph
+    /// is named after, as `my-agent.db`; of a flat layout those of every agent.
+    ///
+    /// # Errors
+    /// `invalid_argument` for anything else than an ordinary file, and where its name is no agent's; `capability_unsupported` for
+    /// the file of a graph engine; `corrupt` for an unknown layout and for a damaged file; `unavailable` for one that is being
+    /// written; `too_large`.
+    pub fn read(path: &Path, agent: Option<&Agent>) -> Result<Self> {
+        let foreign = Foreign::open(path)?;
+        let named = || path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+        let source = Self::of(&foreign, agent, named)?;
+        foreign.finish()?;
+        Ok(source)
+    }
+
+    /// Reads a connection, for the fuzz target.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    #[doc(hidden)]
+    pub fn of_connection(connection: rusqlite::Connection, agent: &Agent) -> Result<Self> {
+        Self::of(&Foreign::over(connection, None)?, Some(agent), || "")
+    }
+
+    fn of<'a>(foreign: &Foreign, agent: Option<&Agent>, named: impl Fn() -> &'a str) -> Result<Self> {
+        let layout = Layout::of(foreign)?;
+        let content = if layout == Layout::Graph {
+            let agent = match agent {
+                Some(agent) => agent.clone(),
+                None => Agent::new(named()).map_err(|error| {
+                    error.retold("the file is not named after an agent; say whose graph it is with --agent")
+                })?,
+            };
+            let found = read_rows(foreign, &agent)?;
+            Content::Graph(agent, Box::new(found))
+        } else {
+            Content::Flat(Box::new(flat::read(foreign, layout, agent)?))
+        };
+        Ok(Self { layout, content })
+    }
+
+    /// What the file is.
+    #[must_use]
+    pub const fn layout(&self) -> Layout {
+        self.layout
+    }
+
+    /// Stores what is not there yet: a graph in one transaction, flat rows in transactions of at most 500.
+    ///
+    /// # Errors
+    /// The store's. Run it again: it goes on where it was interrupted.
+    pub async fn store(self, graphs: &dyn GraphStore, sessions: &Sessions) -> Result<Migrated> {
+        let (tables, refusals) = match self.content {
+            Content::Flat(flat) => storing::store(sessions, *flat).await?,
+            Content::Graph(agent, found) => {
+                let Found { graph, rows, refusals } = *found;
+                let outcomes = if graph.counts() == Counts::default() {
+                    // An agent of whom the file holds nothing gets no graph.
+                    Tables::default()
+                } else {
+                    import(graphs, &agent, graph, Mode::Merge).await?.tables
+                };
+                (tables(&rows, &outcomes, &refusals), refusals)
+            }
+        };
+        for table in &tables {
+            if table.rows != table.stored + table.skipped + table.refused {
+                return Err(Error::new(
+                    ErrorKind::Internal,
+                    format!(
+                        "rows of {} are not accounted for; compare before the source is removed",
+                        table.table
+                    ),
+                ));
+            }
+        }
+        Ok(Migrated { layout: self.layout, tables, refusals: refusals.all() })
+    }
+}
+
+/// The tables of a graph, in the order of the format.
+fn tables(rows: &Tables<u64>, outcomes: &Tables<Outcome>, refusals: &Refusals) -> Vec<TableReport> {
+    let names = rows.named().into_iter().zip(outcomes.named());
+    names
+        .map(|((name, rows), (_, outcome))| {
+            let table = match name {
+                "semantic_nodes" => "semantic_memories",
+                "episodic_nodes" => "episodic_memories",
+                edges => edges,
+            };
+            TableReport {
+                table,
+                rows: *rows,
+                stored: outcome.imported,
+                skipped: outcome.skipped,
+                refused: refusals.of(table),
+            }
+        })
+        .collect()
+}

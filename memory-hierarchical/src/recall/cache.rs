@@ -1,0 +1,185 @@
+//! The graphs that are kept in memory: bounded, the least recently used leave first.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use futures_util::lock::Mutex as AsyncMutex;
+use memory_core::Result;
+
+use super::index::{Change, GraphIndex};
+use crate::model::{Agent, EdgeKind};
+use crate::store::GraphStore;
+
+/// Rows read at a time.
+const PAGE: usize = 1_000;
+/// A graph that gained more rows is read anew, beside the index that others use meanwhile.
+const MAX_GAIN: usize = 20_000;
+/// Most graphs in memory.
+const MAX_AGENTS: usize = 64;
+
+/// One agent's graph. Readers share it; only taking over changes excludes them.
+#[derive(Debug, Default)]
+pub(super) struct Slot {
+    index: RwLock<GraphIndex>,
+    /// Held while rows are read, so that two readers do not read the same.
+    reading: AsyncMutex<()>,
+}
+
+impl Slot {
+    pub(super) fn index(&self) -> RwLockReadGuard<'_, GraphIndex> {
+        // A panic under the lock leaves an index that is at worst incomplete; hits are read from the store anyway.
+        self.index.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn change(&self) -> RwLockWriteGuard<'_, GraphIndex> {
+        self.index.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[derive(Debug, Default)]
+struct Slots {
+    /// Each with when it was last used.
+    by_agent: HashMap<Agent, (Arc<Slot>, u64)>,
+    uses: u64,
+}
+
+/// The graphs in memory.
+#[derive(Debug)]
+pub(super) struct Cache {
+    slots: Mutex<Slots>,
+    most_bytes: usize,
+}
+
+impl Cache {
+    pub(super) fn new(most_bytes: usize) -> Self {
+        Self { slots: Mutex::default(), most_bytes }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Slots> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn slot(&self, agent: &Agent) -> Arc<Slot> {
+        let mut slots = self.lock();
+        slots.uses += 1;
+        let now = slots.uses;
+        let (slot, used) = slots.by_agent.entry(agent.clone()).or_default();
+        *used = now;
+        Arc::clone(slot)
+    }
+
+    /// The agent's graph as it is now. One read tells whether it changed; then only what is new is read.
+    pub(super) async fn current(&self, graphs: &dyn GraphStore, agent: &Agent) -> Result<Arc<Slot>> {
+        let slot = self.slot(agent);
+        let mut revision = graphs.revision(agent).await?;
+        if slot.index().revision != revision {
+            let _reading = slot.reading.lock().await;
+            // Another may have read it meanwhile, and more.
+            revision = graphs.revision(agent).await?;
+            if slot.index().revision != revision {
+                catch_up(graphs, agent, &slot, revision).await?;
+                self.make_room(agent);
+            }
+        }
+        if revision == 0 {
+            // Names of agents that do not exist take no memory.
+            self.lock().by_agent.remove(agent);
+        }
+        Ok(slot)
+    }
+
+    /// Lets the graphs go that were not used for longest, until the rest fits; the one in use stays.
+    fn make_room(&self, in_use: &Agent) {
+        let mut slots = self.lock();
+        loop {
+            let bytes: usize = slots
+                .by_agent
+                .values()
+                .map(|(slot, _)| slot.index.try_read().map_or(0, |index| index.bytes()))
+                .sum();
+            if bytes <= self.most_bytes && slots.by_agent.len() <= MAX_AGENTS {
+                return;
+            }
+            let others = slots.by_agent.iter().filter(|(agent, _)| *agent != in_use);
+            let oldest = others.min_by_key(|(_, (_, used))| *used).map(|(agent, _)| agent.clone());
+            let Some(oldest) = oldest else { return };
+            slots.by_agent.remove(&oldest);
+        }
+    }
+}
+
+/// Brings an index up to a revision. The index changes in one go, so that a caller who goes away leaves it whole.
+async fn catch_up(graphs: &dyn GraphStore, agent: &Agent, slot: &Slot, revision: u64) -> Result<()> {
+    let known = slot.index().revision;
+    if known > 0 && known < revision && graphs.cleared_at(agent).await? <= known {
+        let mut gained = Vec::new();
+        let is_all = read(graphs, agent, known, revision, &mut |change| {
+            gained.push(change);
+            gained.len() <= MAX_GAIN
+        })
+        .await?;
+        if is_all {
+            let mut index = slot.change();
+            gained.iter().for_each(|change| index.apply(change));
+            index.revision = revision;
+            return Ok(());
+        }
+    }
+    let mut fresh = GraphIndex::default();
+    read(graphs, agent, 0, revision, &mut |change| {
+        fresh.apply(&change);
+        true
+    })
+    .await?;
+    fresh.revision = revision;
+    *slot.change() = fresh;
+    Ok(())
+}
+
+/// Hands over what a graph gained after one revision up to another, memories before edges, until `take` has enough.
+/// Returns whether it took all.
+async fn read(
+    graphs: &dyn GraphStore,
+    agent: &Agent,
+    known: u64,
+    through: u64,
+    take: &mut (dyn FnMut(Change) -> bool + Send),
+) -> Result<bool> {
+    let mut after = (known.saturating_add(1), String::new());
+    loop {
+        let page = graphs.added_nodes(agent, (after.0, &after.1), through, PAGE).await?;
+        let is_last = page.len() < PAGE;
+        if let Some((revision, node)) = page.last() {
+            after = (*revision, node.id().to_owned());
+        }
+        for (_, node) in page {
+            if !take(Change::Node(node)) {
+                return Ok(false);
+            }
+        }
+        if is_last {
+            break;
+        }
+    }
+    for kind in EdgeKind::ALL {
+        let mut after = (known.saturating_add(1), String::new(), String::new());
+        loop {
+            let from = (after.0, after.1.as_str(), after.2.as_str());
+            let page = graphs.added_edges(agent, kind, from, through, PAGE).await?;
+            let is_last = page.len() < PAGE;
+            if let Some((revision, edge)) = page.last() {
+                let (source, target) = edge.ends();
+                after = (*revision, source.to_owned(), target.to_owned());
+            }
+            for (_, edge) in page {
+                if !take(Change::Edge(edge)) {
+                    return Ok(false);
+                }
+            }
+            if is_last {
+                break;
+            }
+        }
+    }
+    Ok(true)
+}

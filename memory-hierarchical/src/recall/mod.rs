@@ -1,0 +1,10 @@
+//! Recall: words find memories, and a walk along edges finds what belongs to them.
+
+mod cache;
+mod index;
+mod options;
+mod ranker;
+mod walk;
+
+pub use options::{GraphHit, RecallOptions, Step};
+pub use ranker::{DEFAULT_MEMORY_BYTES, GraphRecall};

@@ -1,0 +1,58 @@
+//! [`GraphRecall`].
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use memory_core::Result;
+
+use super::cache::Cache;
+use super::options::{GraphHit, RecallOptions};
+use super::walk::ranked;
+use crate::model::{Agent, Node};
+use crate::store::GraphStore;
+
+/// Default limit of the memory for graphs: 256 MiB.
+pub const DEFAULT_MEMORY_BYTES: usize = 256 << 20;
+
+/// Recall over graphs. It keeps an index of each graph that was asked lately, brought up to date by the graph's revision.
+#[derive(Debug)]
+pub struct GraphRecall {
+    graphs: Arc<dyn GraphStore>,
+    cache: Cache,
+}
+
+impl GraphRecall {
+    /// Recall over these graphs, with at most so many bytes of indexes beyond that of the graph in use.
+    #[must_use]
+    pub fn new(graphs: Arc<dyn GraphStore>, memory_bytes: usize) -> Self {
+        Self { graphs, cache: Cache::new(memory_bytes) }
+    }
+
+    /// The memories of an agent that match a query or lie within a few edges of one that does. Superseded ones come last;
+    /// the rest is ordered by score, then by id.
+    ///
+    /// A memory's score is BM25 of its words as a share of the query's maximum. A step along an edge leaves
+    /// [`decay`](RecallOptions::decay) times the edge's weight or confidence of it; the best way counts.
+    ///
+    /// # Errors
+    /// `invalid_argument` and `too_large` for options out of range; the store's.
+    pub async fn recall(&self, agent: &Agent, query: &str, options: &RecallOptions) -> Result<Vec<GraphHit>> {
+        options.check(query)?;
+        let slot = self.cache.current(self.graphs.as_ref(), agent).await?;
+        let found: Vec<_> = {
+            let index = slot.index();
+            let named = ranked(&index, query, options).into_iter();
+            named.map(|one| (index.id(one.number).to_owned(), index.is_superseded(one.number), one)).collect()
+        };
+        let ids: Vec<String> = found.iter().map(|(id, ..)| id.clone()).collect();
+        let nodes = self.graphs.nodes(agent, &ids).await?;
+        let mut nodes: HashMap<String, Node> =
+            nodes.into_iter().map(|node| (node.id().to_owned(), node)).collect();
+        // What was removed meanwhile is left out.
+        let hit = |(id, is_superseded, one): (String, bool, super::walk::Ranked)| {
+            let node = nodes.remove(&id)?;
+            Some(GraphHit { node, score: one.score, is_superseded, path: one.path })
+        };
+        Ok(found.into_iter().filter_map(hit).collect())
+    }
+}

@@ -1,0 +1,62 @@
+//! When an entry expires: one meaning on every store.
+
+use memory_core::{Error, Result, Timestamp};
+
+/// The instant of an expiry as it is written: RFC 3339 with any offset, or Unix seconds.
+///
+/// # Errors
+/// `invalid_argument` for anything else, and for a time before 1970 or after 9999.
+pub fn parse_expiry(text: &str) -> Result<Timestamp> {
+    let refused = || {
+        Error::invalid(
+            "expires_at must be RFC 3339 with an offset, as 2026-01-31T09:30:00+01:00, or Unix seconds, as 1769848200",
+        )
+    };
+    if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
+        let millis = text.parse::<i64>().ok().and_then(|seconds| seconds.checked_mul(1_000));
+        return Timestamp::from_millis(millis.ok_or_else(refused)?)
+            .map_err(|error| refused().with_source(error));
+    }
+    // The parser also reads a bracketed zone, which RFC 3339 does not have.
+    if text.contains('[') {
+        return Err(refused());
+    }
+    text.parse().map_err(|error: Error| refused().with_source(error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse_expiry;
+
+    #[test]
+    fn every_way_to_write_an_instant_is_the_same_instant() {
+        for text in [
+            "1769848200",
+            "2026-01-31T08:30:00Z",
+            "2026-01-31T08:30:00.000000000+00:00",
+            "2026-01-31T09:30:00+01:00",
+            "2026-01-31T03:00:00-05:30",
+        ] {
+            assert_eq!(parse_expiry(text).unwrap().as_millis(), 1_769_848_200_000, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_instant_is_refused() {
+        for text in [
+            "",
+            "soon",
+            "2026-01-31",
+            "2026-01-31T09:30:00",
+            "-1",
+            "1e9",
+            "1769848200.5",
+            " 1769848200",
+            "99999999999999999999",
+            "2026-13-01T00:00:00Z",
+            "2026-01-31T09:30:00+01:00[Europe/Berlin]",
+        ] {
+            assert!(parse_expiry(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! A whole graph, between a store and a file.
+
+use memory_core::{Error, ErrorKind, Result, Retry};
+use serde_json::Value;
+
+use crate::model::{
+    Agent, Counts, DerivesFrom, Edge, EdgeKind, Episodic, Semantic, SimilarTo, Supersedes, TransitionedTo,
+};
+use crate::store::GraphStore;
+
+/// Most bytes of a file that is read or written: 500 MiB.
+pub const MAX_BYTES: u64 = 500 << 20;
+
+/// Rows of a page.
+const PAGE: usize = 1_000;
+/// How often a graph is read that others write meanwhile.
+const ATTEMPTS: usize = 5;
+
+/// The whole graph of an agent.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Graph {
+    /// What the agent knows.
+    pub semantic: Vec<Semantic>,
+    /// What happened.
+    pub episodic: Vec<Episodic>,
+    /// `SIMILAR_TO` edges.
+    pub similar_to: Vec<SimilarTo>,
+    /// `DERIVES_FROM` edges.
+    pub derives_from: Vec<DerivesFrom>,
+    /// `SUPERSEDES` edges.
+    pub supersedes: Vec<Supersedes>,
+    /// `TRANSITIONED_TO` edges.
+    pub transitioned_to: Vec<TransitionedTo>,
+}
+
+impl Graph {
+    /// The agent's graph as it is at one moment: memories by id, edges by source and target.
+    ///
+    /// # Errors
+    /// `not_found` if the agent has no graph; `unavailable` if it is written so often that no moment of rest is found; the
+    /// store's.
+    pub async fn read(store: &dyn GraphStore, agent: &Agent) -> Result<Self> {
+        for _ in 0..ATTEMPTS {
+            let revision = store.revision(agent).await?;
+            if revision == 0 {
+                return Err(Error::new(
+                    ErrorKind::NotFound,
+                    format!("the agent `{agent}` has no graph in this store; check the name"),
+                ));
+            }
+            let graph = Self::read_once(store, agent).await?;
+            if store.revision(agent).await? == revision {
+                return Ok(graph);
+            }
+        }
+        Err(Error::new(ErrorKind::Unavailable, "the graph is being written all the time; try again later")
+            .with_retry(Retry::Now))
+    }
+
+    async fn read_once(store: &dyn GraphStore, agent: &Agent) -> Result<Self> {
+        let mut graph = Self::default();
+        loop {
+            let after = graph.semantic.last().map(|node| node.memory_id.clone());
+            let page = store.semantic_page(agent, after.as_deref(), PAGE).await?;
+            let is_last = page.len() < PAGE;
+            graph.semantic.extend(page);
+            if is_last {
+                break;
+            }
+        }
+        loop {
+            let after = graph.episodic.last().map(|node| node.memory_id.clone());
+            let page = store.episodic_page(agent, after.as_deref(), PAGE).await?;
+            let is_last = page.len() < PAGE;
+            graph.episodic.extend(page);
+            if is_last {
+                break;
+            }
+        }
+        for kind in EdgeKind::ALL {
+            let mut after: Option<(String, String)> = None;
+            loop {
+                let from = after.as_ref().map(|(source, target)| (source.as_str(), target.as_str()));
+                let page = store.edge_page(agent, kind, from, PAGE).await?;
+                let is_last = page.len() < PAGE;
+                after = page.last().map(|edge| (edge.ends().0.to_owned(), edge.ends().1.to_owned()));
+                page.into_iter().for_each(|edge| graph.push(edge));
+                if is_last {
+                    break;
+                }
+            }
+        }
+        graph.sort_metadata();
+        Ok(graph)
+    }
+
+    /// Adds an edge.
+    pub fn push(&mut self, edge: Edge) {
+        match edge {
+            Edge::SimilarTo(edge) => self.similar_to.push(edge),
+            Edge::DerivesFrom(edge) => self.derives_from.push(edge),
+            Edge::Supersedes(edge) => self.supersedes.push(edge),
+            Edge::TransitionedTo(edge) => self.transitioned_to.push(edge),
+        }
+    }
+
+    /// The edges of a kind.
+    pub fn edges(&self, kind: EdgeKind) -> Box<dyn Iterator<Item = Edge> + Send + '_> {
+        match kind {
+            EdgeKind::SimilarTo => Box::new(self.similar_to.iter().cloned().map(Edge::SimilarTo)),
+            EdgeKind::DerivesFrom => Box::new(self.derives_from.iter().cloned().map(Edge::DerivesFrom)),
+            EdgeKind::Supersedes => Box::new(self.supersedes.iter().cloned().map(Edge::Supersedes)),
+            EdgeKind::TransitionedTo => {
+                Box::new(self.transitioned_to.iter().cloned().map(Edge::TransitionedTo))
+            }
+        }
+    }
+
+    /// How much it holds.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        let count = |length: usize| u64::try_from(length).unwrap_or(u64::MAX);
+        Counts {
+            semantic_node_count: count(self.semantic.len()),
+            episodic_node_count: count(self.episodic.len()),
+            similar_to_edge_count: count(self.similar_to.len()),
+            derives_from_edge_count: count(self.derives_from.len()),
+            supersedes_edge_count: count(self.supersedes.len()),
+            transitioned_to_edge_count: count(self.transitioned_to.len()),
+        }
+    }
+
+    /// Sorts the members of every object in the metadata, as the format has them. Without serde_json's `preserve_order` they
+    /// are never in another order.
+    fn sort_metadata(&mut self) {
+        self.semantic.iter_mut().for_each(|node| Value::sort_all_objects(&mut node.metadata));
+        self.episodic.iter_mut().for_each(|node| Value::sort_all_objects(&mut node.metadata));
+        self.similar_to.iter_mut().for_each(|edge| Value::sort_all_objects(&mut edge.metadata));
+    }
+}

@@ -1,0 +1,232 @@
+//! JSON of format 1.1, as the original writes it: two spaces, its order of members, no line feed at the end.
+
+use std::borrow::Cow;
+use std::io::{self, Read, Write};
+
+use memory_core::{Error, ErrorKind, Result, Timestamp};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::graph::{Graph, MAX_BYTES};
+use super::tables::Tables;
+use crate::model::{Agent, Counts, DerivesFrom, Episodic, Semantic, SimilarTo, Supersedes, TransitionedTo};
+
+/// What is written.
+const VERSION: &str = "1.1";
+
+#[derive(Serialize)]
+struct Written<'a> {
+    agent_name: &'a Agent,
+    exported_at: String,
+    format_version: &'static str,
+    semantic_nodes: &'a [Semantic],
+    episodic_nodes: &'a [Episodic],
+    similar_to_edges: &'a [SimilarTo],
+    derives_from_edges: &'a [DerivesFrom],
+    supersedes_edges: &'a [Supersedes],
+    transitioned_to_edges: &'a [TransitionedTo],
+    statistics: Counts,
+}
+
+/// Writes a graph; returns the number of bytes. Nothing but the time and the graph decides what is written.
+///
+/// # Errors
+/// `too_large` for more than [`MAX_BYTES`](super::MAX_BYTES), which could not be read back; `unavailable` where the writer fails.
+pub fn write_json(agent: &Agent, graph: &Graph, now: Timestamp, to: &mut dyn Write) -> Result<u64> {
+    let written = Written {
+        agent_name: agent,
+        exported_at: (now.as_millis() / 1_000).to_string(),
+        format_version: VERSION,
+        semantic_nodes: &graph.semantic,
+        episodic_nodes: &graph.episodic,
+        similar_to_edges: &graph.similar_to,
+        derives_from_edges: &graph.derives_from,
+        supersedes_edges: &graph.supersedes,
+        transitioned_to_edges: &graph.transitioned_to,
+        statistics: graph.counts(),
+    };
+    let mut counted = Counted { to, bytes: 0, limit: MAX_BYTES };
+    match serde_json::to_writer_pretty(&mut counted, &written) {
+        Ok(()) => Ok(counted.bytes),
+        Err(_) if counted.bytes > counted.limit => Err(too_large(counted.limit)),
+        Err(error) => {
+            Err(Error::new(ErrorKind::Unavailable, "the export cannot be written").with_source(error))
+        }
+    }
+}
+
+struct Counted<'a> {
+    to: &'a mut dyn Write,
+    bytes: u64,
+    limit: u64,
+}
+
+impl Write for Counted<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.bytes = self.bytes.saturating_add(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
+        if self.bytes > self.limit {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        self.to.write_all(bytes)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.to.flush()
+    }
+}
+
+fn too_large(limit: u64) -> Error {
+    Error::new(ErrorKind::TooLarge, format!("a file of a graph has at most {limit} bytes"))
+        .with_detail("limit", limit)
+        .with_detail("unit", "bytes")
+}
+
+/// What a file holds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Document {
+    /// The agent that it was exported from. It says nothing about whose graph it becomes.
+    pub agent_name: String,
+    /// When, as its writer put it.
+    pub exported_at: String,
+    /// Its graph.
+    pub graph: Graph,
+}
+
+#[derive(Deserialize)]
+struct Raw<'a> {
+    agent_name: String,
+    exported_at: String,
+    format_version: String,
+    #[serde(borrow)]
+    semantic_nodes: Vec<&'a RawValue>,
+    #[serde(borrow)]
+    episodic_nodes: Vec<&'a RawValue>,
+    #[serde(borrow)]
+    similar_to_edges: Vec<&'a RawValue>,
+    #[serde(borrow)]
+    derives_from_edges: Vec<&'a RawValue>,
+    #[serde(borrow)]
+    supersedes_edges: Vec<&'a RawValue>,
+    #[serde(borrow)]
+    transitioned_to_edges: Vec<&'a RawValue>,
+    #[serde(default)]
+    statistics: Option<Stated>,
+}
+
+/// Counts that a file states; each may be missing.
+#[derive(Deserialize)]
+#[serde(default)]
+#[derive(Default)]
+struct Stated {
+    semantic_node_count: Option<u64>,
+    episodic_node_count: Option<u64>,
+    similar_to_edge_count: Option<u64>,
+    derives_from_edge_count: Option<u64>,
+    supersedes_edge_count: Option<u64>,
+    transitioned_to_edge_count: Option<u64>,
+}
+
+/// Reads a file of at most this many bytes, which is noticed while it is read, so that a pipe has no way around it. What JSON
+/// itself cannot tell, such as the ends of edges, [`import`](super::import()) checks.
+///
+/// # Errors
+/// `too_large`; `corrupt`, naming the place, for anything else than a file of format 1.x; `unavailable` where the reader fails.
+pub fn read_json(from: &mut dyn Read, max_bytes: u64) -> Result<Document> {
+    let mut bytes = Vec::new();
+    from.take(max_bytes.saturating_add(1)).read_to_end(&mut bytes).map_err(|error| {
+        Error::new(ErrorKind::Unavailable, "the file cannot be read to its end").with_source(error)
+    })?;
+    if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > max_bytes {
+        return Err(too_large(max_bytes));
+    }
+    if bytes.starts_with(b"\xef\xbb\xbf") {
+        return Err(unread("the file begins with a byte order mark", None, "save it as UTF-8 without one"));
+    }
+    let raw: Raw<'_> = serde_json::from_slice(&bytes).map_err(|error| {
+        let place = format!("line {}, column {}", error.line(), error.column());
+        unread(&told(&error), Some(place), "it must be a graph in JSON of format 1.1")
+    })?;
+    if raw.format_version.split('.').next() != Some("1") {
+        return Err(unread(
+            "the file is of a format that this version does not know",
+            Some("format_version".to_owned()),
+            "it reads 1.x; export the graph as 1.1",
+        ));
+    }
+    let graph = Graph {
+        semantic: rows("semantic_nodes", &raw.semantic_nodes)?,
+        episodic: rows("episodic_nodes", &raw.episodic_nodes)?,
+        similar_to: rows("similar_to_edges", &raw.similar_to_edges)?,
+        derives_from: rows("derives_from_edges", &raw.derives_from_edges)?,
+        supersedes: rows("supersedes_edges", &raw.supersedes_edges)?,
+        transitioned_to: rows("transitioned_to_edges", &raw.transitioned_to_edges)?,
+    };
+    if let Some(stated) = raw.statistics {
+        stated.check(graph.counts())?;
+    }
+    Ok(Document { agent_name: raw.agent_name, exported_at: raw.exported_at, graph })
+}
+
+impl Stated {
+    /// A file that holds another number of rows than it says has lost or gained some since it was written.
+    fn check(&self, counts: Counts) -> Result<()> {
+        let stated = Tables {
+            semantic_nodes: self.semantic_node_count,
+            episodic_nodes: self.episodic_node_count,
+            similar_to_edges: self.similar_to_edge_count,
+            derives_from_edges: self.derives_from_edge_count,
+            supersedes_edges: self.supersedes_edge_count,
+            transitioned_to_edges: self.transitioned_to_edge_count,
+        };
+        let found = Tables::<u64>::from(counts);
+        for ((table, stated), (_, found)) in stated.named().into_iter().zip(found.named()) {
+            if stated.is_some_and(|stated| stated != *found) {
+                return Err(unread(
+                    &format!("the file says another number of {table} than it has"),
+                    Some("statistics".to_owned()),
+                    "if it was changed on purpose, remove `statistics`",
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn rows<T: DeserializeOwned>(table: &str, rows: &[&RawValue]) -> Result<Vec<T>> {
+    let row = |(index, row): (usize, &&RawValue)| {
+        serde_json::from_str(row.get())
+            .map_err(|error| unread(&told(&error), Some(format!("{table}[{index}]")), "mend it"))
+    };
+    rows.iter().enumerate().map(row).collect()
+}
+
+/// What serde found, without the values that it quotes.
+fn told(error: &serde_json::Error) -> Cow<'static, str> {
+    let text = error.to_string();
+    let text = text.rsplit_once(" at line ").map_or(text.as_str(), |(text, _)| text);
+    if text.starts_with("missing field `") || text.starts_with("duplicate field `") {
+        return Cow::Owned(text.to_owned());
+    }
+    if let (true, Some((_, expected))) = (error.is_data(), text.rsplit_once(", expected ")) {
+        return Cow::Owned(format!("another type than {expected}"));
+    }
+    Cow::Borrowed(match error.classify() {
+        serde_json::error::Category::Eof => "the file ends early",
+        serde_json::error::Category::Data => "a value out of range",
+        _ => "no JSON, or deeper than 127 levels",
+    })
+}
+
+fn unread(what: &str, place: Option<String>, advice: &str) -> Error {
+    let message = match &place {
+        Some(place) => format!("{place}: {what}; nothing was imported: {advice}"),
+        None => format!("{what}; nothing was imported: {advice}"),
+    };
+    let error = Error::new(ErrorKind::Corrupt, message);
+    match place {
+        Some(place) => error.with_detail("place", place),
+        None => error,
+    }
+}

@@ -1,0 +1,23 @@
+//! A graph as a file: JSON of format 1.1 and, with the feature `sqlite`, a database of the original's layout. The section
+//! "Transfer" of `docs/hierarchical.md` says what is accepted and what is refused.
+//!
+//! Files are read and written as a whole, at most [`MAX_BYTES`]: [`Graph`] stands between them and a
+//! [`GraphStore`](crate::GraphStore).
+
+mod check;
+mod graph;
+mod import;
+mod json;
+#[cfg(feature = "sqlite")]
+mod raw_db;
+mod tables;
+
+pub use graph::{Graph, MAX_BYTES};
+pub use import::{Imported, Mode, import};
+pub use json::{Document, read_json, write_json};
+#[cfg(feature = "sqlite")]
+pub use raw_db::{Refusal, Why, read_raw_db, write_raw_db};
+pub use tables::{Outcome, Tables};
+
+#[cfg(feature = "sqlite")]
+pub(crate) use raw_db::{Cells, Foreign, Found, Refusals, columns, is_graph, read_rows};

@@ -1,0 +1,330 @@
+//! A database that somebody else wrote: read only, never changed, and never trusted.
+
+use std::ffi::OsStr;
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{ErrorKind as IoErrorKind, Read as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use memory_core::{Error, ErrorKind, Result, Retry};
+use rusqlite::config::DbConfig;
+use rusqlite::limits::Limit;
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, OpenFlags};
+
+use crate::transfer::graph::MAX_BYTES;
+
+/// Longest value that is read.
+const MAX_CELL: i32 = 64 << 20;
+/// How long a writer of the file is waited for.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// What a row costs besides its bytes, so that empty ones are limited too.
+const ROW_COST: u64 = 64;
+
+/// The error of a statement on a file.
+fn sql(error: rusqlite::Error) -> Error {
+    let busy = matches!(
+        error.sqlite_error_code(),
+        Some(rusqlite::ErrorCode::DatabaseBusy | rusqlite::ErrorCode::DatabaseLocked)
+    );
+    if busy {
+        return Error::new(ErrorKind::Unavailable, "another program is writing the file; try again")
+            .with_retry(Retry::Now)
+            .with_source(error);
+    }
+    Error::new(ErrorKind::Corrupt, "the file is damaged, or no database of this layout").with_source(error)
+}
+
+fn io(error: std::io::Error) -> Error {
+    let kind = match error.kind() {
+        IoErrorKind::NotFound => ErrorKind::NotFound,
+        IoErrorKind::PermissionDenied => ErrorKind::Forbidden,
+        _ => ErrorKind::Unavailable,
+    };
+    Error::new(kind, "the file cannot be read; check its path and who may read it").with_source(error)
+}
+
+/// A file that is read in one transaction.
+pub(crate) struct Foreign {
+    pub(crate) connection: Connection,
+    /// Its length and time, where it is read without locks.
+    still: Option<(PathBuf, u64, Option<SystemTime>)>,
+}
+
+impl Foreign {
+    /// Opens a file. With a log beside it, SQLite reads both; without one, neither locks nor files beside it are made.
+    ///
+    /// # Errors
+    /// `invalid_argument` for anything else than an ordinary file; `capability_unsupported` for one of a graph engine;
+    /// `corrupt` for one that is no database; `unavailable` for one that its writer left half written.
+    pub(crate) fn open(path: &Path) -> Result<Self> {
+        let path = ordinary(path)?;
+        magic(&path)?;
+        if has_bytes(&path, "-journal") {
+            return Err(Error::new(
+                ErrorKind::Unavailable,
+                "a writer of the file was interrupted; open it once with the program that wrote it, which repairs it",
+            ));
+        }
+        let is_still = !has_bytes(&path, "-wal");
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
+            | OpenFlags::SQLITE_OPEN_URI
+            | OpenFlags::SQLITE_OPEN_NO_MUTEX
+            | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+        let still = if is_still {
+            let found = fs::metadata(&path).map_err(io)?;
+            Some((path.clone(), found.len(), found.modified().ok()))
+        } else {
+            None
+        };
+        let connection = Connection::open_with_flags(uri(&path, is_still), flags).map_err(sql)?;
+        Self::over(connection, still)
+    }
+
+    /// Over a connection to a database that somebody else filled.
+    pub(crate) fn over(
+        connection: Connection,
+        still: Option<(PathBuf, u64, Option<SystemTime>)>,
+    ) -> Result<Self> {
+        harden(&connection).map_err(sql)?;
+        Ok(Self { connection, still })
+    }
+
+    /// Fails with `unavailable` if the file was changed, so that what was read may belong to two states of it.
+    pub(crate) fn finish(self) -> Result<()> {
+        match self.still {
+            Some((path, length, time))
+                if fs::metadata(&path).map(|found| (found.len(), found.modified().ok())).ok()
+                    != Some((length, time)) =>
+            {
+                Err(Error::new(ErrorKind::Unavailable, "the file was changed while it was read; try again")
+                    .with_retry(Retry::Now))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Nothing that the file's schema says runs, and every statement sees the same state.
+fn harden(connection: &Connection) -> rusqlite::Result<()> {
+    connection.busy_timeout(PATIENCE)?;
+    for (option, value) in [
+        (DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true),
+        (DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false),
+        (DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false),
+        (DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, false),
+    ] {
+        connection.set_db_config(option, value)?;
+    }
+    connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, MAX_CELL)?;
+    connection.execute_batch("PRAGMA cell_size_check = ON; PRAGMA query_only = ON; BEGIN")
+}
+
+/// The file with its folder's real name, so that no link is followed.
+fn ordinary(path: &Path) -> Result<PathBuf> {
+    let found = fs::symlink_metadata(path).map_err(io)?;
+    if found.file_type().is_symlink() {
+        return Err(Error::invalid("the file is a symbolic link; name the file that it points to"));
+    }
+    if found.is_dir() {
+        return Err(Error::invalid(
+            "that is a folder; name the database file. A folder `graph_db` or `kuzu_db` belongs to a graph engine: export \
+             the graph as JSON with the program that wrote it, and import that",
+        ));
+    }
+    if !found.is_file() {
+        return Err(Error::invalid("that is no ordinary file; name a database file"));
+    }
+    let Some(name) = path.file_name() else { return Err(Error::invalid("the path names no file")) };
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    Ok(fs::canonicalize(folder).map_err(io)?.join(name))
+}
+
+fn magic(path: &Path) -> Result<()> {
+    let mut head = Vec::new();
+    fs::File::open(path).map_err(io)?.take(16).read_to_end(&mut head).map_err(io)?;
+    if head.starts_with(b"LBUG") || head.starts_with(b"KUZU") {
+        return Err(Error::new(
+            ErrorKind::Unsupported,
+            "that is the file of a graph engine (LadybugDB, formerly Kuzu), which this program does not read; export the \
+             graph as JSON with the program that wrote it, then use `memory graph import`",
+        ));
+    }
+    if head != b"SQLite format 3\0" {
+        return Err(Error::new(
+            ErrorKind::Corrupt,
+            "that is no SQLite database; name one, or check the format",
+        ));
+    }
+    Ok(())
+}
+
+fn has_bytes(path: &Path, ending: &str) -> bool {
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(ending);
+    fs::metadata(beside).is_ok_and(|found| found.len() > 0)
+}
+
+fn uri(path: &Path, is_still: bool) -> String {
+    let mut uri = String::from("file:");
+    for byte in bytes(path.as_os_str()) {
+        if byte.is_ascii_alphanumeric() || b"/._-~".contains(byte) {
+            uri.push(char::from(*byte));
+        } else {
+            // Writing to a string never fails.
+            let _ = write!(uri, "%{byte:02x}");
+        }
+    }
+    uri.push_str(if is_still { "?mode=ro&immutable=1" } else { "?mode=ro" });
+    uri
+}
+
+fn bytes(path: &OsStr) -> &[u8] {
+    path.as_encoded_bytes()
+}
+
+/// The columns of a table with their declared types, in upper case; `None` if there is no such table. A view is none, nor is a
+/// table of a module.
+pub(crate) fn columns(connection: &Connection, table: &str) -> Result<Option<Vec<(String, String)>>> {
+    let is_there: bool = connection
+        .query_row(
+            "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = ?1 AND rootpage > 0",
+            [table],
+            |row| row.get::<_, i64>(0),
+        )
+        .map_err(sql)?
+        > 0;
+    if !is_there {
+        return Ok(None);
+    }
+    let mut statement = connection.prepare("SELECT name, type FROM pragma_table_info(?1)").map_err(sql)?;
+    let rows = statement
+        .query_map([table], |row| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?.to_uppercase())))
+        .map_err(sql)?;
+    rows.collect::<rusqlite::Result<_>>().map(Some).map_err(sql)
+}
+
+/// The values of a row by place. What is of another type is a fault of the row, not of the file.
+pub(crate) struct Cells<'a, 'b> {
+    row: &'a rusqlite::Row<'b>,
+    names: &'a [&'static str],
+    next: usize,
+}
+
+impl Cells<'_, '_> {
+    fn take(&mut self) -> (&'static str, ValueRef<'_>) {
+        let index = self.next;
+        self.next += 1;
+        let name = self.names.get(index).copied().unwrap_or_default();
+        (name, self.row.get_ref(index).unwrap_or(ValueRef::Null))
+    }
+
+    /// A text or null.
+    pub(crate) fn maybe_text(&mut self) -> std::result::Result<Option<String>, String> {
+        match self.take() {
+            (_, ValueRef::Null) => Ok(None),
+            (name, ValueRef::Text(bytes)) => match std::str::from_utf8(bytes) {
+                Ok(text) if text.contains('\0') => Err(format!("{name} contains U+0000")),
+                Ok(text) => Ok(Some(text.to_owned())),
+                Err(_) => Err(format!("{name} is not UTF-8")),
+            },
+            (name, _) => Err(format!("{name} is no text")),
+        }
+    }
+
+    /// A text.
+    pub(crate) fn text(&mut self) -> std::result::Result<String, String> {
+        let name = self.names.get(self.next).copied().unwrap_or_default();
+        self.maybe_text()?.ok_or_else(|| format!("{name} is null"))
+    }
+
+    /// JSON in a text.
+    pub(crate) fn json<T: serde::de::DeserializeOwned>(&mut self) -> std::result::Result<T, String> {
+        let name = self.names.get(self.next).copied().unwrap_or_default();
+        serde_json::from_str(&self.text()?).map_err(|_| format!("{name} is not the JSON that it should be"))
+    }
+
+    /// A number or null.
+    pub(crate) fn maybe_real(&mut self) -> std::result::Result<Option<f64>, String> {
+        match self.take() {
+            (_, ValueRef::Null) => Ok(None),
+            (_, ValueRef::Real(number)) => Ok(Some(number)),
+            #[allow(
+                clippy::cast_precision_loss,
+                reason = "SQLite keeps a whole number of a real column as an integer"
+            )]
+            (_, ValueRef::Integer(number)) => Ok(Some(number as f64)),
+            (name, _) => Err(format!("{name} is no number")),
+        }
+    }
+
+    /// A number.
+    pub(crate) fn real(&mut self) -> std::result::Result<f64, String> {
+        let name = self.names.get(self.next).copied().unwrap_or_default();
+        self.maybe_real()?.ok_or_else(|| format!("{name} is null"))
+    }
+
+    /// An integer or null.
+    pub(crate) fn maybe_int(&mut self) -> std::result::Result<Option<i64>, String> {
+        match self.take() {
+            (_, ValueRef::Null) => Ok(None),
+            (_, ValueRef::Integer(number)) => Ok(Some(number)),
+            (name, _) => Err(format!("{name} is no integer")),
+        }
+    }
+
+    /// An integer.
+    pub(crate) fn int(&mut self) -> std::result::Result<i64, String> {
+        let name = self.names.get(self.next).copied().unwrap_or_default();
+        self.maybe_int()?.ok_or_else(|| format!("{name} is null"))
+    }
+
+    fn cost(&self) -> u64 {
+        let bytes = |index| match self.row.get_ref(index) {
+            Ok(ValueRef::Text(bytes) | ValueRef::Blob(bytes)) => {
+                u64::try_from(bytes.len()).unwrap_or(u64::MAX)
+            }
+            _ => 0,
+        };
+        (0..self.names.len()).map(bytes).fold(ROW_COST, u64::saturating_add)
+    }
+}
+
+impl Foreign {
+    /// Reads these columns of a table in the order of its rows, and gives each row with its number.
+    ///
+    /// # Errors
+    /// `corrupt` for a damaged file; `too_large` past [`MAX_BYTES`], over all that was `read` before.
+    pub(crate) fn each(
+        &self,
+        table: &str,
+        names: &[&'static str],
+        read: &mut u64,
+        mut take: impl FnMut(i64, Cells<'_, '_>),
+    ) -> Result<u64> {
+        // Names of this crate, never of the file.
+        let statement = format!("SELECT {}, rowid FROM {table} ORDER BY rowid", names.join(", "));
+        let mut statement = self.connection.prepare(&statement).map_err(sql)?;
+        let mut rows = statement.query([]).map_err(sql)?;
+        let mut count = 0;
+        while let Some(row) = rows.next().map_err(sql)? {
+            let cells = Cells { row, names, next: 0 };
+            *read = read.saturating_add(cells.cost());
+            if *read > MAX_BYTES {
+                return Err(Error::new(
+                    ErrorKind::TooLarge,
+                    format!("the file holds more than {MAX_BYTES} bytes in rows, the most that is read"),
+                )
+                .with_detail("limit", MAX_BYTES)
+                .with_detail("unit", "bytes"));
+            }
+            count += 1;
+            take(row.get(names.len()).map_err(sql)?, cells);
+        }
+        Ok(count)
+    }
+}

@@ -1,0 +1,14 @@
+//! A graph as an SQLite database of the original's layout: six tables, one file for one agent.
+
+mod foreign;
+mod read;
+mod refusals;
+mod write;
+
+pub use read::read_raw_db;
+pub use refusals::{Refusal, Why};
+pub use write::write_raw_db;
+
+pub(crate) use foreign::{Cells, Foreign, columns};
+pub(crate) use read::{Found, is_graph, read_rows};
+pub(crate) use refusals::Refusals;

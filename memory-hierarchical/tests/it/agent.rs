@@ -1,0 +1,217 @@
+//! The memory of one agent.
+
+use std::sync::Arc;
+
+use memory_core::ErrorKind;
+use memory_hierarchical::{
+    Agent, AgentMemory, Direction, Edge, EdgeKind, Episodic, GraphStore as _, Semantic, SimilarTo,
+    Supersedes, limits,
+};
+use serde_json::json;
+
+use crate::support::*;
+
+fn memory(world: &World, name: &str) -> AgentMemory {
+    AgentMemory::new(world.graphs.clone(), agent(name), world.clock.clone(), world.ids.clone())
+}
+
+async fn store(memory: &AgentMemory, ids: &[&str]) {
+    for id in ids {
+        memory.store_semantic(semantic(id)).await.unwrap();
+    }
+}
+
+fn replaces(newer: &str, older: &str) -> Supersedes {
+    match supersedes(newer, older) {
+        Edge::Supersedes(edge) => edge,
+        other => panic!("{other:?}"),
+    }
+}
+
+on_both_stores! {
+    async fn an_id_and_a_time_are_filled_in(world) {
+        let memory = memory(&world, "ada");
+        let node = memory.store_semantic(Semantic::new("seam", "traits decouple")).await.unwrap();
+        let event = memory.store_episodic(Episodic::new("reviewed a change", "session")).await.unwrap();
+        assert_eq!(node.created_at, "2027-01-15T08:00:00.000Z");
+        assert!(!node.memory_id.is_empty() && node.memory_id != event.memory_id);
+        assert_eq!(memory.nodes(&[node.memory_id, event.memory_id]).await.unwrap().len(), 2);
+        assert_eq!(memory.stats().await.unwrap().counts.semantic_node_count, 1);
+    }
+
+    async fn a_field_beyond_its_limit_is_refused_and_nothing_is_stored(world) {
+        let memory = memory(&world, "ada");
+        let with = |change: fn(&mut Semantic)| {
+            let mut node = semantic("a");
+            change(&mut node);
+            node
+        };
+        for (node, kind) in [
+            (with(|node| node.memory_id = "x".repeat(256)), ErrorKind::TooLarge),
+            (with(|node| node.confidence = 1.000_001), ErrorKind::InvalidArgument),
+            (with(|node| node.confidence = -0.1), ErrorKind::InvalidArgument),
+            (with(|node| node.confidence = f64::NAN), ErrorKind::InvalidArgument),
+            (with(|node| node.confidence = f64::INFINITY), ErrorKind::InvalidArgument),
+            (with(|node| node.content = "x".repeat(limits::MAX_CONTENT_BYTES + 1)), ErrorKind::TooLarge),
+            (with(|node| node.tags = vec!["x".to_owned(); 65]), ErrorKind::TooLarge),
+            (with(|node| node.tags = vec!["x".repeat(256)]), ErrorKind::TooLarge),
+            (with(|node| node.metadata = json!("x".repeat(65_536))), ErrorKind::TooLarge),
+            (with(|node| node.entity_name = "x".repeat(1_025)), ErrorKind::TooLarge),
+        ] {
+            assert_eq!(memory.store_semantic(node).await.unwrap_err().kind(), kind);
+        }
+        assert_eq!(memory.stats().await.unwrap().counts.semantic_node_count, 0);
+        let largest = Semantic {
+            memory_id: "x".repeat(255),
+            content: "x".repeat(limits::MAX_CONTENT_BYTES),
+            tags: vec!["x".repeat(255); 64],
+            ..semantic("a")
+        };
+        memory.store_semantic(largest).await.unwrap();
+    }
+
+    async fn a_taken_id_is_a_conflict_and_the_memory_stays(world) {
+        let memory = memory(&world, "ada");
+        store(&memory, &["a"]).await;
+        let refused = memory.store_semantic(Semantic { content: "other".to_owned(), ..semantic("a") }).await;
+        assert_eq!(refused.unwrap_err().kind(), ErrorKind::Conflict);
+        assert_eq!(memory.store_episodic(episodic("a")).await.unwrap_err().kind(), ErrorKind::Conflict);
+        let kept = memory.nodes(&["a".to_owned()]).await.unwrap();
+        assert_eq!(kept, [memory_hierarchical::Node::Semantic(semantic("a"))]);
+    }
+
+    async fn an_edge_is_stored_once_and_its_weight_is_a_share(world) {
+        let memory = memory(&world, "ada");
+        store(&memory, &["a", "b"]).await;
+        assert!(memory.link(similar("a", "b")).await.unwrap());
+        assert!(!memory.link(similar("a", "b")).await.unwrap());
+        assert!(memory.link(similar("b", "a")).await.unwrap());
+        let heavy = SimilarTo { source_id: "a".into(), target_id: "b".into(), weight: 1.5, metadata: json!({}) };
+        assert_eq!(memory.link(Edge::SimilarTo(heavy)).await.unwrap_err().kind(), ErrorKind::InvalidArgument);
+        assert_eq!(memory.link(similar("a", "c")).await.unwrap_err().kind(), ErrorKind::NotFound);
+    }
+
+    async fn a_circle_of_superseding_is_refused_at_any_distance(world) {
+        let memory = memory(&world, "ada");
+        store(&memory, &["a", "b", "c", "d"]).await;
+        memory.supersede(replaces("b", "a")).await.unwrap();
+        memory.supersede(replaces("c", "b")).await.unwrap();
+        memory.supersede(replaces("d", "b")).await.unwrap();
+        for (newer, older) in [("a", "a"), ("a", "b"), ("a", "c"), ("b", "d")] {
+            let refused = memory.supersede(replaces(newer, older)).await.unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::Conflict, "{newer} {older}");
+            assert_eq!(refused.details()["source_id"], newer);
+        }
+        assert_eq!(memory.stats().await.unwrap().counts.supersedes_edge_count, 3);
+    }
+
+    async fn two_writers_do_not_close_a_circle_together(world) {
+        let memory = memory(&world, "ada");
+        store(&memory, &["a", "b"]).await;
+        let (one, other) = tokio::join!(memory.supersede(replaces("a", "b")), memory.supersede(replaces("b", "a")));
+        assert_eq!(usize::from(one.is_ok()) + usize::from(other.is_ok()), 1);
+    }
+
+    async fn neighbours_are_seen_in_either_direction(world) {
+        let memory = memory(&world, "ada");
+        store(&memory, &["a", "b", "c"]).await;
+        memory.store_episodic(episodic("e")).await.unwrap();
+        for edge in [similar("a", "b"), similar("c", "a"), derives("a", "e")] {
+            memory.link(edge).await.unwrap();
+        }
+        let ids = |found: &memory_hierarchical::Neighbours| -> Vec<String> {
+            found.shown.iter().map(|one| one.node.id().to_owned()).collect()
+        };
+        let both = memory.neighbours("a", Direction::Both, &EdgeKind::ALL, 10).await.unwrap();
+        assert_eq!(ids(&both), ["b", "c", "e"]);
+        let out = memory.neighbours("a", Direction::Outgoing, &[EdgeKind::SimilarTo], 10).await.unwrap();
+        assert_eq!(ids(&out), ["b"]);
+        let one = memory.neighbours("a", Direction::Both, &EdgeKind::ALL, 1).await.unwrap();
+        assert_eq!((one.total, one.shown.len()), (3, 1));
+        let unknown = memory.neighbours("x", Direction::Both, &EdgeKind::ALL, 1).await.unwrap_err();
+        assert_eq!(unknown.kind(), ErrorKind::NotFound);
+    }
+
+    async fn a_path_is_the_shortest_one_within_its_steps(world) {
+        let memory = memory(&world, "ada");
+        store(&memory, &["a", "b", "c", "d", "lonely"]).await;
+        for (source, target) in [("a", "b"), ("b", "c"), ("c", "d"), ("b", "d"), ("d", "a")] {
+            memory.link(similar(source, target)).await.unwrap();
+        }
+        let path = memory.path("a", "d", Direction::Outgoing, 4).await.unwrap().unwrap();
+        assert_eq!(path, [similar("a", "b"), similar("b", "d")]);
+        let back = memory.path("a", "d", Direction::Both, 4).await.unwrap().unwrap();
+        assert_eq!(back, [similar("d", "a")]);
+        assert_eq!(memory.path("a", "a", Direction::Both, 4).await.unwrap(), Some(Vec::new()));
+        assert_eq!(memory.path("a", "d", Direction::Outgoing, 1).await.unwrap(), None);
+        assert_eq!(memory.path("a", "lonely", Direction::Both, 16).await.unwrap(), None);
+        let long = memory.path("a", "d", Direction::Both, 17).await.unwrap_err();
+        assert_eq!(long.kind(), ErrorKind::TooLarge);
+    }
+
+    async fn a_history_is_told_in_the_order_in_which_memories_replaced_each_other(world) {
+        let memory = memory(&world, "ada");
+        // Their ids and times say otherwise.
+        for (id, time) in [("a", "2025-01-03"), ("b", "2025-01-02"), ("c", "2025-01-01"), ("d", "2024-01-01")] {
+            let (entity_name, created_at) = ("Zürich 東京".to_owned(), time.to_owned());
+            memory.store_semantic(Semantic { entity_name, created_at, ..semantic(id) }).await.unwrap();
+        }
+        store(&memory, &["other"]).await;
+        memory.supersede(replaces("b", "a")).await.unwrap();
+        memory.link(transitioned("c", "b")).await.unwrap();
+        memory.supersede(replaces("other", "d")).await.unwrap();
+        let history = memory.history("Zürich 東京").await.unwrap();
+        let order: Vec<&str> = history.iter().map(|entry| entry.memory.memory_id.as_str()).collect();
+        assert_eq!(order, ["d", "a", "b", "c"]);
+        assert_eq!(history[1].superseded_by, ["b"]);
+        assert_eq!(history[0].superseded_by, ["other"]);
+        assert_eq!(history[2].from, [supersedes("b", "a")]);
+        assert_eq!(history[3].from, [transitioned("c", "b")]);
+        assert!(memory.history("nobody").await.unwrap().is_empty());
+    }
+
+    async fn a_history_with_a_circle_of_transitions_ends(world) {
+        let memory = memory(&world, "ada");
+        for id in ["a", "b"] {
+            memory.store_semantic(Semantic { entity_name: "door".to_owned(), ..semantic(id) }).await.unwrap();
+        }
+        memory.link(transitioned("a", "b")).await.unwrap();
+        memory.link(transitioned("b", "a")).await.unwrap();
+        assert_eq!(memory.history("door").await.unwrap().len(), 2);
+    }
+
+    async fn agents_have_any_name_that_is_safe_as_a_files_and_keep_apart(world) {
+        let names = ["ada", "Ada", "ada lovelace", "größe", "日本", "\u{1F600}", "e\u{301}", "é", "a%b", "a_b", "a'b\""];
+        for name in names {
+            let memory = memory(&world, name);
+            memory.store_semantic(Semantic { content: name.to_owned(), ..semantic("same") }).await.unwrap();
+        }
+        for name in names {
+            let found = memory(&world, name).nodes(&["same".to_owned()]).await.unwrap();
+            assert!(matches!(&found[..], [memory_hierarchical::Node::Semantic(node)] if node.content == name), "{name}");
+        }
+        let mut sorted: Vec<Agent> = names.iter().map(|name| agent(name)).collect();
+        sorted.sort();
+        assert_eq!(world.graphs.agents().await.unwrap(), sorted);
+    }
+
+    async fn a_store_opened_again_has_what_was_written(world) {
+        store(&memory(&world, "ada"), &["a"]).await;
+        let again = memory_hierarchical::SqlGraphs::open(world.provider(), &tenant()).await.unwrap();
+        let ada = AgentMemory::new(Arc::new(again), agent("ada"), world.clock.clone(), world.ids.clone());
+        assert_eq!(ada.stats().await.unwrap().counts.semantic_node_count, 1);
+        let other = memory_hierarchical::SqlGraphs::open(world.provider(), &"other".parse().unwrap()).await.unwrap();
+        assert!(other.agents().await.unwrap().is_empty());
+    }
+}
+
+#[test]
+fn a_malformed_name_of_an_agent_is_refused() {
+    let long = "x".repeat(256);
+    for name in
+        ["", ".", "..", "a/b", "a\\b", "/a", "a..b", "../a", "a\nb", "a\0b", " a", "a ", "\u{7f}", &long]
+    {
+        assert_eq!(Agent::new(name).unwrap_err().kind(), ErrorKind::InvalidArgument, "{name:?}");
+    }
+    assert!(Agent::new("x".repeat(255)).is_ok());
+}

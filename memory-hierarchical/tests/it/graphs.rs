@@ -1,0 +1,271 @@
+//! What every store of graphs does.
+
+use std::time::Instant;
+
+use memory_core::ErrorKind;
+use memory_hierarchical::{Agent, Counts, Direction, Edge, EdgeKind, GraphStore as _, Node, Semantic};
+use serde_json::json;
+
+use crate::support::*;
+
+async fn keep(world: &World, agent: &Agent, semantics: &[Semantic], edges: &[Edge]) {
+    let mut write = world.graphs.write(agent).await.unwrap();
+    write.add_semantic(semantics).await.unwrap();
+    write.add_edges(edges).await.unwrap();
+    write.commit().await.unwrap();
+}
+
+fn ids(ids: &[&str]) -> Vec<String> {
+    ids.iter().map(ToString::to_string).collect()
+}
+
+fn semantics(ids: &[&str]) -> Vec<Semantic> {
+    ids.iter().map(|id| semantic(id)).collect()
+}
+
+on_both_stores! {
+    async fn what_is_stored_comes_back_whole(world) {
+        let ada = agent("ada");
+        let mut node = semantic("s1");
+        node.metadata = json!({ "x": 0.30000000000000004, "big": u64::MAX, "text": "naïve \u{1F600} \"'\\ \n" });
+        node.confidence = 0.30000000000000004;
+        let mut write = world.graphs.write(&ada).await.unwrap();
+        write.add_semantic(&[node.clone(), semantic("s2")]).await.unwrap();
+        write.add_episodic(&[episodic("e1")]).await.unwrap();
+        let edges = [similar("s1", "s2"), derives("s1", "e1"), supersedes("s2", "s1"), transitioned("s2", "s1")];
+        assert_eq!(write.add_edges(&edges).await.unwrap().stored, 4);
+        write.commit().await.unwrap();
+
+        let found = world.graphs.nodes(&ada, &ids(&["s1", "e1", "unknown"])).await.unwrap();
+        assert_eq!(found, [Node::Semantic(node), Node::Episodic(episodic("e1"))]);
+        let all = world.graphs.edges(&ada, &ids(&["s1"]), Direction::Both, &EdgeKind::ALL).await.unwrap();
+        assert_eq!(all, edges);
+        let counts = world.graphs.counts(&ada).await.unwrap();
+        assert_eq!((counts.semantic_node_count, counts.episodic_node_count), (2, 1));
+        assert_eq!(counts.transitioned_to_edge_count, 1);
+    }
+
+    async fn two_agents_never_see_each_other(world) {
+        let (ada, bob) = (agent("ada"), agent("bob"));
+        keep(&world, &ada, &semantics(&["a", "b"]), &[similar("a", "b")]).await;
+        keep(&world, &bob, &semantics(&["a"]), &[]).await;
+        // What the one has is not there for the other: neither to read, nor to link, nor to clear.
+        assert!(world.graphs.nodes(&bob, &ids(&["b"])).await.unwrap().is_empty());
+        assert!(world.graphs.edges(&bob, &ids(&["a"]), Direction::Both, &EdgeKind::ALL).await.unwrap().is_empty());
+        let mut write = world.graphs.write(&bob).await.unwrap();
+        assert!(write.taken(&ids(&["b"])).await.unwrap().is_empty());
+        let refused = write.add_edges(&[similar("a", "b")]).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::NotFound);
+        write.rollback().await.unwrap();
+        let mut write = world.graphs.write(&bob).await.unwrap();
+        write.clear().await.unwrap();
+        write.commit().await.unwrap();
+        assert_eq!(world.graphs.counts(&ada).await.unwrap().semantic_node_count, 2);
+        assert_eq!(world.graphs.counts(&bob).await.unwrap(), Counts::default());
+        assert_eq!(world.graphs.agents().await.unwrap(), [ada]);
+    }
+
+    async fn an_id_that_is_taken_is_skipped_whatever_its_kind(world) {
+        let ada = agent("ada");
+        keep(&world, &ada, &semantics(&["a"]), &[]).await;
+        let mut write = world.graphs.write(&ada).await.unwrap();
+        let stored = write.add_semantic(&semantics(&["a", "b", "b"])).await.unwrap();
+        assert_eq!((stored.stored, stored.skipped), (1, 2));
+        let stored = write.add_episodic(&[episodic("a"), episodic("e")]).await.unwrap();
+        assert_eq!((stored.stored, stored.skipped), (1, 1));
+        assert_eq!(write.taken(&ids(&["e", "x", "a"])).await.unwrap(), ["a", "e"]);
+        write.commit().await.unwrap();
+    }
+
+    async fn an_edge_to_what_is_missing_or_of_the_wrong_kind_names_the_id(world) {
+        let ada = agent("ada");
+        let mut write = world.graphs.write(&ada).await.unwrap();
+        write.add_semantic(&semantics(&["s"])).await.unwrap();
+        write.add_episodic(&[episodic("e")]).await.unwrap();
+        for (edge, id) in [
+            (similar("s", "nowhere"), "nowhere"),
+            (similar("nowhere", "s"), "nowhere"),
+            (similar("s", "e"), "e"),
+            (derives("e", "e"), "e"),
+            (derives("s", "s"), "s"),
+            (supersedes("e", "s"), "e"),
+        ] {
+            let refused = write.add_edges(&[edge]).await.unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::NotFound);
+            assert_eq!(refused.details()["memory_id"], id);
+            assert!(refused.message().contains(&format!("`{id}`")), "{refused}");
+        }
+        write.rollback().await.unwrap();
+    }
+
+    async fn nothing_of_a_write_is_seen_before_its_commit_or_after_its_rollback(world) {
+        let ada = agent("ada");
+        let mut write = world.graphs.write(&ada).await.unwrap();
+        write.add_semantic(&semantics(&["a"])).await.unwrap();
+        assert_eq!(world.graphs.counts(&ada).await.unwrap(), Counts::default());
+        write.rollback().await.unwrap();
+        assert_eq!(world.graphs.counts(&ada).await.unwrap(), Counts::default());
+        assert_eq!(world.graphs.revision(&ada).await.unwrap(), 0);
+    }
+
+    async fn the_revision_grows_with_every_commit_and_survives_a_clear(world) {
+        let ada = agent("ada");
+        keep(&world, &ada, &semantics(&["a"]), &[]).await;
+        let first = world.graphs.revision(&ada).await.unwrap();
+        let mut write = world.graphs.write(&ada).await.unwrap();
+        write.clear().await.unwrap();
+        write.commit().await.unwrap();
+        let second = world.graphs.revision(&ada).await.unwrap();
+        assert!(second > first);
+        assert_eq!(world.graphs.cleared_at(&ada).await.unwrap(), second);
+        assert_eq!(world.graphs.revision(&agent("bob")).await.unwrap(), 0);
+    }
+
+    async fn what_each_revision_added_is_read_in_order(world) {
+        let ada = agent("ada");
+        keep(&world, &ada, &semantics(&["b", "c"]), &[similar("b", "c")]).await;
+        let first = world.graphs.revision(&ada).await.unwrap();
+        keep(&world, &ada, &semantics(&["a", "d"]), &[similar("a", "b"), similar("b", "c")]).await;
+        let last = world.graphs.revision(&ada).await.unwrap();
+        let all = world.graphs.added_nodes(&ada, (1, ""), last, 10).await.unwrap();
+        assert_eq!(all.iter().map(|(_, node)| node.id()).collect::<Vec<_>>(), ["b", "c", "a", "d"]);
+        let next = world.graphs.added_nodes(&ada, (first, "b"), last, 2).await.unwrap();
+        assert_eq!(next.iter().map(|(_, node)| node.id()).collect::<Vec<_>>(), ["c", "a"]);
+        let since = (first + 1, "", "");
+        let edges = world.graphs.added_edges(&ada, EdgeKind::SimilarTo, since, last, 10).await.unwrap();
+        assert_eq!(edges, [(last, similar("a", "b"))]);
+        assert!(world.graphs.added_nodes(&ada, (first + 1, ""), first, 10).await.unwrap().is_empty());
+        assert_eq!(world.graphs.cleared_at(&ada).await.unwrap(), 0);
+    }
+
+    async fn pages_follow_each_other_by_the_bytes_of_the_ids(world) {
+        let ada = agent("ada");
+        let names = ["B", "Z", "a", "b", "é", "日本", "\u{1F600}"];
+        let edges: Vec<Edge> = names.iter().map(|id| similar("a", id)).collect();
+        keep(&world, &ada, &semantics(&names), &edges).await;
+        let (mut found, mut after) = (Vec::new(), None::<String>);
+        loop {
+            let page = world.graphs.semantic_page(&ada, after.as_deref(), 3).await.unwrap();
+            found.extend(page.iter().map(|node| node.memory_id.clone()));
+            if page.len() < 3 {
+                break;
+            }
+            after = found.last().cloned();
+        }
+        assert_eq!(found, names);
+        let page = world.graphs.edge_page(&ada, EdgeKind::SimilarTo, Some(("a", "Z")), 100).await.unwrap();
+        assert_eq!(page.iter().map(|edge| edge.ends().1).collect::<Vec<_>>(), &names[2..]);
+    }
+
+    async fn pages_of_long_texts_are_as_long_as_others(world) {
+        let ada = agent("ada");
+        let mut long = semantics(&(0..80).map(|_| "x").collect::<Vec<_>>());
+        for (at, node) in long.iter_mut().enumerate() {
+            node.memory_id = format!("{at:03}");
+            node.content = "x".repeat(1 << 20);
+        }
+        keep(&world, &ada, &long, &[]).await;
+        assert_eq!(world.graphs.semantic_page(&ada, None, 100).await.unwrap().len(), 80);
+        let all: Vec<String> = long.iter().map(|node| node.memory_id.clone()).collect();
+        assert_eq!(world.graphs.nodes(&ada, &all).await.unwrap().len(), 80);
+    }
+
+    async fn a_memory_with_ten_thousand_edges_is_walked_in_both_directions(world) {
+        let ada = agent("ada");
+        let others: Vec<String> = (0..10_000).map(|at| format!("n{at:05}")).collect();
+        let mut nodes = vec![semantic("hub")];
+        nodes.extend(others.iter().map(|id| semantic(id)));
+        let edges: Vec<Edge> = others.iter().map(|id| similar("hub", id)).collect();
+        keep(&world, &ada, &nodes, &edges).await;
+        let found = world.graphs.edges(&ada, &ids(&["hub"]), Direction::Outgoing, &EdgeKind::ALL).await.unwrap();
+        assert_eq!(found.len(), 10_000);
+        let found = world.graphs.edges(&ada, &others, Direction::Incoming, &EdgeKind::ALL).await.unwrap();
+        assert_eq!(found, edges);
+    }
+
+    async fn concurrent_writers_of_one_edge_store_it_once(world) {
+        let ada = agent("ada");
+        keep(&world, &ada, &semantics(&["a", "b"]), &[]).await;
+        let writers = (0..16).map(|_| {
+            let (graphs, ada) = (world.graphs.clone(), ada.clone());
+            tokio::spawn(async move {
+                let mut write = graphs.write(&ada).await.unwrap();
+                let stored = write.add_edges(&[similar("a", "b")]).await.unwrap().stored;
+                write.commit().await.unwrap();
+                stored
+            })
+        });
+        let mut stored = 0;
+        for writer in writers.collect::<Vec<_>>() {
+            stored += writer.await.unwrap();
+        }
+        assert_eq!(stored, 1);
+        assert_eq!(world.graphs.counts(&ada).await.unwrap().similar_to_edge_count, 1);
+    }
+
+    async fn what_no_store_can_keep_is_refused_on_both(world) {
+        let ada = agent("ada");
+        let mut write = world.graphs.write(&ada).await.unwrap();
+        let with = |change: fn(&mut Semantic)| {
+            let mut node = semantic("a");
+            change(&mut node);
+            [node]
+        };
+        for (node, kind) in [
+            (with(|node| node.content = "a\0b".to_owned()), ErrorKind::InvalidArgument),
+            (with(|node| node.confidence = f64::NAN), ErrorKind::InvalidArgument),
+            (with(|node| node.memory_id = String::new()), ErrorKind::InvalidArgument),
+            (with(|node| node.memory_id = "x".repeat(256)), ErrorKind::TooLarge),
+            (with(|node| node.entity_name = "x".repeat(1_025)), ErrorKind::TooLarge),
+        ] {
+            assert_eq!(write.add_semantic(&node).await.unwrap_err().kind(), kind);
+        }
+        write.rollback().await.unwrap();
+    }
+}
+
+/// Prints how long 600,000 rows take: `cargo test -p memory-hierarchical --test it -- pace --ignored --nocapture`.
+mod pace {
+    use super::*;
+
+    async fn load(world: World) {
+        let ada = agent("ada");
+        let (nodes, edges) = (100_000, 500_000);
+        let begun = Instant::now();
+        let mut write = world.graphs.write(&ada).await.unwrap();
+        for from in (0..nodes).step_by(10_000) {
+            let some: Vec<Semantic> =
+                (from..from + 10_000).map(|at| semantic(&format!("n{at:06}"))).collect();
+            write.add_semantic(&some).await.unwrap();
+        }
+        for from in (0..edges).step_by(10_000) {
+            let end = |at: usize, step: usize| format!("n{:06}", at.wrapping_mul(step) % nodes);
+            let some: Vec<Edge> = (from..from + 10_000)
+                .map(|at| similar(&format!("n{:06}", at / 5), &end(at, 7_919)))
+                .collect();
+            write.add_edges(&some).await.unwrap();
+        }
+        write.commit().await.unwrap();
+        println!("{}: 600,000 rows in {:?}", world.graphs.name(), begun.elapsed());
+        assert_eq!(world.graphs.counts(&ada).await.unwrap().similar_to_edge_count, edges as u64);
+        let begun = Instant::now();
+        let mut write = world.graphs.write(&ada).await.unwrap();
+        write.clear().await.unwrap();
+        write.commit().await.unwrap();
+        println!("{}: cleared in {:?}", world.graphs.name(), begun.elapsed());
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    #[ignore = "a measurement"]
+    async fn on_sqlite() {
+        load(World::on(Store::sqlite()).await).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    #[ignore = "a measurement"]
+    async fn on_postgres() {
+        if let Some(store) = Store::postgres().await {
+            load(World::on(store).await).await;
+        }
+    }
+}

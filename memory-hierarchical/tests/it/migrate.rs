@@ -1,0 +1,135 @@
+//! The original's databases into ours: every row is accounted for.
+
+use std::path::Path;
+
+use memory_core::ErrorKind;
+use memory_hierarchical::migrate::{Layout, Migrated, Source};
+use memory_hierarchical::transfer::{Graph, Why};
+use memory_hierarchical::{Agent, EntryQuery, Sessions};
+
+use crate::support::{World, agent, on_both_stores, tenant};
+use crate::transfer::{graph_of, multiset, shared};
+
+async fn sessions(world: &World) -> Sessions {
+    let (clock, ids) = (world.clock.clone(), world.ids.clone());
+    Sessions::open(world.provider(), &tenant(), clock, ids).await.unwrap()
+}
+
+async fn migrated(world: &World, file: &Path, agent: Option<&Agent>) -> Migrated {
+    let source = Source::read(file, agent).unwrap();
+    source.store(&*world.graphs, &sessions(world).await).await.unwrap()
+}
+
+/// Rows, stored, skipped and refused of each table.
+fn counts(migrated: &Migrated) -> Vec<[u64; 4]> {
+    migrated.tables.iter().map(|table| [table.rows, table.stored, table.skipped, table.refused]).collect()
+}
+
+/// Table, reason and number of what was refused.
+fn refused(migrated: &Migrated) -> Vec<(&'static str, Why, u64)> {
+    migrated.refusals.iter().map(|refusal| (refusal.table, refusal.why, refusal.count)).collect()
+}
+
+fn all(rows: &[u64]) -> Vec<[u64; 4]> {
+    rows.iter().map(|rows| [*rows, *rows, 0, 0]).collect()
+}
+
+on_both_stores! {
+    async fn a_graph_is_migrated_as_the_original_exports_it(world) {
+        let (Some(file), Some(exported)) =
+            (shared("hierarchical/my-agent.db"), graph_of("json/my-agent.export.json")) else { return };
+        let first = migrated(&world, &file, None).await;
+        assert_eq!((first.layout, counts(&first)), (Layout::Graph, all(&[4, 2, 1, 2, 1, 1])));
+        let held = Graph::read(&*world.graphs, &agent("my-agent")).await.unwrap();
+        assert_eq!(multiset(&held), multiset(&exported));
+        let again = migrated(&world, &file, None).await;
+        assert_eq!(counts(&again), [4, 2, 1, 2, 1, 1].map(|rows| [rows, 0, rows, 0]));
+    }
+
+    async fn a_large_graph_is_migrated_whole(world) {
+        let Some(file) = shared("hierarchical/bulk-agent.db") else { return };
+        let report = migrated(&world, &file, None).await;
+        let mut expected = all(&[1_000, 500, 1_500, 900, 80, 60]);
+        // Two edges have another between the same memories.
+        expected[2] = [1_500, 1_498, 0, 2];
+        assert_eq!(counts(&report), expected);
+        assert_eq!(refused(&report), [("similar_to_edges", Why::Repeated, 2)]);
+    }
+
+    async fn sessions_and_learnings_are_migrated(world) {
+        let Some(file) = shared("flat/memory.db") else { return };
+        let report = migrated(&world, &file, None).await;
+        assert_eq!((report.layout, counts(&report)), (Layout::Entries, all(&[2, 3, 4])));
+        let kept = sessions(&world).await.entries(&EntryQuery::default()).await.unwrap();
+        let first = kept.iter().find(|entry| entry.id.starts_with("mem-3a88e932")).unwrap();
+        assert_eq!((first.created_at.as_str(), first.importance), ("2026-11-21T20:08:12.280445121+00:00", Some(5)));
+        assert_eq!(first.metadata["task"], "fix uploader");
+        let again = migrated(&world, &file, None).await;
+        assert_eq!(counts(&again), [2, 3, 4].map(|rows| [rows, 0, rows, 0]));
+        let analyzer = migrated(&world, &file, Some(&agent("analyzer"))).await;
+        assert!(analyzer.refusals.iter().all(|refusal| refusal.why == Why::Foreign) && analyzer.refused() > 0);
+    }
+
+    async fn the_other_flat_layouts_are_migrated(world) {
+        for (name, layout, rows) in [
+            ("flat/memorydatabase_variant.db", Layout::EntriesReal, &[1, 1, 4][..]),
+            ("flat/sqlitebackend_fts_variant.db", Layout::Memories, &[3]),
+            ("flat/agent_kv.db", Layout::KeyValue, &[1, 2]),
+        ] {
+            let Some(file) = shared(name) else { return };
+            let before = std::fs::read(&file).unwrap();
+            let report = migrated(&world, &file, None).await;
+            assert_eq!((report.layout, counts(&report)), (layout, all(rows)), "{name}: {:?}", report.refusals);
+            let again = migrated(&world, &file, None).await;
+            assert_eq!(again.tables.iter().map(|table| table.stored).sum::<u64>(), 0, "{name}");
+            assert_eq!(std::fs::read(&file).unwrap(), before, "{name} is untouched");
+        }
+        let listed = sessions(&world).await.list().await.unwrap();
+        assert_eq!(listed.iter().map(|session| session.entries).sum::<u64>(), 9);
+    }
+
+    async fn copies_of_a_learning_are_named(world) {
+        let Some(file) = shared("flat/memory_dedup_race.db") else { return };
+        for stored in [6, 0] {
+            let report = migrated(&world, &file, None).await;
+            assert_eq!(counts(&report)[2], [20, stored, 6 - stored, 14]);
+            assert_eq!(refused(&report), [("memory_entries", Why::Repeated, 14)]);
+        }
+    }
+}
+
+on_both_stores! {
+    async fn orphans_foreign_rows_and_doubled_edges_are_counted_and_named(world) {
+        let (Some(orphans), Some(foreign), Some(doubled)) = (
+            shared("hierarchical/ag.orphan-edges.db"),
+            shared("hierarchical/other-agent.foreign-rows.db"),
+            shared("hierarchical/my-agent.merged-twice.db"),
+        ) else { return };
+        let report = migrated(&world, &orphans, Some(&agent("ag"))).await;
+        assert_eq!(counts(&report)[2], [4, 1, 0, 3]);
+        assert_eq!(refused(&report), [("similar_to_edges", Why::Orphan, 3)]);
+        assert!(report.refusals[0].first[0].contains("nope → nada"), "{report:?}");
+        let report = migrated(&world, &foreign, Some(&agent("other-agent"))).await;
+        assert_eq!(report.refused(), 11);
+        assert!(report.refusals[0].first[0].contains("of the agent `my-agent`"), "{report:?}");
+        assert!(Graph::read(&*world.graphs, &agent("other-agent")).await.is_err(), "it gets no graph");
+        let report = migrated(&world, &doubled, Some(&agent("my-agent"))).await;
+        assert_eq!(counts(&report)[2..], [[2, 1, 0, 1], [4, 2, 0, 2], [2, 1, 0, 1], [2, 1, 0, 1]]);
+    }
+}
+
+#[test]
+fn an_expiry_means_the_same_whatever_its_spelling() {
+    let Some(file) = shared("flat/memory_expiry_probe.db") else { return };
+    assert_eq!(Source::read(&file, None).unwrap().layout(), Layout::Entries);
+}
+
+#[test]
+fn files_of_a_graph_engine_are_recognised() {
+    for name in ["graph/hierarchical_my-agent.lbug-v40", "graph/memory_graph.lbug-v40.db"] {
+        let Some(file) = shared(name) else { return };
+        let error = Source::read(&file, None).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        assert!(error.message().contains("export the graph as JSON"), "{error}");
+    }
+}

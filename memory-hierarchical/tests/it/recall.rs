@@ -1,0 +1,182 @@
+//! Recall by words and along edges.
+
+use memory_core::ErrorKind;
+use memory_hierarchical::{
+    Agent, DEFAULT_MEMORY_BYTES, Edge, GraphHit, GraphRecall, GraphStore as _, RecallOptions, Semantic,
+};
+
+use crate::support::*;
+
+fn says(id: &str, content: &str) -> Semantic {
+    Semantic { concept: String::new(), content: content.to_owned(), tags: Vec::new(), ..semantic(id) }
+}
+
+async fn keep(world: &World, agent: &Agent, nodes: &[Semantic], edges: &[Edge]) {
+    let mut write = world.graphs.write(agent).await.unwrap();
+    write.add_semantic(nodes).await.unwrap();
+    write.add_edges(edges).await.unwrap();
+    write.commit().await.unwrap();
+}
+
+fn recaller(world: &World) -> GraphRecall {
+    GraphRecall::new(world.graphs.clone(), DEFAULT_MEMORY_BYTES)
+}
+
+fn ids(hits: &[GraphHit]) -> Vec<&str> {
+    hits.iter().map(|hit| hit.node.id()).collect()
+}
+
+on_both_stores! {
+    async fn words_find_memories_and_edges_what_belongs_to_them(world) {
+        let ada = agent("ada");
+        let nodes = [
+            says("cause", "the deploy fails with a timeout"),
+            says("near", "raise the limit of the proxy"),
+            says("far", "the proxy is configured in infra"),
+            says("farther", "infra is reviewed on fridays"),
+            says("unrelated", "lunch is at noon"),
+        ];
+        let edges = [similar("cause", "near"), similar("far", "near"), similar("far", "farther")];
+        keep(&world, &ada, &nodes, &edges).await;
+        let recall = recaller(&world);
+        let hits = recall.recall(&ada, "why does the deploy time out", &RecallOptions::default()).await.unwrap();
+        assert_eq!(ids(&hits), ["cause", "near", "far"]);
+        assert!(hits[0].path.is_empty());
+        assert!((hits[1].score - hits[0].score * 0.5 * 0.7).abs() < 1e-12);
+        let steps: Vec<_> = hits[2].path.iter().map(|step| (step.from.as_str(), step.to.as_str(), step.is_forward)).collect();
+        assert_eq!(steps, [("cause", "near", true), ("near", "far", false)]);
+        let none = RecallOptions::default().with_steps(0);
+        assert_eq!(ids(&recall.recall(&ada, "deploy", &none).await.unwrap()), ["cause"]);
+    }
+
+    async fn a_superseded_memory_comes_last_and_is_marked(world) {
+        let ada = agent("ada");
+        let nodes = [says("old", "port port port 8080"), says("new", "the port is 9090"), says("x", "harbour port")];
+        keep(&world, &ada, &nodes, &[supersedes("new", "old")]).await;
+        let hits = recaller(&world).recall(&ada, "port 8080", &RecallOptions::default()).await.unwrap();
+        assert_eq!(hits.len(), 3);
+        assert_eq!((hits[2].node.id(), hits[2].is_superseded), ("old", true));
+        assert!(hits[2].score > hits[1].score);
+        assert!(!hits[0].is_superseded && !hits[1].is_superseded);
+    }
+
+    async fn recall_sees_every_committed_write_and_a_clear(world) {
+        let ada = agent("ada");
+        let recall = recaller(&world);
+        let options = RecallOptions::default();
+        assert!(recall.recall(&ada, "deploy", &options).await.unwrap().is_empty());
+        keep(&world, &ada, &[says("a", "deploy at night")], &[]).await;
+        assert_eq!(ids(&recall.recall(&ada, "deploy", &options).await.unwrap()), ["a"]);
+        keep(&world, &ada, &[says("b", "another thing")], &[similar("b", "a")]).await;
+        assert_eq!(ids(&recall.recall(&ada, "deploy", &options).await.unwrap()), ["a", "b"]);
+        keep(&world, &ada, &[], &[supersedes("b", "a")]).await;
+        assert_eq!(ids(&recall.recall(&ada, "deploy", &options).await.unwrap()), ["b", "a"]);
+        let mut write = world.graphs.write(&ada).await.unwrap();
+        write.clear().await.unwrap();
+        write.add_semantic(&[says("c", "deploy by hand")]).await.unwrap();
+        write.commit().await.unwrap();
+        assert_eq!(ids(&recall.recall(&ada, "deploy", &options).await.unwrap()), ["c"]);
+    }
+
+    async fn recall_never_leaves_the_agent(world) {
+        let (ada, bob) = (agent("ada"), agent("bob"));
+        keep(&world, &ada, &[says("a", "secret deploy key")], &[]).await;
+        keep(&world, &bob, &[says("b", "deploy")], &[]).await;
+        let recall = recaller(&world);
+        let options = RecallOptions::default();
+        let alone = recall.recall(&bob, "deploy", &options).await.unwrap();
+        assert_eq!(ids(&alone), ["b"]);
+        keep(&world, &ada, &[says("a2", "deploy deploy deploy")], &[]).await;
+        assert_eq!(recall.recall(&bob, "deploy", &options).await.unwrap(), alone);
+        assert!(recall.recall(&agent("nobody"), "deploy", &options).await.unwrap().is_empty());
+    }
+
+    async fn an_index_without_memory_for_others_still_answers(world) {
+        let recall = GraphRecall::new(world.graphs.clone(), 0);
+        for name in ["ada", "bob", "ada"] {
+            keep(&world, &agent(name), &[says(name, "deploy")], &[]).await;
+            let hits = recall.recall(&agent(name), "deploy", &RecallOptions::default()).await.unwrap();
+            assert_eq!(ids(&hits), [name]);
+        }
+    }
+
+    async fn options_out_of_range_are_refused(world) {
+        let recall = recaller(&world);
+        let long = "x".repeat((64 << 10) + 1);
+        for (query, options, kind) in [
+            ("x", RecallOptions::default().with_top_k(0), ErrorKind::InvalidArgument),
+            ("x", RecallOptions::default().with_top_k(1_001), ErrorKind::TooLarge),
+            ("x", RecallOptions::default().with_steps(5), ErrorKind::TooLarge),
+            (long.as_str(), RecallOptions::default(), ErrorKind::TooLarge),
+        ] {
+            assert_eq!(recall.recall(&agent("ada"), query, &options).await.unwrap_err().kind(), kind);
+        }
+    }
+}
+
+/// Prints how long a recall takes: `cargo test -p memory-hierarchical --test it -- recall::pace --ignored --nocapture`.
+mod pace {
+    use std::time::Instant;
+
+    use super::*;
+
+    const NODES: usize = 100_000;
+
+    /// 40 words of a vocabulary of 20,000, some of them frequent.
+    fn words(at: usize) -> String {
+        let mut state = at as u64 ^ 0x9e37_79b9_7f4a_7c15;
+        let mut next = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) as usize
+        };
+        let word = |number: usize| format!("w{}", (number % 20_000).min(number / 7 % 20_000));
+        (0..40).map(|_| word(next())).collect::<Vec<_>>().join(" ")
+    }
+
+    async fn measure(world: World) {
+        let ada = agent("ada");
+        let mut write = world.graphs.write(&ada).await.unwrap();
+        for from in (0..NODES).step_by(10_000) {
+            let some: Vec<Semantic> =
+                (from..from + 10_000).map(|at| says(&format!("n{at:06}"), &words(at))).collect();
+            write.add_semantic(&some).await.unwrap();
+        }
+        for from in (0..5 * NODES).step_by(10_000) {
+            let end = |at: usize| format!("n{:06}", at.wrapping_mul(7_919) % NODES);
+            let some: Vec<Edge> =
+                (from..from + 10_000).map(|at| similar(&format!("n{:06}", at / 5), &end(at))).collect();
+            write.add_edges(&some).await.unwrap();
+        }
+        write.commit().await.unwrap();
+        let recall = recaller(&world);
+        let options = RecallOptions::default();
+        let begun = Instant::now();
+        recall.recall(&ada, "w1 w2", &options).await.unwrap();
+        println!("{}: the first recall took {:?}", world.graphs.name(), begun.elapsed());
+        let mut took = Vec::new();
+        for at in 0..200 {
+            let query = words(NODES + at).split(' ').take(5).collect::<Vec<_>>().join(" ");
+            let begun = Instant::now();
+            let hits = recall.recall(&ada, &query, &options).await.unwrap();
+            took.push(begun.elapsed());
+            assert_eq!(hits.len(), 10);
+        }
+        took.sort();
+        println!(
+            "{}: a warm recall: median {:?}, 95th percentile {:?}",
+            world.graphs.name(),
+            took[100],
+            took[190]
+        );
+        keep(&world, &ada, &[says("new", "w1")], &[similar("new", "n000001")]).await;
+        let begun = Instant::now();
+        recall.recall(&ada, "w1 w2", &options).await.unwrap();
+        println!("{}: a recall after one write took {:?}", world.graphs.name(), begun.elapsed());
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    #[ignore = "a measurement"]
+    async fn on_sqlite() {
+        measure(World::on(Store::sqlite()).await).await;
+    }
+}

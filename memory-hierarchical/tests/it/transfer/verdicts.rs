@@ -1,0 +1,125 @@
+//! What is said about each of the mutated files, and where that differs from the original.
+
+use memory_core::{ErrorKind, Result};
+use memory_hierarchical::transfer::{Graph, Imported, MAX_BYTES, Mode, import, read_json};
+use memory_hierarchical::{Counts, GraphStore as _};
+
+use super::files::shared;
+use crate::support::{Store, World, agent, semantic};
+
+/// A file, and the place of its fault; `None`: it is imported whole.
+const VERDICTS: [(&str, Option<&str>); 24] = [
+    ("bigconf", Some("semantic_nodes[0]")),
+    ("bom", Some("byte order mark")),
+    // The original stores a confidence of 42.
+    ("conf42", Some("semantic_nodes[0].confidence")),
+    // The original gives a semantic and an episodic memory one id, and keeps an edge to a memory that is gone.
+    ("crossid", Some("episodic_nodes[0].memory_id")),
+    // The original stores edges that end nowhere. These have more of them than they say, too.
+    ("dangling", Some("statistics")),
+    ("danglingtarget", Some("statistics")),
+    // The original drops one of the two, and says that it has imported both.
+    ("dupid", Some("semantic_nodes[1].memory_id")),
+    ("dupkey", Some("duplicate field `agent_name`")),
+    // The original drops the memory, and keeps the edges to it.
+    ("emptyid", Some("semantic_nodes[0].memory_id")),
+    ("expnum", Some("line 1")),
+    ("extra", None),
+    ("metanull", None),
+    ("metastr", None),
+    ("noentity", Some("missing field `entity_name`")),
+    ("nostats", None),
+    ("nosup", Some("missing field `supersedes_edges`")),
+    ("semnull", Some("line 1")),
+    ("tagsmixed", Some("semantic_nodes[0]")),
+    ("tagsnull", Some("semantic_nodes[0]")),
+    ("trunc", Some("ends early")),
+    ("turnfloat", Some("transitioned_to_edges[0]")),
+    // The original reads a format that it cannot know.
+    ("ver99", Some("format_version")),
+    ("vernum", Some("line 1")),
+    // The original does not look whether the file has what it says.
+    ("wrongstats", Some("statistics")),
+];
+
+async fn imported(world: &World, name: &str, mode: Mode) -> Option<Result<Imported>> {
+    let text = std::fs::read(shared(&format!("json-verdicts/{name}.json"))?).unwrap();
+    Some(imported_text(world, &text, mode).await)
+}
+
+async fn imported_text(world: &World, mut text: &[u8], mode: Mode) -> Result<Imported> {
+    match read_json(&mut text, MAX_BYTES) {
+        Ok(document) => import(&*world.graphs, &agent("ada"), document.graph, mode).await,
+        Err(error) => Err(error),
+    }
+}
+
+#[tokio::test]
+async fn every_mutated_file_has_its_verdict() {
+    let world = World::on(Store::sqlite()).await;
+    for (name, fault) in VERDICTS {
+        for mode in [Mode::Replace, Mode::Merge] {
+            // What is there before must be there after a refusal.
+            let before = Graph { semantic: vec![semantic("before")], ..Graph::default() };
+            import(&*world.graphs, &agent("ada"), before, Mode::Replace).await.unwrap();
+            let Some(outcome) = imported(&world, name, mode).await else { return };
+            let held = world.graphs.counts(&agent("ada")).await.unwrap();
+            match (outcome, fault) {
+                (Ok(imported), None) => {
+                    let rows = imported.tables.named().map(|(_, rows)| (rows.imported, rows.skipped));
+                    assert_eq!(rows, [(4, 0), (2, 0), (1, 0), (2, 0), (1, 0), (1, 0)], "{name}");
+                    assert_eq!(held.semantic_node_count, 4 + u64::from(mode == Mode::Merge), "{name}");
+                }
+                (Err(error), Some(fault)) => {
+                    let ends = error.kind() == ErrorKind::NotFound;
+                    assert!(
+                        error.message().contains(fault) || (mode == Mode::Merge && ends),
+                        "{name}, {mode:?}: {error}"
+                    );
+                    assert_eq!(
+                        held,
+                        Counts { semantic_node_count: 1, ..Counts::default() },
+                        "{name}, {mode:?}"
+                    );
+                }
+                (Ok(_), Some(_)) => panic!("{name} was imported, {mode:?}"),
+                (Err(error), None) => panic!("{name} was refused, {mode:?}: {error}"),
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_edge_that_ends_nowhere_is_refused_with_its_place() {
+    let world = World::on(Store::sqlite()).await;
+    for (name, place) in
+        [("dangling", "similar_to_edges[1].source_id"), ("danglingtarget", "similar_to_edges[1].target_id")]
+    {
+        let Some(text) = without_statistics(name) else { return };
+        let error = imported_text(&world, &text, Mode::Replace).await.unwrap_err();
+        assert_eq!(error.details()["place"], place, "{error}");
+        let error = imported_text(&world, &text, Mode::Merge).await.unwrap_err();
+        assert_eq!(
+            (error.kind(), world.graphs.agents().await.unwrap().len()),
+            (ErrorKind::NotFound, 0),
+            "{error}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn an_edge_of_a_merged_file_may_end_at_a_memory_of_the_graph() {
+    let world = World::on(Store::sqlite()).await;
+    let mut write = world.graphs.write(&agent("ada")).await.unwrap();
+    write.add_semantic(&[semantic("nope"), semantic("nada")]).await.unwrap();
+    write.commit().await.unwrap();
+    let Some(text) = without_statistics("dangling") else { return };
+    let imported = imported_text(&world, &text, Mode::Merge).await.unwrap();
+    assert_eq!(imported.tables.similar_to_edges.imported, 2);
+}
+
+/// Members that are not known are passed over.
+fn without_statistics(name: &str) -> Option<Vec<u8>> {
+    let text = std::fs::read_to_string(shared(&format!("json-verdicts/{name}.json"))?).unwrap();
+    Some(text.replace("\"statistics\"", "\"notes\"").into_bytes())
+}

@@ -1,0 +1,36 @@
+//! `graph backend`.
+
+use memory::hierarchical::backend::{ChosenBy, resolve_backend};
+use serde_json::json;
+
+use super::{Which, environment};
+use crate::terminal::{Exit, Failure, Out, note};
+
+pub(super) fn backend(which: &Which, out: &mut Out) -> Result<Exit, Failure> {
+    let resolved = resolve_backend(which.graph_backend.as_deref(), &environment())?;
+    let served = resolved.backend.require_served();
+    let document = json!({
+        "backend": resolved.backend,
+        "chosen": resolved.by,
+        "warnings": resolved.warnings,
+        "is_served": served.is_ok(),
+    });
+    for warning in &resolved.warnings {
+        note(&format!("memory: {warning}"));
+    }
+    out.tell(&document, |out| {
+        let why = match &resolved.by {
+            ChosenBy::Flag => "the option --graph-backend says so".to_owned(),
+            ChosenBy::Variable => "AMPLIHACK_MEMORY_BACKEND says so".to_owned(),
+            ChosenBy::Detected { path } => format!("there is {}", path.display()),
+            ChosenBy::Default => "there are no files of the graph engine".to_owned(),
+            ChosenBy::Fallback => "AMPLIHACK_MEMORY_BACKEND names no backend".to_owned(),
+        };
+        out.line(format!("{}: {why}", resolved.backend))?;
+        match &served {
+            Ok(()) => Ok(()),
+            Err(error) => out.line(error.message()),
+        }
+    })?;
+    Ok(Exit::Ok)
+}

@@ -1,0 +1,138 @@
+//! `graph`: sessions and a graph of knowledge per agent.
+
+mod backend;
+mod reading;
+mod transfer;
+mod writing;
+
+use std::sync::Arc;
+
+use clap::{Args, Subcommand};
+use memory::Access;
+use memory::hierarchical::backend::{Environment, resolve_backend};
+use memory::hierarchical::{self, Agent, AgentMemory, SqlGraphs};
+use memory_core::{Result, ScopeKind};
+
+use crate::terminal::{Context, Exit, Failure, Opened, Out, note};
+
+#[derive(Args, Debug)]
+pub(crate) struct GraphArgs {
+    #[command(subcommand)]
+    action: Action,
+    #[command(flatten)]
+    which: Which,
+}
+
+/// Which backend keeps the graphs.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Which {
+    /// What keeps graphs: `sqlite` (tables in the store) or `graph-db` [default: AMPLIHACK_MEMORY_BACKEND, else
+    /// `graph-db` where files of the graph engine are found, else `sqlite`]
+    #[arg(long, global = true, value_name = "TOKEN")]
+    graph_backend: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Show which backend is chosen, and why
+    Backend,
+    /// Show an agent's memories with their edges; without --agent those of every agent
+    Tree(reading::TreeArgs),
+    /// Show a memory and what is beside it
+    Show(reading::ShowArgs),
+    /// Show how what is known about an entity changed, the oldest first
+    History(reading::HistoryArgs),
+    /// Count an agent's memories and edges
+    Stats,
+    /// Store a memory
+    Remember(writing::RememberArgs),
+    /// Link two memories
+    Relate(writing::RelateArgs),
+    /// Find memories by words, and by edges what belongs to them
+    Recall(reading::RecallArgs),
+    /// Write an agent's graph to a file
+    Export(transfer::ExportArgs),
+    /// Read an agent's graph from a file, in the place of the one that is there or into it
+    Import(transfer::ImportArgs),
+    /// Take over a database of the original program: a graph, or sessions and their entries
+    Migrate(transfer::MigrateArgs),
+    /// Remove sessions by a pattern; without --yes only say which
+    Clean(transfer::CleanArgs),
+}
+
+pub(crate) async fn graph(context: &Context, args: GraphArgs, out: &mut Out) -> Result<Exit, Failure> {
+    let which = &args.which;
+    match args.action {
+        Action::Backend => backend::backend(which, out),
+        Action::Tree(args) => reading::tree(&open(context, which, Access::Existing).await?, &args, out).await,
+        Action::Show(args) => reading::show(&open(context, which, Access::Existing).await?, &args, out).await,
+        Action::History(args) => {
+            reading::history(&open(context, which, Access::Existing).await?, &args, out).await
+        }
+        Action::Stats => reading::stats(&open(context, which, Access::Existing).await?, out).await,
+        Action::Remember(args) => {
+            writing::remember(&open(context, which, Access::Create).await?, args, out).await
+        }
+        Action::Relate(args) => {
+            writing::relate(&open(context, which, Access::Existing).await?, args, out).await
+        }
+        Action::Recall(args) => {
+            reading::recall(&open(context, which, Access::Existing).await?, &args, out).await
+        }
+        Action::Export(args) => {
+            transfer::export(&open(context, which, Access::Existing).await?, &args, out).await
+        }
+        Action::Import(args) => {
+            transfer::import(&open(context, which, Access::Create).await?, &args, out).await
+        }
+        Action::Migrate(args) => {
+            transfer::migrate(&open(context, which, Access::Create).await?, &args, out).await
+        }
+        Action::Clean(args) => {
+            transfer::clean(&open(context, which, Access::Existing).await?, &args, out).await
+        }
+    }
+}
+
+/// The graphs of the opened store.
+pub(super) struct Graphs {
+    pub(super) opened: Opened,
+    pub(super) graphs: Arc<SqlGraphs>,
+}
+
+impl Graphs {
+    /// The agent that is named, or whose name the scope has.
+    fn agent(&self) -> Result<Agent> {
+        Agent::new(self.opened.scope().id.as_str())
+    }
+
+    /// The agents to show: the one that is named, or all.
+    async fn agents(&self) -> Result<Vec<Agent>> {
+        use memory::hierarchical::GraphStore as _;
+        match self.opened.scope().kind {
+            ScopeKind::Agent => Ok(vec![self.agent()?]),
+            _ => self.graphs.agents().await,
+        }
+    }
+
+    fn memory_of(&self, agent: Agent) -> AgentMemory {
+        hierarchical::memory_of(Arc::clone(&self.graphs) as _, agent)
+    }
+}
+
+/// The environment of this process.
+fn environment() -> Environment {
+    Environment::of(|name| std::env::var_os(name))
+}
+
+/// Opens the graphs in the store, if the chosen backend is served.
+async fn open(context: &Context, which: &Which, access: Access) -> Result<Graphs> {
+    let resolved = resolve_backend(which.graph_backend.as_deref(), &environment())?;
+    for warning in &resolved.warnings {
+        note(&format!("memory: {warning}"));
+    }
+    resolved.backend.require_served()?;
+    let opened = context.open(access).await?;
+    let graphs = hierarchical::open(&opened.memory, &opened.settings.tenant).await?;
+    Ok(Graphs { opened, graphs })
+}

@@ -1,0 +1,199 @@
+//! `graph tree`, `show`, `history`, `stats` and `recall`.
+
+use clap::Args;
+use memory::hierarchical::{
+    Agent, AgentMemory, DEFAULT_MEMORY_BYTES, Direction, Edge, EdgeKind, GraphHit, GraphRecall,
+    GraphStore as _, Neighbour, Node, RecallOptions,
+};
+use memory_core::{Error, ErrorKind};
+use serde_json::{Value, json};
+
+use super::Graphs;
+use crate::terminal::{Exit, Failure, Out, word};
+
+/// Edges shown at one memory.
+const EDGES: usize = 100;
+
+#[derive(Args, Debug)]
+pub(crate) struct TreeArgs {
+    /// Edges to follow from each memory: 0 to 4
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(0..=4))]
+    depth: u8,
+    /// Most memories of an agent to begin with: 1 to 10,000
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=10_000))]
+    limit: u16,
+}
+
+pub(super) async fn tree(graphs: &Graphs, args: &TreeArgs, out: &mut Out) -> Result<Exit, Failure> {
+    let (mut document, mut lines) = (Vec::new(), Vec::new());
+    for agent in graphs.agents().await? {
+        let memory = graphs.memory_of(agent.clone());
+        let limit = usize::from(args.limit);
+        let mut nodes: Vec<Node> = Vec::new();
+        nodes.extend(graphs.graphs.semantic_page(&agent, None, limit).await?.into_iter().map(Node::Semantic));
+        let left = limit - nodes.len();
+        nodes.extend(graphs.graphs.episodic_page(&agent, None, left).await?.into_iter().map(Node::Episodic));
+        lines.push(agent.to_string());
+        let mut memories = Vec::new();
+        for node in nodes {
+            lines.push(format!("  {}", said(&node)));
+            memories.push(branch(&memory, &node, args.depth, 2, &mut lines).await?);
+        }
+        document.push(json!({ "agent": agent, "memories": memories }));
+    }
+    out.tell(&document, |out| lines.iter().try_for_each(|line| out.line(line)))?;
+    Ok(Exit::Ok)
+}
+
+/// A memory with what it leads to.
+async fn branch(
+    memory: &AgentMemory,
+    node: &Node,
+    depth: u8,
+    indent: usize,
+    lines: &mut Vec<String>,
+) -> Result<Value, Failure> {
+    let mut beside = Vec::new();
+    if depth > 0 {
+        let found = memory.neighbours(node.id(), Direction::Outgoing, &EdgeKind::ALL, EDGES).await?;
+        for Neighbour { edge, node } in &found.shown {
+            lines.push(format!("{}{} {}", "  ".repeat(indent), word(&edge.kind()), said(node)));
+            let next = Box::pin(branch(memory, node, depth - 1, indent + 1, lines)).await?;
+            beside.push(json!({ "edge": edge, "to": next }));
+        }
+        if found.total > found.shown.len() {
+            lines.push(format!("{}and {} more", "  ".repeat(indent), found.total - found.shown.len()));
+        }
+    }
+    Ok(json!({ "node": node, "edges": beside }))
+}
+
+/// A memory in a line.
+fn said(node: &Node) -> String {
+    let line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match node {
+        Node::Semantic(node) if node.concept.is_empty() => {
+            format!("{}: {}", node.memory_id, line(&node.content))
+        }
+        Node::Semantic(node) => {
+            format!("{}: {}: {}", node.memory_id, line(&node.concept), line(&node.content))
+        }
+        Node::Episodic(node) => format!("{} (event): {}", node.memory_id, line(&node.content)),
+    }
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ShowArgs {
+    /// Its id
+    id: String,
+}
+
+pub(super) async fn show(graphs: &Graphs, args: &ShowArgs, out: &mut Out) -> Result<Exit, Failure> {
+    let memory = graphs.memory_of(graphs.agent()?);
+    let node = memory.nodes(std::slice::from_ref(&args.id)).await?.pop().ok_or_else(|| {
+        let agent = memory.agent();
+        Error::new(ErrorKind::NotFound, format!("{agent} has no such memory; `memory graph tree` lists them"))
+    })?;
+    let beside = memory.neighbours(&args.id, Direction::Both, &EdgeKind::ALL, EDGES).await?;
+    out.tell(&json!({ "node": node, "neighbours": beside }), |out| {
+        out.raw_line(&serde_json::to_string_pretty(&node).unwrap_or_default())?;
+        for Neighbour { edge, node } in &beside.shown {
+            let arrow = if edge.ends().0 == args.id { "->" } else { "<-" };
+            out.line(format!("{arrow} {} {}", word(&edge.kind()), said(node)))?;
+        }
+        match beside.total - beside.shown.len() {
+            0 => Ok(()),
+            more => out.line(format!("and {more} more")),
+        }
+    })?;
+    Ok(Exit::Ok)
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct HistoryArgs {
+    /// The entity
+    entity: String,
+}
+
+pub(super) async fn history(graphs: &Graphs, args: &HistoryArgs, out: &mut Out) -> Result<Exit, Failure> {
+    let history = graphs.memory_of(graphs.agent()?).history(&args.entity).await?;
+    out.tell(&history, |out| {
+        for entry in &history {
+            let from: Vec<String> = entry.from.iter().map(followed).collect();
+            let from = if from.is_empty() { String::new() } else { format!(" ({})", from.join(", ")) };
+            out.line(format!(
+                "{}  {}{from}",
+                entry.memory.created_at,
+                said(&Node::Semantic(entry.memory.clone()))
+            ))?;
+        }
+        Ok(())
+    })?;
+    Ok(Exit::Ok)
+}
+
+fn followed(edge: &Edge) -> String {
+    format!("{} {}", word(&edge.kind()), edge.ends().1)
+}
+
+pub(super) async fn stats(graphs: &Graphs, out: &mut Out) -> Result<Exit, Failure> {
+    let agent: Agent = graphs.agent()?;
+    let stats = graphs.memory_of(agent.clone()).stats().await?;
+    out.tell(&stats, |out| {
+        let counts = stats.counts;
+        out.line(format!(
+            "{agent}: {} semantic and {} episodic memories; edges: {} SIMILAR_TO, {} DERIVES_FROM, {} SUPERSEDES, \
+             {} TRANSITIONED_TO; revision {}",
+            counts.semantic_node_count,
+            counts.episodic_node_count,
+            counts.similar_to_edge_count,
+            counts.derives_from_edge_count,
+            counts.supersedes_edge_count,
+            counts.transitioned_to_edge_count,
+            stats.revision
+        ))
+    })?;
+    Ok(Exit::Ok)
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct RecallArgs {
+    /// What is looked for
+    #[arg(required = true)]
+    words: Vec<String>,
+    /// Most memories
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    limit: usize,
+    /// Edges to walk from what the words found: 0 to 4
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    steps: usize,
+}
+
+pub(super) async fn recall(graphs: &Graphs, args: &RecallArgs, out: &mut Out) -> Result<Exit, Failure> {
+    let recall = GraphRecall::new(std::sync::Arc::clone(&graphs.graphs) as _, DEFAULT_MEMORY_BYTES);
+    let options = RecallOptions::default().with_top_k(args.limit).with_steps(args.steps);
+    let hits = recall.recall(&graphs.agent()?, &args.words.join(" "), &options).await?;
+    out.tell(&hits, |out| {
+        for hit in &hits {
+            out.line(format!("{:.3}  {}{}", hit.score, said(&hit.node), how(hit)))?;
+        }
+        if hits.is_empty() { out.line("nothing found") } else { Ok(()) }
+    })?;
+    Ok(Exit::Ok)
+}
+
+/// Whether a hit is superseded, and how it was reached.
+fn how(hit: &GraphHit) -> String {
+    let mut notes = Vec::new();
+    if hit.is_superseded {
+        notes.push("superseded".to_owned());
+    }
+    if let Some(first) = hit.path.first() {
+        let steps = hit.path.iter().map(|step| {
+            let (before, after) = if step.is_forward { ("-", "->") } else { ("<-", "-") };
+            format!(" {before}{}{after} {}", word(&step.kind), step.to)
+        });
+        notes.push(format!("{}{}", first.from, steps.collect::<String>()));
+    }
+    if notes.is_empty() { String::new() } else { format!(" ({})", notes.join("; ")) }
+}

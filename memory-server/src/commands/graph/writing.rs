@@ -1,0 +1,133 @@
+//! `graph remember` and `graph relate`.
+
+use clap::{Args, ValueEnum};
+use memory::hierarchical::{
+    DerivesFrom, Edge, Episodic, Node, Semantic, SimilarTo, Supersedes, TransitionedTo,
+};
+use serde_json::json;
+
+use super::Graphs;
+use crate::terminal::{Exit, Failure, Out};
+
+#[derive(Args, Debug)]
+pub(crate) struct RememberArgs {
+    /// What is known, or what happened
+    #[arg(required = true)]
+    words: Vec<String>,
+    /// It happened, instead of being known
+    #[arg(long, conflicts_with_all = ["concept", "entity", "confidence"])]
+    event: bool,
+    /// A short label
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    concept: String,
+    /// The entity that it is about
+    #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
+    entity: String,
+    /// How certain it is: 0 to 1
+    #[arg(long, value_name = "SHARE", default_value_t = 1.0)]
+    confidence: f64,
+    /// Of knowledge: the id of the memory that it came from; of an event: its origin, such as `session`
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    source: String,
+    /// A tag; may be repeated
+    #[arg(long = "tag", value_name = "TAG")]
+    tags: Vec<String>,
+    /// Its id [default: a new one]
+    #[arg(long, value_name = "ID", default_value = "", hide_default_value = true)]
+    id: String,
+}
+
+pub(super) async fn remember(graphs: &Graphs, args: RememberArgs, out: &mut Out) -> Result<Exit, Failure> {
+    let memory = graphs.memory_of(graphs.agent()?);
+    let words = args.words.join(" ");
+    let stored = if args.event {
+        let node = Episodic { memory_id: args.id, tags: args.tags, ..Episodic::new(words, args.source) };
+        Node::Episodic(memory.store_episodic(node).await?)
+    } else {
+        let node = Semantic {
+            memory_id: args.id,
+            confidence: args.confidence,
+            source_id: args.source,
+            tags: args.tags,
+            entity_name: args.entity,
+            ..Semantic::new(args.concept, words)
+        };
+        Node::Semantic(memory.store_semantic(node).await?)
+    };
+    out.tell(&stored, |out| out.line(format!("remembered: {}", stored.id())))?;
+    Ok(Exit::Ok)
+}
+
+/// A kind of edge, as it is typed.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+#[value(rename_all = "snake_case")]
+enum Kind {
+    /// It resembles the other
+    SimilarTo,
+    /// It was drawn from an event
+    DerivesFrom,
+    /// It replaces the other
+    Supersedes,
+    /// It holds the value after a change, the other the one before
+    TransitionedTo,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct RelateArgs {
+    /// The id of the memory where the edge begins
+    source: String,
+    /// Its kind
+    kind: Kind,
+    /// The id of the memory where it ends
+    target: String,
+    /// The weight of `similar_to`, the confidence of `derives_from`: 0 to 1
+    #[arg(long, value_name = "SHARE", default_value_t = 1.0)]
+    weight: f64,
+    /// The reason of `supersedes`, the method of `derives_from`, the type of `transitioned_to`
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    reason: String,
+    /// The value before a transition
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    from_value: String,
+    /// The value after a transition
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    to_value: String,
+    /// The turn of the conversation in which a value changed
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    turn: i64,
+}
+
+pub(super) async fn relate(graphs: &Graphs, args: RelateArgs, out: &mut Out) -> Result<Exit, Failure> {
+    let memory = graphs.memory_of(graphs.agent()?);
+    let (source_id, target_id) = (args.source, args.target);
+    let edge = match args.kind {
+        Kind::SimilarTo => {
+            Edge::SimilarTo(SimilarTo { source_id, target_id, weight: args.weight, metadata: json!({}) })
+        }
+        Kind::DerivesFrom => Edge::DerivesFrom(DerivesFrom {
+            source_id,
+            target_id,
+            extraction_method: args.reason,
+            confidence: args.weight,
+        }),
+        Kind::Supersedes => Edge::Supersedes(Supersedes {
+            source_id,
+            target_id,
+            reason: args.reason,
+            temporal_delta: String::new(),
+        }),
+        Kind::TransitionedTo => Edge::TransitionedTo(TransitionedTo {
+            source_id,
+            target_id,
+            from_value: args.from_value,
+            to_value: args.to_value,
+            turn: args.turn,
+            transition_type: args.reason,
+        }),
+    };
+    let is_new = memory.link(edge.clone()).await?;
+    out.tell(&json!({ "edge": edge, "is_new": is_new }), |out| {
+        out.line(if is_new { "linked" } else { "they were linked so already" })
+    })?;
+    Ok(Exit::Ok)
+}
