@@ -129,17 +129,17 @@ on_both_stores! {
 
     /// What a call says of trust counts for nothing; what the policy says does.
     async fn authority_comes_from_the_policy_alone(memory) {
-        note(&tool(&memory, "ann", SharedAccess::Note), "issue lint: the linter fails").await;
+        note(&tool(&memory, "ann", SharedAccess::Note), "issue lint_step: the linter fails").await;
         let bob = tool(&memory, "bob", SharedAccess::Note);
         for field in ["trust", "source", "agent", "run", "tenant", "space", "scope", "observed_at"] {
-            let (code, message, _) = refused(&bob, &format!(r#"{{"op":"note","note":"lint is fixed","{field}":"person"}}"#)).await;
+            let (code, message, _) = refused(&bob, &format!(r#"{{"op":"note","note":"lint_step is fixed","{field}":"person"}}"#)).await;
             assert_eq!(code, "invalid_argument");
             assert!(message.contains("unknown field"), "{message}");
         }
-        let outcome = note(&bob, "lint is fixed").await["outcomes"][0].clone();
+        let outcome = note(&bob, "lint_step is fixed").await["outcomes"][0].clone();
         assert_eq!((&outcome["outcome"], &outcome["reason"]), (&json!("deferred"), &json!("its writer may not end this row")));
         let chief = tool(&memory, "chief", SharedAccess::Authority);
-        assert_eq!(note(&chief, "lint is fixed").await["outcomes"][0]["outcome"], "committed");
+        assert_eq!(note(&chief, "lint_step is fixed").await["outcomes"][0]["outcome"], "committed");
     }
 
     async fn a_note_may_be_kept_for_the_operator_to_promote(memory) {
@@ -179,7 +179,7 @@ on_both_stores! {
         assert!(message.contains("only read shared state"), "{message}");
         assert_eq!(ok(&reader, r#"{"op":"describe"}"#).await["shared_state"], "read");
         let shown = |tool: &MemoryTool, field: &str| tool.schema()["properties"].get(field).is_some();
-        assert!(reader.description().contains("- shared(bucket, id?, as_of?, cursor?): "), "{}", reader.description());
+        assert!(reader.description().contains("- shared(bucket, as_of?, cursor?, id?): "), "{}", reader.description());
         assert!(reader.description().contains("- pending(): ") && !shown(&reader, "bind") && !shown(&reader, "note"));
         let chief = tool(&memory, "chief", SharedAccess::Authority);
         assert!(chief.description().contains("- pending(bind?, target?): ") && shown(&chief, "note"));
@@ -211,6 +211,7 @@ on_both_stores! {
             r#"{"op":"shared","bucket":"issues","cursor":"'; DROP TABLE notes; --"}"#,
             r#"{"op":"shared","bucket":"issues","as_of":"yesterday"}"#,
             r#"{"op":"shared","bucket":"issues","as_of":"99999-01-01T00:00:00Z"}"#,
+            r#"{"op":"shared","bucket":"issues","as_of":"0001-01-01T00:00:00Z"}"#,
             r#"{"op":"shared","bucket":"issues","as_of":{}}"#,
             r#"{"op":"why","bucket":"issues"}"#,
             r#"{"op":"why","bucket":"issues","id":"a\u0000b"}"#,
@@ -226,7 +227,7 @@ on_both_stores! {
         }
         let (code, message, details) = refused(&chief, &json!({"op": "note", "note": "x".repeat(16_385)}).to_string()).await;
         assert_eq!((code.as_str(), &details["limit"]), ("too_large", &json!(16_384)), "{message}");
-        for absurd in ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z"] {
+        for absurd in ["1970-01-01T00:00:00Z", "9999-12-30T00:00:00Z"] {
             let read = rows(&chief, json!({"op": "shared", "bucket": "issues", "as_of": absurd})).await;
             assert_eq!(read.len(), usize::from(absurd.starts_with('9')), "{absurd}");
         }
@@ -287,13 +288,13 @@ on_both_stores! {
     /// Notes of other sources, which only the host writes, and agents' notes meet in one space.
     async fn what_a_tool_said_ends_no_row(memory) {
         let ann = tool(&memory, "ann", SharedAccess::Note);
-        note(&ann, "issue lint: the linter fails").await;
+        note(&ann, "issue lint_step: the linter fails").await;
         let space = governed::open(&memory, &"acme".parse().unwrap(), "shared").await.unwrap();
         let actor = governed::Actor { agent: "ann".to_owned(), run: "run-1".to_owned(), trust: Trust::Person };
-        let said = WorkingMemory::new(&space).note(&actor, NoteSource::ToolResult, "lint is fixed", None).await.unwrap();
+        let said = WorkingMemory::new(&space).note(&actor, NoteSource::ToolResult, "lint_step is fixed", None).await.unwrap();
         governed::pipeline(&space).promote_note(&said.id).await.unwrap().unwrap();
         assert!(governed::pipeline(&space).promote_note(&said.id).await.unwrap().is_none(), "promoted once");
-        assert_eq!(ok(&ann, r#"{"op":"pending"}"#).await["pending"][0]["note"], "lint is fixed");
+        assert_eq!(ok(&ann, r#"{"op":"pending"}"#).await["pending"][0]["note"], "lint_step is fixed");
         assert_eq!(rows(&ann, json!({"op": "shared", "bucket": "issues"})).await.len(), 1);
     }
 }
