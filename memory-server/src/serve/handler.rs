@@ -163,6 +163,6 @@ mod tests {
         let without = bytes(all.clone()).await;
         assert!(without <= 6_100, "{without} bytes");
         let with = bytes(all.with_shared_state(SharedAccess::Authority)).await;
-        assert!(with <= 7_300, "{with} bytes");
+        assert!(with <= 7_000, "{with} bytes");
     }
 }
