@@ -101,6 +101,9 @@ impl WriteRequest {
     /// `invalid_argument`, naming the member.
     pub fn check(&self) -> Result<()> {
         self.check_form()?;
+        if self.bucket == Bucket::Plan && self.target_id.as_deref().is_some_and(|id| id != "main") {
+            return Err(Error::invalid("the only plan is `main`"));
+        }
         // A row that is there can be given a name alone.
         let names_only = self.target_id.is_some() && !self.candidate_aliases.is_empty();
         if self.operation.is_lifecycle() || names_only {
@@ -114,7 +117,7 @@ impl WriteRequest {
     }
 
     /// As [`check`](Self::check), for a request that may change a row that is there: it need not have the members of a new
-    /// one, and `null` removes one that a row need not have.
+    /// one, and `null` removes one that a row need not have. A plan is `main`, whatever the request calls it.
     pub(crate) fn check_form(&self) -> Result<()> {
         let (bucket, operation) = (self.bucket, self.operation);
         if !bucket.operations().contains(&operation) {
@@ -125,9 +128,6 @@ impl WriteRequest {
                 return Err(Error::invalid(
                     "`target_id` must be a lower-case letter, then up to 63 lower-case letters, digits, `_` and `-`",
                 ));
-            }
-            Some(id) if bucket == Bucket::Plan && id != "main" => {
-                return Err(Error::invalid("the only plan is `main`"));
             }
             None if bucket == Bucket::TaskState => {
                 return Err(Error::invalid("`task_state` needs the task's `target_id`"));
