@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::note::{Note, Trust};
 use crate::request::WriteRequest;
-use crate::resolve::{self, Row, Space};
+use crate::resolve::{self, BoundBy, Row, Space};
 use crate::seams::{Candidate, Resolution, Resolver, Scored};
 
 /// Binds what is named and what is certain by its words, with the weights that are built in; defers the rest.
@@ -38,7 +38,10 @@ impl Resolver for Calibrated {
             resolve::Resolution::Bind(bound) => Resolution::Bind {
                 target: bound.id,
                 candidates: scored(bound.candidates),
-                reason: format!("{:?}, {:.3}", bound.by, bound.score),
+                reason: match bound.by {
+                    BoundBy::Words => format!("{}, with a probability of {:.3}", bound.by, bound.score),
+                    by => by.to_string(),
+                },
             },
             resolve::Resolution::NoOp { id } => Resolution::NoOp(format!("{id} has ended already")),
             resolve::Resolution::Defer(deferral) => Resolution::Defer {

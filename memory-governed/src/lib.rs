@@ -15,6 +15,7 @@
 
 mod bucket;
 mod calibrated;
+mod columns;
 mod encoding;
 pub mod interpret;
 mod ledger;
@@ -30,6 +31,7 @@ mod working;
 
 pub use bucket::{Bucket, Operation};
 pub use calibrated::Calibrated;
+pub use columns::TASK_STATUSES;
 pub use interpret::{Context, Interpretation, Interpreter, ModelInterpreter, Rules};
 pub use ledger::{Anchor, Event, Ledger, Rebuilt, SourceRef, Verified};
 pub use note::{Actor, Note, NoteSource, Trust};
@@ -38,7 +40,7 @@ pub use pipeline::{
     Review,
 };
 pub use projection::{Row, SharedMemoryWriter};
-pub use request::{Decision, MAX_ALIASES, MAX_ID_BYTES, TASK_STATUSES, WriteRequest, is_id};
+pub use request::{Decision, MAX_ALIASES, MAX_ID_BYTES, WriteRequest, is_id};
 pub use seams::{Alias, Candidate, Resolution, Resolver, Scored};
 pub use shared::{AsOf, SharedMemory, Why, WhyEvent};
 pub use store::{Options, Space};

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::bucket::{Bucket, Operation};
+use crate::columns::{Kind, TASK_STATUSES, columns};
 
 /// What the interpreter made of a note.
 #[derive(Clone, Debug, PartialEq)]
@@ -55,62 +56,6 @@ const MAX_RATIONALE_BYTES: usize = 4_000;
 /// Longest text of a payload, and the longest payload, in bytes of JSON.
 const MAX_TEXT_BYTES: usize = 8 << 10;
 const MAX_PAYLOAD_BYTES: usize = 32 << 10;
-/// What a task's status may be.
-pub const TASK_STATUSES: [&str; 5] = ["pending", "in_progress", "blocked", "done", "failed"];
-
-/// What a member of a payload must be.
-#[derive(Clone, Copy)]
-enum Kind {
-    /// Text with something in it.
-    Text,
-    /// A number.
-    Number,
-    /// A number from 0 to 1.
-    Share,
-    /// One of [`TASK_STATUSES`].
-    Status,
-    /// The id of a row.
-    Id,
-    /// Any JSON but `null`.
-    Any,
-}
-
-/// The members of a payload: the first one is required, except to end a row.
-const fn members(bucket: Bucket, operation: Operation) -> &'static [(&'static str, Kind)] {
-    use Kind::{Any, Id, Number, Share, Status, Text};
-    match (bucket, operation) {
-        (_, Operation::Resolve | Operation::Invalidate) => &[],
-        (Bucket::Plan, _) => &[("plan_json", Any)],
-        (Bucket::Constraints, _) => &[("text", Text), ("scope", Text)],
-        (Bucket::Issues, _) => &[
-            ("title", Text),
-            ("description", Text),
-            ("severity", Text),
-            ("entity_type", Text),
-            ("entity_id", Text),
-        ],
-        (Bucket::Decisions, _) => &[("statement", Text), ("rationale", Text), ("scope", Text)],
-        (Bucket::Results, _) => &[
-            ("metric_name", Text),
-            ("metric_value", Number),
-            ("baseline_value", Number),
-            ("experiment_id", Text),
-            ("notes", Text),
-        ],
-        (Bucket::TaskState, _) => {
-            &[("status", Status), ("phase", Text), ("owner_agent", Text), ("blockers_json", Any)]
-        }
-        (Bucket::Learnings, _) => &[
-            ("statement", Text),
-            ("title", Text),
-            ("category", Text),
-            ("scope", Text),
-            ("confidence", Share),
-            ("source_issue_id", Id),
-        ],
-    }
-}
-
 /// Whether `id` may be a row's: `[a-z][a-z0-9_-]{0,63}`.
 #[must_use]
 pub fn is_id(id: &str) -> bool {
@@ -155,6 +100,25 @@ impl WriteRequest {
     /// # Errors
     /// `invalid_argument`, naming the member.
     pub fn check(&self) -> Result<()> {
+        self.check_form()?;
+        if self.bucket == Bucket::Plan && self.target_id.as_deref().is_some_and(|id| id != "main") {
+            return Err(Error::invalid("the only plan is `main`"));
+        }
+        // A row that is there can be given a name alone.
+        let names_only = self.target_id.is_some() && !self.candidate_aliases.is_empty();
+        if self.operation.is_lifecycle() || names_only {
+            return Ok(());
+        }
+        let missing = |name: &str| self.payload.get(name).is_none_or(Value::is_null);
+        match columns(self.bucket).iter().find(|column| column.required && missing(column.name)) {
+            Some(column) => Err(Error::invalid(format!("`{}` needs `payload.{}`", self.bucket, column.name))),
+            None => Ok(()),
+        }
+    }
+
+    /// As [`check`](Self::check), for a request that may change a row that is there: it need not have the members of a new
+    /// one, and `null` removes one that a row need not have. A plan is `main`, whatever the request calls it.
+    pub(crate) fn check_form(&self) -> Result<()> {
         let (bucket, operation) = (self.bucket, self.operation);
         if !bucket.operations().contains(&operation) {
             return Err(Error::invalid(format!("`{bucket}` has no operation `{operation}`")));
@@ -164,9 +128,6 @@ impl WriteRequest {
                 return Err(Error::invalid(
                     "`target_id` must be a lower-case letter, then up to 63 lower-case letters, digits, `_` and `-`",
                 ));
-            }
-            Some(id) if bucket == Bucket::Plan && id != "main" => {
-                return Err(Error::invalid("the only plan is `main`"));
             }
             None if bucket == Bucket::TaskState => {
                 return Err(Error::invalid("`task_state` needs the task's `target_id`"));
@@ -178,25 +139,15 @@ impl WriteRequest {
     }
 
     fn check_payload(&self) -> Result<()> {
-        let members = members(self.bucket, self.operation);
-        // A row that is there can be given a name alone.
-        let names_only = self.target_id.is_some() && !self.candidate_aliases.is_empty();
-        if !self.operation.is_lifecycle()
-            && !names_only
-            && let Some((required, _)) = members.first()
-            && !self.payload.contains_key(*required)
-        {
-            return Err(Error::invalid(format!("`{}` needs `payload.{required}`", self.bucket)));
-        }
-        if matches!((self.bucket, self.payload.get("metric_value")), (Bucket::Results, None)) {
-            return Err(Error::invalid("`results` needs `payload.metric_value`"));
-        }
+        let members = if self.operation.is_lifecycle() { &[] } else { columns(self.bucket) };
         for (name, value) in &self.payload {
-            let Some((_, kind)) = members.iter().find(|(known, _)| known == name) else {
+            let Some(column) = members.iter().find(|column| column.name == name) else {
                 let short: String = name.chars().take(40).collect();
                 return Err(Error::invalid(format!("`{}` has no `payload.{short}`", self.bucket)));
             };
-            kind.check(name, value)?;
+            if column.required || !value.is_null() {
+                column.kind.check(name, value)?;
+            }
         }
         let size = serde_json::to_string(&self.payload).map_or(usize::MAX, |text| text.len());
         if size > MAX_PAYLOAD_BYTES {
@@ -230,23 +181,25 @@ impl WriteRequest {
 impl Kind {
     fn check(self, name: &str, value: &Value) -> Result<()> {
         let wrong = |what: &str| Err(Error::invalid(format!("`payload.{name}` must be {what}")));
+        let number = value.as_f64().filter(|number| number.is_finite());
         match (self, value) {
             (Self::Text, Value::String(held)) => text(name, held, MAX_TEXT_BYTES),
-            (Self::Number, Value::Number(_)) => Ok(()),
-            (Self::Share, Value::Number(share))
-                if share.as_f64().is_some_and(|share| (0.0..=1.0).contains(&share)) =>
-            {
+            (Self::Text, _) => wrong("text"),
+            (Self::Id, Value::String(id)) if is_id(id) => Ok(()),
+            (Self::Id, _) => wrong("an id"),
+            (Self::Real, _) if number.is_some() => Ok(()),
+            (Self::Real, _) => wrong("a number"),
+            (Self::Share, _) if number.is_some_and(|share| (0.0..=1.0).contains(&share)) => Ok(()),
+            (Self::Share, _) => wrong("a number from 0 to 1"),
+            (Self::Json, Value::Object(_) | Value::Array(_) | Value::String(_)) => {
+                if value.to_string().contains("\\u0000") {
+                    return wrong("without NUL characters");
+                }
                 Ok(())
             }
+            (Self::Json, _) => wrong("an object, a list or text"),
             (Self::Status, Value::String(status)) if TASK_STATUSES.contains(&status.as_str()) => Ok(()),
-            (Self::Id, Value::String(id)) if is_id(id) => Ok(()),
-            (Self::Any, Value::Null) => wrong("present"),
-            (Self::Any, _) => Ok(()),
-            (Self::Text, _) => wrong("text"),
-            (Self::Number, _) => wrong("a number"),
-            (Self::Share, _) => wrong("a number from 0 to 1"),
             (Self::Status, _) => wrong(&format!("one of {}", TASK_STATUSES.join(", "))),
-            (Self::Id, _) => wrong("an id"),
         }
     }
 }

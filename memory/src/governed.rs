@@ -10,8 +10,7 @@ pub use memory_governed::*;
 use crate::memory::Memory;
 use crate::system::{RandomIds, SystemClock};
 
-/// The shared space of a tenant where none is named.
-pub const DEFAULT_SPACE: &str = "shared";
+pub use crate::policy::DEFAULT_SPACE;
 
 /// Opens a tenant's shared space, with the real clock and ids; creates its tables if they are missing.
 ///

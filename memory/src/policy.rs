@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use memory_core::limits::{MAX_PAGE, MAX_PAGE_BYTES};
 use memory_core::sql::DEFAULT_MAX_ROWS;
-use memory_core::{DriftPolicy, Quota, ScopeKind};
-use serde::Serialize;
+use memory_core::{DriftPolicy, Quota, ScopeId, ScopeKind};
+use serde::{Deserialize, Serialize};
 
 use crate::setters::setters;
 
@@ -22,6 +22,22 @@ pub const MAX_ANSWER_BYTES: usize = 8 * MAX_PAGE_BYTES;
 /// Highest limit of a call's input.
 pub const MAX_INPUT_BYTES: usize = 128 << 20;
 
+/// The shared space of a tenant where none is named.
+pub const DEFAULT_SPACE: &str = "shared";
+
+/// What an agent may do with shared state (`docs/governed.md`): each includes those before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum SharedAccess {
+    /// Read it: `shared`, `why`, and what it has written that waits: `pending`.
+    Read,
+    /// Write notes, with the trust of an agent.
+    Note,
+    /// End what others began, and decide what waits: its notes have the trust of an authority.
+    Authority,
+}
+
 /// The operator's rules for one agent. The default denies everything.
 ///
 /// Nothing that an agent sends extends it: [`Policy::narrow`] is the only way to combine two, and takes the stricter of
@@ -33,6 +49,10 @@ pub struct Policy {
     pub memory_scopes: BTreeSet<ScopeKind>,
     /// Kinds of scope on whose database the agent may run SQL.
     pub sql_scopes: BTreeSet<ScopeKind>,
+    /// What the agent may do with shared state; `None`: nothing.
+    pub shared_state: Option<SharedAccess>,
+    /// The shared space of its tenant; `None`: [`DEFAULT_SPACE`].
+    pub shared_space: Option<ScopeId>,
     /// Quota of each of its scopes, checked by the backend inside every write.
     pub quota: Quota,
     /// Quota of the database of each of its scopes, in bytes; `None`: the provider's own.
@@ -52,6 +72,8 @@ impl Default for Policy {
         Self {
             memory_scopes: BTreeSet::new(),
             sql_scopes: BTreeSet::new(),
+            shared_state: None,
+            shared_space: None,
             quota: Quota::default(),
             sql_max_bytes: None,
             drift: None,
@@ -72,6 +94,8 @@ impl Policy {
     setters! {
         with_memory_scopes(memory_scopes: impl IntoIterator<Item = ScopeKind> => memory_scopes.into_iter().collect());
         with_sql_scopes(sql_scopes: impl IntoIterator<Item = ScopeKind> => sql_scopes.into_iter().collect());
+        with_shared_state(shared_state: SharedAccess => Some(shared_state));
+        with_shared_space(shared_space: ScopeId => Some(shared_space));
         with_quota(quota: Quota);
         with_sql_max_bytes(sql_max_bytes: u64 => Some(sql_max_bytes));
         /// [`MemoryTool::new`](crate::MemoryTool::new) refuses a backend that does not serve it.
@@ -90,12 +114,25 @@ impl Policy {
         self.with_max_rows(rows).with_max_answer_bytes(answer).with_max_input_bytes(input)
     }
 
-    /// The stricter of both in every rule.
+    /// The name of the shared space.
+    #[must_use]
+    pub fn shared_space_name(&self) -> &str {
+        self.shared_space.as_ref().map_or(DEFAULT_SPACE, ScopeId::as_str)
+    }
+
+    /// The stricter of both in every rule. What two rules say of different spaces allows nothing in either.
     #[must_use]
     pub fn narrow(&self, other: &Self) -> Self {
+        let one_space = self.shared_space_name() == other.shared_space_name();
         Self {
             memory_scopes: self.memory_scopes.intersection(&other.memory_scopes).copied().collect(),
             sql_scopes: self.sql_scopes.intersection(&other.sql_scopes).copied().collect(),
+            shared_state: self.shared_state.min(other.shared_state).filter(|_| one_space),
+            shared_space: self
+                .shared_space
+                .clone()
+                .or_else(|| other.shared_space.clone())
+                .filter(|_| one_space),
             quota: Quota {
                 max_entries: tighter(self.quota.max_entries, other.quota.max_entries),
                 max_bytes: tighter(self.quota.max_bytes, other.quota.max_bytes),
@@ -125,6 +162,23 @@ mod tests {
     #[test]
     fn the_default_denies_every_scope() {
         assert!(Policy::default().memory_scopes.is_empty() && Policy::default().sql_scopes.is_empty());
+    }
+
+    #[test]
+    fn narrowing_allows_what_both_allow_in_one_space() {
+        let policy = |access, space: &str| {
+            Policy::default().with_shared_state(access).with_shared_space(space.parse().unwrap())
+        };
+        let (reads, rules) =
+            (policy(SharedAccess::Read, "shared"), policy(SharedAccess::Authority, "shared"));
+        assert_eq!(reads.narrow(&rules).shared_state, Some(SharedAccess::Read));
+        assert_eq!(rules.narrow(&reads), reads.narrow(&rules));
+        let unnamed = Policy::default().with_shared_state(SharedAccess::Note);
+        assert_eq!(rules.narrow(&unnamed).shared_state, Some(SharedAccess::Note), "the default is named");
+        let elsewhere = policy(SharedAccess::Authority, "team");
+        for none in [rules.narrow(&elsewhere), unnamed.narrow(&elsewhere), rules.narrow(&Policy::default())] {
+            assert_eq!(none.shared_state, None, "{none:?}");
+        }
     }
 
     #[test]

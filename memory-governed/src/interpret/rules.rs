@@ -5,8 +5,9 @@ use serde_json::{Map, Value};
 
 use super::{Context, Interpretation, Interpreter};
 use crate::bucket::{Bucket, Operation};
+use crate::columns::TASK_STATUSES;
 use crate::note::Note;
-use crate::request::{Decision, TASK_STATUSES, WriteRequest, is_id};
+use crate::request::{Decision, WriteRequest, is_id};
 use crate::resolve::named_in;
 use crate::resolve::speech::{states_an_end, tokens, without_quotes};
 

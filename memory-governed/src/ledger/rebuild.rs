@@ -8,8 +8,9 @@ use sha2::{Digest as _, Sha256};
 
 use super::{COLUMNS, Event, Ledger, read_event};
 use crate::bucket::Bucket;
+use crate::columns::table;
 use crate::encoding::canonical;
-use crate::projection::{Row, SharedMemoryWriter, Step, rows, step, table};
+use crate::projection::{Row, SharedMemoryWriter, Step, rows, step};
 use crate::store::{Session, int};
 
 /// Events read at once.

@@ -3,8 +3,9 @@
 use memory_core::{Result, Timestamp};
 
 use crate::bucket::Bucket;
+use crate::columns::{id_column, table};
 use crate::interpret::Context;
-use crate::projection::{Row, id_column, read, rows, table};
+use crate::projection::{Row, read, rows};
 use crate::request::WriteRequest;
 use crate::seams::Candidate;
 use crate::store::{Session, int};

@@ -89,7 +89,25 @@ impl PromotionPipeline {
     /// # Errors
     /// As [`promote`](Self::promote).
     pub async fn promote_one(&self) -> Result<Option<Promotion>> {
-        let Some((note, lease)) = self.lease().await? else { return Ok(None) };
+        match self.lease(None).await? {
+            Some((note, lease)) => self.decide(note, lease).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Promotes one note, whatever others wait; `None`: it is done, or another pipeline works on it.
+    ///
+    /// # Errors
+    /// As [`promote`](Self::promote).
+    pub async fn promote_note(&self, note_id: &str) -> Result<Option<Promotion>> {
+        match self.lease(Some(note_id)).await? {
+            Some((note, lease)) => self.decide(note, lease).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Decides about a leased note, and commits what is certain.
+    async fn decide(&self, note: Note, lease: String) -> Result<Promotion> {
         let context = context(&self.space.plain(), note.observed_at).await?;
         let interpreted = self.interpreter.interpret(&note, &context).await;
         let record = interpreted.record.as_ref();
@@ -103,33 +121,37 @@ impl PromotionPipeline {
         match interpreted.decision {
             Decision::Retry(reason) => {
                 self.give_back(&note, &lease, &reason, record).await?;
-                Ok(Some(Promotion { reason: Some(reason), is_retried: true, ..promotion }))
+                Ok(Promotion { reason: Some(reason), is_retried: true, ..promotion })
             }
             Decision::Reject(reason) => {
                 self.commit(&note, &lease, &[], Some(&reason), record).await?;
-                Ok(Some(Promotion { reason: Some(reason), ..promotion }))
+                Ok(Promotion { reason: Some(reason), ..promotion })
             }
             Decision::Accept(requests) if requests.len() > MAX_REQUESTS => {
                 let reason = format!("it asks for more than {MAX_REQUESTS} writes");
                 self.commit(&note, &lease, &[], Some(&reason), record).await?;
-                Ok(Some(Promotion { reason: Some(reason), ..promotion }))
+                Ok(Promotion { reason: Some(reason), ..promotion })
             }
             Decision::Accept(requests) => {
                 let outcomes = self.commit(&note, &lease, &requests, None, record).await?;
                 let replayed = self.queue.replay(changed(&outcomes)).await?;
-                Ok(Some(Promotion { outcomes, replayed, ..promotion }))
+                Ok(Promotion { outcomes, replayed, ..promotion })
             }
         }
     }
 
-    /// Takes the oldest note that is new, or whose pipeline did not finish in time.
-    async fn lease(&self) -> Result<Option<(Note, String)>> {
+    /// Takes the oldest note that is new, or whose pipeline did not finish in time; or that one alone.
+    async fn lease(&self, only: Option<&str>) -> Result<Option<(Note, String)>> {
         let lease = self.space.fresh();
         let until = self.space.after(self.space.options().lease);
-        let free = "state <> 'done' AND lease_until <= ?";
-        let now = int(self.space.now().as_millis());
+        let mut free = "state <> 'done' AND lease_until <= ?".to_owned();
+        let mut which = vec![int(self.space.now().as_millis())];
+        if let Some(id) = only {
+            free.push_str(" AND note_id = ?");
+            which.push(text(id));
+        }
         let peek = format!("SELECT 1 FROM notes WHERE {free} LIMIT 1");
-        if self.space.plain().one(&peek, std::slice::from_ref(&now)).await?.is_none() {
+        if self.space.plain().one(&peek, &which).await?.is_none() {
             return Ok(None);
         }
         let sql = format!(
@@ -137,7 +159,7 @@ impl PromotionPipeline {
              (SELECT note_id FROM notes WHERE {free} ORDER BY seq LIMIT 1) \
              RETURNING note_id, agent, run, trust, source, observed_at, text"
         );
-        let args = [text(&lease), int(until.as_millis()), now];
+        let args = [vec![text(&lease), int(until.as_millis())], which].concat();
         let taken = self.space.plain().exec_returning(&sql, &args).await?;
         taken.into_iter().next().map(|cells| Ok((note_of(cells)?, lease))).transpose()
     }

@@ -118,6 +118,23 @@ impl PendingMemoryQueue {
         rows.into_iter().map(pending_of).collect()
     }
 
+    /// Deferred writes that nobody has decided, oldest first: at most `limit`, and only those of this agent if one is given.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn undecided(&self, agent: Option<&str>, limit: usize) -> Result<Vec<Pending>> {
+        let (mut of, mut args) = ("", Vec::new());
+        if let Some(agent) = agent {
+            (of, args) = ("AND agent = ? ", vec![text(agent)]);
+        }
+        args.push(int(limit as u64));
+        let sql = format!(
+            "SELECT {COLUMNS} FROM pending_memory_events WHERE status IN ('waiting', 'needs_review') {of}ORDER BY seq LIMIT ?"
+        );
+        let rows = self.space.plain().query(&sql, &args).await?;
+        rows.into_iter().map(pending_of).collect()
+    }
+
     /// One deferred write.
     ///
     /// # Errors

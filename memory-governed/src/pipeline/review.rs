@@ -7,7 +7,8 @@ use super::queue::{Pending, PendingMemoryQueue, PendingStatus, find, finish};
 use super::settle::{Settled, Wanted, settle_as};
 use crate::encoding::word;
 use crate::note::{Actor, Trust};
-use crate::projection::{is_slug, read};
+use crate::projection::read;
+use crate::request::is_id;
 use crate::store::{Session, int, maybe, text};
 
 /// Decides deferred writes by hand. Each decision is kept, with who took it; no row of that record is ever changed.
@@ -38,7 +39,7 @@ impl Review {
     async fn bind_in(&self, tx: &Session<'_>, id: &str, target: &str, by: &Actor) -> Result<Outcome> {
         let pending = undecided(tx, id).await?;
         let request = pending.request.as_ref().ok_or_else(|| not_found("deferred write"))?;
-        if !is_slug(target) || read(tx, request.bucket, target).await?.is_none() {
+        if !is_id(target) || read(tx, request.bucket, target).await?.is_none() {
             return Err(not_found("row"));
         }
         let wanted = Wanted {

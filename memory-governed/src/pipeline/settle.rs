@@ -9,7 +9,7 @@ use super::target::{Target, target};
 use crate::encoding::digest;
 use crate::ledger::{Event, SourceRef};
 use crate::note::{Actor, Note, NoteSource};
-use crate::projection::{Step, check, read, step};
+use crate::projection::{Step, read, step};
 use crate::request::WriteRequest;
 use crate::seams::{Resolution, Resolver, Scored};
 use crate::store::{Session, Space, text};
@@ -61,8 +61,8 @@ pub(super) async fn settle(
     resolver: &dyn Resolver,
     wanted: &Wanted<'_>,
 ) -> Result<Settled> {
-    if let Err(reason) = check(wanted.request) {
-        return Ok(Settled::Done(Outcome::Rejected { reason }));
+    if let Err(error) = wanted.request.check_form() {
+        return Ok(Settled::Done(Outcome::Rejected { reason: error.message().to_owned() }));
     }
     if let Some(known) = known(tx, wanted).await? {
         return Ok(Settled::Done(known));

@@ -6,9 +6,10 @@ use memory_core::Result;
 use serde_json::Value;
 
 use crate::bucket::{Bucket, Operation};
+use crate::columns::main_text;
 use crate::encoding::{canonical, digest};
 use crate::note::Note;
-use crate::projection::{Row, main_text, read, rows};
+use crate::projection::{Row, read, rows};
 use crate::request::WriteRequest;
 use crate::store::{Session, text};
 
@@ -101,7 +102,7 @@ fn short(parts: &[&str]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::projection::is_slug;
+    use crate::request::is_id;
 
     #[test]
     fn ids_of_any_words_are_ids() {
@@ -109,11 +110,11 @@ mod tests {
             ["Redis times out!", "42 is too many", "…", "漢字", &"long ".repeat(90), &"x".repeat(300), "a"]
         {
             let id = slug(Bucket::TaskState, words);
-            assert!(is_slug(&id), "{id}");
+            assert!(is_id(&id), "{id}");
             let other = sibling(&id, &["a key"]);
-            assert!(is_slug(&other) && other != id, "{other}");
+            assert!(is_id(&other) && other != id, "{other}");
         }
-        assert!(is_slug(&sibling(&"x".repeat(64), &["k"])));
+        assert!(is_id(&sibling(&"x".repeat(64), &["k"])));
         assert_eq!(slug(Bucket::Issues, "Redis times out!"), "redis_times_out");
     }
 }

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::columns::{Kind, columns};
 use super::row::Row;
 use crate::bucket::{Bucket, Operation};
+use crate::columns::{Kind, columns};
 use crate::ledger::Event;
 use crate::note::Trust;
 use crate::seams::Alias;
@@ -136,7 +136,7 @@ fn merge(row: &mut Row, event: &Event) {
         match (column.kind, value) {
             (_, Value::Null) => drop(row.fields.remove(column.name)),
             (Kind::Status, Value::String(status)) => row.status.clone_from(status),
-            (Kind::Real, number) => {
+            (Kind::Real | Kind::Share, number) => {
                 // The column's type, so that what is read back is what was written.
                 let number = number.as_f64().and_then(serde_json::Number::from_f64);
                 row.fields.insert(column.name.to_owned(), number.map_or(Value::Null, Value::Number));

@@ -6,8 +6,8 @@ use memory_core::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::columns::{LIVE, main_text};
 use crate::bucket::Bucket;
+use crate::columns::{LIVE, main_text};
 use crate::note::Trust;
 use crate::seams::{Alias, Candidate};
 

@@ -6,10 +6,10 @@ use memory_core::sql::SqlValue;
 use memory_core::{Error, Result};
 use serde_json::Value;
 
-use super::columns::{Column, Kind, columns, id_column, rev_column, table};
 use super::machine::{Step, step};
 use super::row::Row;
 use crate::bucket::Bucket;
+use crate::columns::{Column, Kind, columns, id_column, rev_column, table};
 use crate::encoding::{canonical, word};
 use crate::ledger::Event;
 use crate::store::{Cells, Session, int, maybe, text};
@@ -89,7 +89,7 @@ fn values(row: &Row, args: &mut Vec<SqlValue>) -> Result<()> {
     for column in own_columns(row.bucket) {
         args.push(match (column.kind, row.fields.get(column.name)) {
             (_, None) => SqlValue::Null,
-            (Kind::Real, Some(value)) => maybe(value.as_f64().map(SqlValue::Real)),
+            (Kind::Real | Kind::Share, Some(value)) => maybe(value.as_f64().map(SqlValue::Real)),
             (Kind::Json, Some(value)) => text(canonical(value)?),
             (_, Some(value)) => text(value.as_str().unwrap_or_default()),
         });
@@ -144,7 +144,9 @@ fn row_of(bucket: Bucket, mut cells: Cells) -> Result<Row> {
     let mut fields = BTreeMap::new();
     for column in own_columns(bucket) {
         let value = match column.kind {
-            Kind::Real => cells.maybe_real()?.and_then(serde_json::Number::from_f64).map(Value::Number),
+            Kind::Real | Kind::Share => {
+                cells.maybe_real()?.and_then(serde_json::Number::from_f64).map(Value::Number)
+            }
             Kind::Json => {
                 cells.maybe_text()?.map(|json| serde_json::from_str(&json)).transpose().map_err(|error| {
                     Error::new(memory_core::ErrorKind::Corrupt, "a shared row holds what is no JSON")

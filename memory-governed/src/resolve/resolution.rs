@@ -106,6 +106,17 @@ impl Resolution {
     }
 }
 
+impl std::fmt::Display for BoundBy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Id => "the note names its id",
+            Self::Alias => "the note has one of its names",
+            Self::Title => "it has this very title",
+            Self::Words => "the words of the note fit it",
+        })
+    }
+}
+
 impl std::fmt::Display for DeferReason {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {

@@ -4,7 +4,7 @@ use memory_core::host::Session;
 use memory_core::{Result, SqlDialect};
 
 use crate::bucket::Bucket;
-use crate::projection::{Column, Kind, columns, id_column, table};
+use crate::columns::{Column, Kind, columns, id_column, rev_column, table};
 
 const TABLES: &[&str] = &[
     "CREATE TABLE IF NOT EXISTS notes (note_id TEXT PRIMARY KEY, seq BIGINT NOT NULL UNIQUE, agent TEXT NOT NULL, \
@@ -103,8 +103,8 @@ fn shared_table(bucket: Bucket, prefix: &str) -> String {
         .iter()
         .map(|Column { name, kind, required }| {
             let kind = match kind {
-                Kind::Text | Kind::Json => "TEXT",
-                Kind::Real => "DOUBLE PRECISION",
+                Kind::Text | Kind::Id | Kind::Json => "TEXT",
+                Kind::Real | Kind::Share => "DOUBLE PRECISION",
                 Kind::Status => return String::new(),
             };
             format!("{name} {kind}{}, ", if *required { " NOT NULL" } else { "" })
@@ -117,6 +117,6 @@ fn shared_table(bucket: Bucket, prefix: &str) -> String {
          reference_memory_json TEXT NOT NULL)",
         table(bucket),
         id_column(bucket),
-        crate::projection::rev_column(bucket),
+        rev_column(bucket),
     )
 }

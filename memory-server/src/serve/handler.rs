@@ -146,10 +146,23 @@ fn answered(result: memory_core::Result<String>) -> CallToolResponse {
 
 #[cfg(test)]
 mod tests {
+    use memory::{MemoryTool, Policy, RunContext, ScopeKind, SharedAccess};
+
+    /// Bytes of the tool's description and schema on a file.
+    async fn bytes(policy: Policy) -> usize {
+        let memory = memory::open("sqlite::memory:").await.unwrap();
+        let run = RunContext::new("acme".parse().unwrap(), "ann".parse().unwrap(), "run".parse().unwrap());
+        let tool = MemoryTool::new(memory, policy, run.with_user("ada".parse().unwrap())).unwrap();
+        tool.description().len() + tool.schema().to_string().len()
+    }
+
     /// A model reads the tool with every message.
-    #[test]
-    fn with_every_operation_there_is_the_tool_stays_small() {
-        let bytes = memory::tool_description().len() + memory::tool_schema().to_string().len();
-        assert!(bytes <= 6_100, "{bytes} bytes");
+    #[tokio::test]
+    async fn the_tool_stays_small_and_shared_state_costs_only_those_who_have_it() {
+        let all = Policy::default().with_memory_scopes(ScopeKind::ALL).with_sql_scopes(ScopeKind::ALL);
+        let without = bytes(all.clone()).await;
+        assert!(without <= 6_100, "{without} bytes");
+        let with = bytes(all.with_shared_state(SharedAccess::Authority)).await;
+        assert!(with <= 7_000, "{with} bytes");
     }
 }

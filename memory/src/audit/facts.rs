@@ -124,7 +124,16 @@ fn rows_of(answer: &str) -> Option<u64> {
     struct Answer {
         found: Option<bool>,
         deleted: Option<bool>,
-        #[serde(alias = "hits", alias = "facts", alias = "rows", alias = "scopes", alias = "ids")]
+        #[serde(
+            alias = "hits",
+            alias = "facts",
+            alias = "rows",
+            alias = "scopes",
+            alias = "ids",
+            alias = "outcomes",
+            alias = "events",
+            alias = "pending"
+        )]
         entries: Option<Length>,
         #[serde(alias = "rows_affected", alias = "forgotten")]
         count: Option<u64>,
@@ -180,6 +189,9 @@ mod tests {
             (r#"{"rows_affected":4}"#, Some(4)),
             (r#"{"deleted":true}"#, Some(1)),
             (r#"{"version":1,"created":true}"#, Some(1)),
+            (r#"{"note_id":"n","status":"done","outcomes":[{}]}"#, Some(1)),
+            (r#"{"row":{},"events":[{},{}],"dependents":[],"truncated":false}"#, Some(2)),
+            (r#"{"pending":[],"truncated":false}"#, Some(0)),
             (r#"{"provider":"sqlite"}"#, None),
         ] {
             assert_eq!(rows_of(answer), rows, "{answer}");

@@ -30,7 +30,7 @@ use sections::file::with_sql;
 use sections::rules::Rules;
 
 use crate::memory::Memory;
-use crate::policy::Policy;
+use crate::policy::{Policy, SharedAccess};
 use crate::registry::Registry;
 use crate::url::BackendUrl;
 
@@ -249,10 +249,13 @@ impl Config {
     #[must_use]
     pub fn policy(&self, agent: &str) -> Policy {
         let own = self.file.agents.get(agent).map(AgentSection::rules).unwrap_or_default();
+        let rules = own.over(&self.file.default.rules());
         let limits = &self.file.limits;
         let ceiling = Policy {
             memory_scopes: ScopeKind::ALL.into(),
             sql_scopes: if self.file.sql.enabled { ScopeKind::ALL.into() } else { BTreeSet::new() },
+            shared_state: Some(SharedAccess::Authority),
+            shared_space: rules.shared_space.clone(),
             quota: limits.quota,
             sql_max_bytes: limits.sql_max_bytes,
             drift: limits.drift,
@@ -260,7 +263,7 @@ impl Config {
             max_answer_bytes: limits.max_answer_bytes,
             max_input_bytes: limits.max_input_bytes,
         };
-        own.over(&self.file.default.rules()).policy(&ceiling).narrow(&ceiling)
+        rules.policy(&ceiling).narrow(&ceiling)
     }
 
     /// The identity in `[default]`, for a process that serves one agent; `run` comes from the caller.
@@ -312,7 +315,14 @@ impl Config {
         let sql_is_allowed = self.file.sql.enabled && sections().any(|(_, rules)| asks_for_sql(&rules));
         let memory_is_allowed =
             sections().any(|(_, rules)| rules.memory_scopes.is_some_and(|kinds| !kinds.is_empty()));
-        if !memory_is_allowed && !sql_is_allowed {
+        let shares = sections().any(|(_, rules)| rules.shared_state.is_some());
+        if shares && !cfg!(feature = "governed") {
+            warnings.push(
+                "`shared_state` is set, but this build has no shared state; build with the cargo feature `governed`"
+                    .to_owned(),
+            );
+        }
+        if !memory_is_allowed && !sql_is_allowed && !shares {
             warnings.push("no `memory_scopes` anywhere: every agent is denied everything".to_owned());
         }
         warnings

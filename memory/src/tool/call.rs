@@ -98,6 +98,10 @@ impl MemoryTool {
             ToolOp::SqlBegin => self.sql_begin(call.read()?).await,
             ToolOp::SqlCommit => self.sql_commit(call.read()?).await,
             ToolOp::SqlRollback => self.sql_rollback(call.read()?).await,
+            ToolOp::Note => self.note(call.read()?).await,
+            ToolOp::Shared => self.shared(call.read()?).await,
+            ToolOp::Why => self.why(call.read()?).await,
+            ToolOp::Pending => self.pending(call.read()?).await,
             ToolOp::ListScopes => self.list_scopes(call.read()?).await,
             ToolOp::Describe => self.describe(call.read()?).await,
         }

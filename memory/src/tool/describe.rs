@@ -9,6 +9,7 @@ use serde_json::value::RawValue;
 use super::answer::{Budget, text};
 use super::memory_tool::MemoryTool;
 use super::ops::{DEFAULT_SCOPE, Describe, ListScopes, ToolOp};
+use crate::policy::SharedAccess;
 
 impl MemoryTool {
     pub(super) async fn list_scopes(&self, op: ListScopes) -> Result<String> {
@@ -55,6 +56,8 @@ impl MemoryTool {
             ops: Vec<ToolOp>,
             scopes: Scopes,
             default_scope: ScopeKind,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            shared_state: Option<SharedAccess>,
             limits: Limits,
             capabilities: &'a Capabilities,
             #[serde(skip_serializing_if = "Option::is_none")]
@@ -97,6 +100,7 @@ impl MemoryTool {
             ops: self.ops(),
             scopes: Scopes { memory: self.memory_kinds(), sql: self.sql_kinds() },
             default_scope: DEFAULT_SCOPE,
+            shared_state: self.policy.shared_state.filter(|_| self.serves(ToolOp::Shared, &capabilities)),
             limits: Limits {
                 max_input_bytes: self.policy.max_input_bytes,
                 max_answer_bytes: self.policy.max_answer_bytes,
@@ -146,6 +150,9 @@ impl MemoryTool {
             ToolOp::SqlExec | ToolOp::SqlQuery => sql,
             ToolOp::SqlBegin | ToolOp::SqlCommit | ToolOp::SqlRollback => {
                 sql && capabilities.sql_transactions
+            }
+            ToolOp::Note | ToolOp::Shared | ToolOp::Why | ToolOp::Pending => {
+                cfg!(feature = "governed") && capabilities.host_tables && self.granted(op).is_ok()
             }
             ToolOp::ListScopes | ToolOp::Describe => true,
         }

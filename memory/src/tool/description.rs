@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::memory_tool::MemoryTool;
 use super::ops::ToolOp;
 use super::schema;
+use crate::policy::SharedAccess;
 
 impl MemoryTool {
     /// The operations that the backend serves and the policy allows in at least one scope.
@@ -23,14 +24,24 @@ impl MemoryTool {
         let mut kinds = self.memory_kinds();
         kinds.extend(self.sql_kinds());
         let capabilities = self.memory.capabilities();
-        schema::flat_schema(&self.ops(), &Vec::from_iter(kinds), |op, field| takes(op, field, &capabilities))
+        schema::flat_schema(&self.ops(), &Vec::from_iter(kinds), |op, field| {
+            self.takes(op, field, &capabilities)
+        })
     }
 
     /// [`tool_description`] for [`MemoryTool::ops`].
     #[must_use]
     pub fn description(&self) -> String {
         let capabilities = self.memory.capabilities();
-        describe_ops(&self.ops(), |op, field| takes(op, field, &capabilities))
+        describe_ops(&self.ops(), |op, field| self.takes(op, field, &capabilities))
+    }
+
+    /// Whether a field of an operation is useful to this run.
+    fn takes(&self, op: ToolOp, field: &str, capabilities: &Capabilities) -> bool {
+        match (op, field) {
+            (ToolOp::Pending, _) => self.policy.shared_state >= Some(SharedAccess::Authority),
+            _ => takes(op, field, capabilities),
+        }
     }
 }
 

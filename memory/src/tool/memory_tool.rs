@@ -5,12 +5,14 @@ use std::sync::{Arc, Mutex};
 
 use memory_core::{Capabilities, DriftPolicy, Error, ErrorKind, Result, RunContext, Scope, ScopeKind};
 
-use super::ops::DEFAULT_SCOPE;
+use super::ops::{DEFAULT_SCOPE, ToolOp};
 use super::transaction::OpenTransaction;
 use crate::audit::Auditor;
 use crate::drift::{Backups, DriftSession};
+#[cfg(feature = "governed")]
+use crate::governed::{PromotionPipeline, Space};
 use crate::memory::Memory;
-use crate::policy::Policy;
+use crate::policy::{Policy, SharedAccess};
 
 /// The tool of one run: a backend, the operator's policy, and who is calling.
 ///
@@ -42,6 +44,9 @@ pub struct MemoryTool {
     pub(super) drift: DriftSession,
     pub(super) open_transactions: Mutex<BTreeMap<ScopeKind, OpenTransaction>>,
     pub(super) auditor: Option<Arc<Auditor>>,
+    /// The shared space, once it is open, and its pipeline.
+    #[cfg(feature = "governed")]
+    pub(super) shared_space: Mutex<Option<(Space, PromotionPipeline)>>,
 }
 
 impl MemoryTool {
@@ -63,6 +68,8 @@ impl MemoryTool {
             drift,
             open_transactions: Mutex::default(),
             auditor: None,
+            #[cfg(feature = "governed")]
+            shared_space: Mutex::default(),
         })
     }
 
@@ -152,6 +159,22 @@ impl MemoryTool {
         Err(Error::new(ErrorKind::ScopeDenied, message)
             .with_detail("scope", kind.as_str())
             .with_detail("allowed", names))
+    }
+
+    /// Checks that the operator grants this operation on shared state.
+    pub(super) fn granted(&self, op: ToolOp) -> Result<()> {
+        let least = if op == ToolOp::Note { SharedAccess::Note } else { SharedAccess::Read };
+        if self.policy.shared_state >= Some(least) {
+            return Ok(());
+        }
+        let name = op.as_str();
+        let instead = match self.policy.shared_state {
+            None => "continue without shared state",
+            Some(_) => "only read shared state",
+        };
+        let message =
+            format!("the operator does not allow this agent `{name}`; {instead}, or ask the operator");
+        Err(Error::new(ErrorKind::ScopeDenied, message).with_detail("operation", name))
     }
 
     /// The allowed kinds that this run has.

@@ -5,6 +5,8 @@ mod answer;
 mod call;
 mod describe;
 mod description;
+#[cfg(feature = "governed")]
+mod governed;
 mod input;
 mod kv;
 mod layer;

@@ -80,6 +80,14 @@ operations! {
     SqlCommit = "sql_commit": SqlTransaction;
     /// Roll the innermost level back.
     SqlRollback = "sql_rollback": SqlTransaction;
+    /// Note what others should know, and learn what became of it.
+    Note = "note": Note;
+    /// Read shared state: a bucket, or one row by `id`.
+    Shared = "shared": Shared;
+    /// Tell why a row is so: its events, their notes, scores and writers.
+    Why = "why": Why;
+    /// List writes that wait until it is certain which row they mean.
+    Pending = "pending": Pending;
     /// List the scopes that may be used.
     ListScopes = "list_scopes": ListScopes;
     /// Tell what is served and allowed, and within which limits.
@@ -94,7 +102,21 @@ pub(super) enum TtlWord {
     Never,
 }
 
-/// The fields of each operation besides `scope`, which all of them take. Unknown fields are refused.
+/// A kind of shared state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum BucketWord {
+    Plan,
+    Constraints,
+    Issues,
+    Decisions,
+    Results,
+    TaskState,
+    Learnings,
+}
+
+/// The fields of each operation besides `scope`, which all of them take but those on shared state: the operator names the
+/// space. Unknown fields are refused.
 macro_rules! fields {
     ($($name:ident { $($(#[$about:meta])* $field:ident: $type:ty,)* })*) => {$(
         #[derive(Debug, Deserialize, JsonSchema)]
@@ -293,6 +315,52 @@ fields! {
     ListScopes {}
 
     Describe {}
+}
+
+macro_rules! shared_fields {
+    ($($name:ident { $($(#[$about:meta])* $field:ident: $type:ty,)* })*) => {$(
+        #[derive(Debug, Deserialize, JsonSchema)]
+        #[serde(deny_unknown_fields)]
+        #[cfg_attr(not(feature = "governed"), allow(dead_code, reason = "read with the feature alone"))]
+        pub(super) struct $name {
+            $($(#[$about])* pub(super) $field: $type,)*
+        }
+    )*};
+}
+
+shared_fields! {
+    Note {
+        /// What you noticed: `issue ID: TEXT`, `ID is resolved`, `task ID: done`, `decision: TEXT`, `constraint: TEXT`, `learning: TEXT`, `result: NAME = 0.7`, `plan: TEXT`.
+        note: String,
+        /// `false`: only keep the note; the operator promotes it later.
+        promote: Option<bool>,
+    }
+
+    Shared {
+        /// Kind of shared state.
+        bucket: BucketWord,
+        /// Id of a row.
+        id: Option<String>,
+        /// What held at this time (RFC 3339).
+        #[schemars(with = "Option<String>")]
+        as_of: Option<Timestamp>,
+        /// `next` of the page before.
+        cursor: Option<String>,
+    }
+
+    Why {
+        /// Kind of shared state.
+        bucket: BucketWord,
+        /// Id of a row.
+        id: String,
+    }
+
+    Pending {
+        /// Id of a pending write, to decide that it means the row `target`.
+        bind: Option<String>,
+        /// Id of the row that `bind` means.
+        target: Option<String>,
+    }
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]

@@ -1,9 +1,13 @@
 //! Refuses an operation that the backend does not serve, suggesting an alternative here or backends that serve it.
 
+#[cfg(not(feature = "governed"))]
+use memory_core::Result;
 use memory_core::{Error, ErrorKind, Retry};
 
 use super::memory_tool::MemoryTool;
 use super::ops::ToolOp;
+#[cfg(not(feature = "governed"))]
+use super::ops::{Note, Pending, Shared, Why};
 
 /// Backends with entries and SQL.
 const STORES: &str = "sqlite or postgres";
@@ -16,6 +20,12 @@ impl MemoryTool {
         let capabilities = self.memory.capabilities();
         let instead = instead(op).filter(|other| self.serves(*other, &capabilities));
         let advice = match (op, instead) {
+            (op, _) if is_shared(op) && !cfg!(feature = "governed") => {
+                "this build has no shared state: it needs the cargo feature `governed`".to_owned()
+            }
+            (op, _) if is_shared(op) => format!(
+                "it has no tables for shared state: continue without, or ask the operator for a backend with SQL, such as {STORES}"
+            ),
             (ToolOp::Event, _) if capabilities.memory_layer => {
                 "pending work has no event here: look with `facts`".to_owned()
             }
@@ -46,6 +56,31 @@ impl MemoryTool {
             None => error,
         }
     }
+}
+
+/// Without the feature there is no shared state to look into.
+#[cfg(not(feature = "governed"))]
+#[allow(clippy::unused_async, reason = "with the feature they wait for the store")]
+impl MemoryTool {
+    pub(super) async fn note(&self, _: Note) -> Result<String> {
+        self.granted(ToolOp::Note).and_then(|()| Err(self.unsupported(ToolOp::Note)))
+    }
+
+    pub(super) async fn shared(&self, _: Shared) -> Result<String> {
+        self.granted(ToolOp::Shared).and_then(|()| Err(self.unsupported(ToolOp::Shared)))
+    }
+
+    pub(super) async fn why(&self, _: Why) -> Result<String> {
+        self.granted(ToolOp::Why).and_then(|()| Err(self.unsupported(ToolOp::Why)))
+    }
+
+    pub(super) async fn pending(&self, _: Pending) -> Result<String> {
+        self.granted(ToolOp::Pending).and_then(|()| Err(self.unsupported(ToolOp::Pending)))
+    }
+}
+
+fn is_shared(op: ToolOp) -> bool {
+    matches!(op, ToolOp::Note | ToolOp::Shared | ToolOp::Why | ToolOp::Pending)
 }
 
 fn is_sql(op: ToolOp) -> bool {

@@ -5,8 +5,9 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use memory_core::sql::{DumpStream, RestoreOptions, SqlValue, StatementOptions, TxId};
-use memory_core::{Cursor, Error, ErrorKind, Result, Retry, RunContext, Scope, ScopeId, TenantId};
-use serde::{Deserialize, Serialize};
+use memory_core::{Cursor, Error, ErrorKind, Result, Retry, RunContext, Scope, ScopeId, ScopeKind, TenantId};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
@@ -31,20 +32,82 @@ pub(super) struct Request {
 pub(super) enum Call {
     Exec(Statement),
     Query(Statement),
-    Begin { run: Caller, scope: Scope, parent: Option<TxId> },
-    Commit { run: Caller, scope: Scope, tx: TxId },
-    Rollback { run: Caller, scope: Scope, tx: TxId },
-    DescribeTables { run: Caller, scope: Scope },
-    SqlScopes { tenant: TenantId, cursor: Option<Cursor>, limit: usize },
-    DropSqlScope { scope: Scope },
-    SqlUsage { scope: Scope },
-    Dump { scope: Scope },
-    Next { of: u64 },
-    Restore { scope: Scope, options: RestoreOptions },
-    Part { of: u64, lines: Vec<String> },
-    Finish { of: u64, whole: bool },
-    EndRun { tenant: TenantId, root_run: ScopeId },
-    Cancel { of: u64 },
+    Begin {
+        run: Caller,
+        #[serde(deserialize_with = "stored")]
+        scope: Scope,
+        parent: Option<TxId>,
+    },
+    Commit {
+        run: Caller,
+        #[serde(deserialize_with = "stored")]
+        scope: Scope,
+        tx: TxId,
+    },
+    Rollback {
+        run: Caller,
+        #[serde(deserialize_with = "stored")]
+        scope: Scope,
+        tx: TxId,
+    },
+    DescribeTables {
+        run: Caller,
+        #[serde(deserialize_with = "stored")]
+        scope: Scope,
+    },
+    SqlScopes {
+        tenant: TenantId,
+        cursor: Option<Cursor>,
+        limit: usize,
+    },
+    DropSqlScope {
+        #[serde(deserialize_with = "stored")]
+        scope: Scope,
+    },
+    SqlUsage {
+        #[serde(deserialize_with = "stored")]
+        scope: Scope,
+    },
+    Dump {
+        #[serde(deserialize_with = "stored")]
+        scope: Scope,
+    },
+    Next {
+        of: u64,
+    },
+    Restore {
+        #[serde(deserialize_with = "stored")]
+        scope: Scope,
+        options: RestoreOptions,
+    },
+    Part {
+        of: u64,
+        lines: Vec<String>,
+    },
+    Finish {
+        of: u64,
+        whole: bool,
+    },
+    EndRun {
+        tenant: TenantId,
+        root_run: ScopeId,
+    },
+    Cancel {
+        of: u64,
+    },
+}
+
+/// A scope of any kind: what this process wrote, the other may read, also those of the runtime's own tables.
+fn stored<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Scope, D::Error> {
+    #[derive(Deserialize)]
+    struct Stored {
+        tenant: TenantId,
+        kind: String,
+        id: ScopeId,
+    }
+    let Stored { tenant, kind, id } = Stored::deserialize(deserializer)?;
+    let kind = ScopeKind::from_stored(&kind).map_err(D::Error::custom)?;
+    Ok(Scope::new(tenant, kind, id))
 }
 
 /// A run without its credentials, which SQL does not need.
@@ -84,6 +147,7 @@ impl From<Caller> for RunContext {
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Statement {
     pub(super) run: Caller,
+    #[serde(deserialize_with = "stored")]
     pub(super) scope: Scope,
     pub(super) sql: String,
     pub(super) args: Vec<SqlValue>,

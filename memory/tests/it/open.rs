@@ -6,7 +6,7 @@ use std::sync::Arc;
 use memory::config::Discovery;
 use memory::{
     BackendUrl, Config, Factory, OpenContext, Policy, Provider, Quota, Registry, Result, ScopeKind,
-    async_trait,
+    SharedAccess, async_trait,
 };
 use memory_conformance::TestClock;
 use memory_conformance::reference::Reference;
@@ -124,6 +124,28 @@ fn an_agent_is_bound_to_its_section_completed_by_default_within_the_limits() {
         ("acme", "planner", "ada")
     );
     assert!(config.warnings().is_empty(), "{:?}", config.warnings());
+}
+
+#[test]
+fn shared_state_is_granted_by_agent_or_default_in_the_space_that_is_named() {
+    let text = "[backends.main]\nurl = \"sqlite:a.db\"\n[default]\nshared_space = \"team\"\nshared_state = \"read\"\n\
+                [agents.lead]\nshared_state = \"authority\"\n[agents.guest]\nshared_space = \"lobby\"\n";
+    let config = Config::parse(text, "memory.toml").unwrap();
+    let granted = |agent: &str| {
+        let policy = config.policy(agent);
+        (policy.shared_state, policy.shared_space_name().to_owned())
+    };
+    assert_eq!(granted("lead"), (Some(SharedAccess::Authority), "team".to_owned()));
+    assert_eq!(granted("guest"), (Some(SharedAccess::Read), "lobby".to_owned()));
+    assert_eq!(granted("anyone"), (Some(SharedAccess::Read), "team".to_owned()));
+    let unnamed = Config::parse("[default]\nshared_state = \"note\"\n", "memory.toml").unwrap();
+    assert_eq!(unnamed.policy("x").shared_space_name(), "shared");
+    for bad in
+        ["shared_state = \"write\"", "shared_state = true", "shared_space = \"*\"", "shared_space = \"\""]
+    {
+        let error = Config::parse(&format!("[default]\n{bad}\n"), "memory.toml").unwrap_err();
+        assert!(error.to_string().contains("line 2"), "{bad}: {error}");
+    }
 }
 
 #[test]
@@ -333,6 +355,8 @@ fn the_documented_configuration_is_valid_and_complete() {
         "user",
         "memory_scopes",
         "sql_scopes",
+        "shared_state",
+        "shared_space",
         "quota",
         "max_entries",
         "max_bytes",

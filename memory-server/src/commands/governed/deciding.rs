@@ -45,7 +45,16 @@ pub(crate) async fn pending(context: &Context, args: PendingArgs, out: &mut Out)
         State::NoOp => PendingStatus::NoOp,
         State::Rejected => PendingStatus::Rejected,
     };
-    let found = governed::queue(&space).list(status, LISTED).await?;
+    let queue = governed::queue(&space);
+    let found = queue.list(status, LISTED).await?;
+    if found.is_empty() && matches!(args.state, State::Waiting) {
+        let review = queue.list(PendingStatus::NeedsReview, LISTED).await?.len();
+        out.tell(&found, |out| match review {
+            0 => out.line("nothing waits"),
+            _ => out.line(format!("{review} need a person: memory review list")),
+        })?;
+        return Ok(Exit::Ok);
+    }
     list(&found, out)
 }
 

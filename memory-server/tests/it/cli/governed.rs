@@ -65,3 +65,24 @@ fn a_variable_names_the_file_where_nothing_else_does() {
     assert!(command.output().unwrap().status.success());
     assert!(user.home().join("named.db").is_file());
 }
+
+#[test]
+fn it_is_said_that_nothing_waits_or_that_all_of_it_needs_a_person() {
+    let user = User::new();
+    for words in ["issue redis_timeout: Redis times out under load", "issue lint_step: the linter fails"] {
+        user.ok(&["note", words]);
+    }
+    user.ok(&["promote"]);
+    assert!(user.ok(&["pending"]).contains("nothing waits"));
+    user.ok(&["note", "the earlier blocker is fixed"]);
+    user.ok(&["promote"]);
+    // A row that it may have meant ends, and what is left is no proof.
+    user.ok(&["note", "lint_step is fixed"]);
+    user.ok(&["promote"]);
+    let told = user.ok(&["pending"]);
+    assert!(told.contains("1 need") && told.contains("memory review list"), "{told}");
+    assert!(user.json(&["pending"]).as_array().unwrap().is_empty());
+    assert_eq!(user.json(&["review", "list"]).as_array().unwrap().len(), 1);
+    let why = user.ok(&["shared", "issues", "--why", "lint_step"]);
+    assert!(why.contains("the note names its id; applied"), "{why}");
+}

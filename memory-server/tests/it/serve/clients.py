@@ -48,6 +48,10 @@ UNSERVED = [
     {"op": "sql_begin"},
     {"op": "sql_commit"},
     {"op": "sql_rollback"},
+    {"op": "note", "note": "issue lint: the linter fails"},
+    {"op": "shared", "bucket": "issues"},
+    {"op": "why", "bucket": "issues", "id": "lint"},
+    {"op": "pending"},
 ]
 
 
@@ -203,6 +207,34 @@ async def shares_primes_by_sql():
         assert about["tables"] == [], about
         error = await refused(client, op="sql_query", scope="user", sql="SELECT n FROM primes")
         assert error["code"] == "invalid_argument", error
+
+
+async def shares_state():
+    """Two agents on one database: one notes, the other reads."""
+    backend = '[backends.main]\nurl = "sqlite:memory.db"\n'
+    agents = '[agents.ann]\nshared_state = "note"\n[agents.bob]\nshared_state = "read"\n'
+    (Path(FOLDER) / "memory.toml").write_text(backend + agents)
+    async with connect(["--agent", "ann"]) as ann, connect(["--agent", "bob"]) as bob:
+        ops = (await bob.list_tools()).tools[0].input_schema["properties"]["op"]["enum"]
+        assert ops == ["shared", "why", "pending", "list_scopes", "describe"], ops
+        assert (await ok(bob, op="shared", bucket="issues"))["rows"] == []
+        noted = await ok(ann, op="note", note="issue redis_timeout: Redis times out under load")
+        assert noted["outcomes"][0]["outcome"] == "committed", noted
+        await ok(ann, op="note", note="issue lint: the linter fails")
+        rows = (await ok(bob, op="shared", bucket="issues"))["rows"]
+        assert [row["id"] for row in rows] == ["lint", "redis_timeout"], rows
+        vague = (await ok(ann, op="note", note="the earlier blocker is fixed"))["outcomes"][0]
+        assert vague["outcome"] == "deferred" and len(vague["candidates"]) == 2, vague
+        waits = (await ok(ann, op="pending"))["pending"]
+        assert [one["id"] for one in waits] == [vague["pending_id"]], waits
+        assert (await ok(bob, op="pending"))["pending"] == []
+        why = await ok(bob, op="why", bucket="issues", id="redis_timeout")
+        assert why["events"][0]["by"]["agent"] == "ann" and why["row"]["status"] == "open", why
+        assert why["events"][0]["note"] == "issue redis_timeout: Redis times out under load", why
+        error = await refused(bob, op="note", note="redis_timeout is resolved")
+        assert error["code"] == "scope_denied", error
+        error = await refused(ann, op="pending", bind=vague["pending_id"], target="lint")
+        assert error["code"] == "forbidden", error
 
 
 async def cancels_a_call():

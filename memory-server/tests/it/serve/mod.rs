@@ -6,6 +6,7 @@ pub(crate) mod client;
 mod configuration;
 mod drift;
 mod gc;
+mod governed;
 mod identity;
 mod layer;
 mod life;

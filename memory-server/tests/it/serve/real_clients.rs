@@ -58,6 +58,7 @@ python! {
     python_is_denied_a_scope: "is_denied_a_scope";
     python_finds_by_words_what_an_earlier_connection_stored: "finds_by_words_what_an_earlier_connection_stored";
     python_shares_primes_by_sql: "shares_primes_by_sql";
+    python_shares_state: "shares_state";
     python_cancels_a_call: "cancels_a_call";
     python_hears_of_progress: "hears_of_progress";
     python_calls_concurrently: "calls_concurrently";

@@ -11,7 +11,9 @@ use super::definitions::DefinitionsSection;
 use super::embedders::{EgressSection, EmbedderSection};
 use super::gc::GcSection;
 use super::snapshot::SnapshotSection;
-use crate::policy::{DEFAULT_MAX_ANSWER_BYTES, DEFAULT_MAX_ANSWER_ROWS, DEFAULT_MAX_INPUT_BYTES};
+use crate::policy::{
+    DEFAULT_MAX_ANSWER_BYTES, DEFAULT_MAX_ANSWER_ROWS, DEFAULT_MAX_INPUT_BYTES, SharedAccess,
+};
 use crate::url::BackendUrl;
 
 /// A whole `memory.toml`.
@@ -143,6 +145,10 @@ pub struct DefaultSection {
     pub memory_scopes: Option<BTreeSet<ScopeKind>>,
     /// Kinds of scope on whose database SQL may be run.
     pub sql_scopes: Option<BTreeSet<ScopeKind>>,
+    /// What may be done with shared state: `read`, `note` or `authority`.
+    pub shared_state: Option<SharedAccess>,
+    /// The shared space of the tenant.
+    pub shared_space: Option<ScopeId>,
     /// Quota of each scope.
     pub quota: Option<Quota>,
     /// Quota of each scope's database, in bytes.
@@ -166,6 +172,10 @@ pub struct AgentSection {
     pub memory_scopes: Option<BTreeSet<ScopeKind>>,
     /// Kinds of scope on whose database it may run SQL.
     pub sql_scopes: Option<BTreeSet<ScopeKind>>,
+    /// What it may do with shared state: `read`, `note` or `authority`.
+    pub shared_state: Option<SharedAccess>,
+    /// The shared space of the tenant.
+    pub shared_space: Option<ScopeId>,
     /// Quota of each of its scopes.
     pub quota: Option<Quota>,
     /// Quota of the database of each of its scopes, in bytes.

@@ -3,16 +3,18 @@
 use std::collections::BTreeSet;
 
 use memory_core::sql::DEFAULT_MAX_ROWS;
-use memory_core::{DriftPolicy, Error, Quota, Result, ScopeKind};
+use memory_core::{DriftPolicy, Error, Quota, Result, ScopeId, ScopeKind};
 
 use super::file::{AgentSection, DefaultSection, LimitsSection};
-use crate::policy::{MAX_ANSWER_BYTES, MAX_INPUT_BYTES, MIN_ANSWER_BYTES, Policy, tighter};
+use crate::policy::{MAX_ANSWER_BYTES, MAX_INPUT_BYTES, MIN_ANSWER_BYTES, Policy, SharedAccess, tighter};
 
 /// The rules that both `[default]` and `[agents.NAME]` may contain.
 #[derive(Clone, Debug, Default)]
 pub(in crate::config) struct Rules {
     pub(in crate::config) memory_scopes: Option<BTreeSet<ScopeKind>>,
     pub(in crate::config) sql_scopes: Option<BTreeSet<ScopeKind>>,
+    pub(in crate::config) shared_state: Option<SharedAccess>,
+    pub(in crate::config) shared_space: Option<ScopeId>,
     quota: Option<Quota>,
     sql_max_bytes: Option<u64>,
     drift: Option<DriftPolicy>,
@@ -27,6 +29,8 @@ macro_rules! rules_of {
                 Rules {
                     memory_scopes: self.memory_scopes.clone(),
                     sql_scopes: self.sql_scopes.clone(),
+                    shared_state: self.shared_state,
+                    shared_space: self.shared_space.clone(),
                     quota: self.quota,
                     sql_max_bytes: self.sql_max_bytes,
                     drift: self.drift,
@@ -47,6 +51,8 @@ impl Rules {
         Self {
             memory_scopes: self.memory_scopes.or_else(|| other.memory_scopes.clone()),
             sql_scopes: self.sql_scopes.or_else(|| other.sql_scopes.clone()),
+            shared_state: self.shared_state.or(other.shared_state),
+            shared_space: self.shared_space.or_else(|| other.shared_space.clone()),
             quota: complete(self.quota, other.quota),
             sql_max_bytes: self.sql_max_bytes.or(other.sql_max_bytes),
             drift: self.drift.or(other.drift),
@@ -60,6 +66,8 @@ impl Rules {
         Policy {
             memory_scopes: self.memory_scopes.unwrap_or_default(),
             sql_scopes: self.sql_scopes.unwrap_or_default(),
+            shared_state: self.shared_state,
+            shared_space: self.shared_space,
             quota: self.quota.unwrap_or_default(),
             sql_max_bytes: self.sql_max_bytes,
             drift: self.drift,

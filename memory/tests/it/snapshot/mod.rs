@@ -7,7 +7,7 @@ mod moving;
 #[cfg(all(feature = "postgres", unix))]
 mod postgres;
 #[cfg(all(feature = "postgres", unix))]
-mod postgres_place;
+pub(crate) mod postgres_place;
 mod property;
 mod random;
 mod restoring;

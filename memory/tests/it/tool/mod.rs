@@ -2,6 +2,8 @@
 
 mod facets;
 mod fake;
+#[cfg(feature = "governed")]
+mod governed;
 mod hostile;
 mod kv;
 mod limits;

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use memory::tool::{op_schema, tool_schema};
-use memory::{ErrorKind, MemoryTool, Policy, Quota, ScopeKind, ToolOp};
+use memory::{ErrorKind, MemoryTool, Policy, Quota, ScopeKind, SharedAccess, ToolOp};
 use memory_conformance::TestClock;
 use serde_json::Value;
 
@@ -83,7 +83,9 @@ async fn every_example_of_the_page_answers_as_it_says() {
         let call = format!(r#"{{"op":"{}""#, op.as_str());
         assert!(examples.iter().any(|example| example.input.starts_with(&call)), "no example of {op:?}");
     }
-    assert!(examples.iter().all(|example| ["", "layer", "sql"].contains(&example.about.as_str())));
+    assert!(
+        examples.iter().all(|example| ["", "layer", "sql", "governed"].contains(&example.about.as_str()))
+    );
     let about = |what: &'static str| examples.iter().filter(move |example| example.about == what);
     let policy = Policy::default()
         .with_memory_scopes([ScopeKind::Agent, ScopeKind::Run])
@@ -92,6 +94,11 @@ async fn every_example_of_the_page_answers_as_it_says() {
         if memory.sql().is_some() {
             let policy = policy.clone().with_sql_scopes([ScopeKind::Agent]);
             compare(&MemoryTool::new(memory.clone(), policy, run(None)).unwrap(), about("sql")).await;
+            if cfg!(feature = "governed") {
+                let policy = Policy::default().with_shared_state(SharedAccess::Authority);
+                compare(&MemoryTool::new(memory.clone(), policy, run(None)).unwrap(), about("governed"))
+                    .await;
+            }
         }
         let tool = MemoryTool::new(memory, policy.clone(), run(None)).unwrap();
         compare(&tool, about("")).await;

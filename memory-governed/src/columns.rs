@@ -1,14 +1,20 @@
-//! The members of each bucket's rows.
+//! The members of each bucket's rows: what a request may give, and what a table keeps.
 
 use crate::bucket::Bucket;
 
 /// What a member holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
+    /// Text with something in it.
     Text,
+    /// The id of a row.
+    Id,
     Real,
+    /// A number from 0 to 1.
+    Share,
+    /// An object, a list or text.
     Json,
-    /// Text of a fixed list, kept in the column `status`.
+    /// One of [`TASK_STATUSES`], kept in the column `status`.
     Status,
 }
 
@@ -29,14 +35,14 @@ const fn may(name: &'static str, kind: Kind) -> Column {
 }
 
 /// What a task's status may be.
-pub(crate) const TASK_STATUS: [&str; 5] = ["pending", "in_progress", "blocked", "done", "failed"];
+pub const TASK_STATUSES: [&str; 5] = ["pending", "in_progress", "blocked", "done", "failed"];
 
 /// Statuses of rows that have not ended.
 pub(crate) const LIVE: [&str; 3] = ["open", "active", "current"];
 
 /// The members of a bucket's payload; the first required one says what the row is.
 pub(crate) const fn columns(bucket: Bucket) -> &'static [Column] {
-    use Kind::{Json, Real, Status, Text};
+    use Kind::{Id, Json, Real, Share, Status, Text};
     match bucket {
         Bucket::Plan => const { &[must("plan_json", Json)] },
         Bucket::Constraints => const { &[must("text", Text), may("scope", Text)] },
@@ -80,8 +86,8 @@ pub(crate) const fn columns(bucket: Bucket) -> &'static [Column] {
                     may("title", Text),
                     may("category", Text),
                     may("scope", Text),
-                    may("confidence", Real),
-                    may("source_issue_id", Text),
+                    may("confidence", Share),
+                    may("source_issue_id", Id),
                 ]
             }
         }

@@ -1,0 +1,69 @@
+//! Shared state of two agents, each with a connection of its own.
+
+use serde_json::json;
+
+use crate::serve::client::Place;
+use crate::support::user::has;
+
+/// A vague note waits, an authority decides, and what was decided outlives the connections.
+fn an_issue_goes_its_way(more: &str) {
+    let place = Place::new();
+    let config = format!(
+        "[backends.main]\nurl = \"sqlite:memory.db\"\n[default]\nshared_space = \"team\"\n\
+         [agents.ann]\nshared_state = \"note\"\n[agents.chief]\nshared_state = \"authority\"\n{more}"
+    );
+    place.write("memory.toml", &config);
+    let mut ann = place.connect_with(&["--agent", "ann"]);
+    let mut chief = place.connect_with(&["--agent", "chief"]);
+    for words in ["issue redis_timeout: Redis times out under load", "issue lint: the linter fails"] {
+        has(&ann.ok(json!({"op": "note", "note": words}))["outcomes"][0], json!({"outcome": "committed"}));
+    }
+    assert_eq!(chief.ok(json!({"op": "shared", "bucket": "issues"}))["rows"][1]["id"], "redis_timeout");
+    let vague = ann.ok(json!({"op": "note", "note": "the earlier blocker is fixed"}));
+    has(&vague["outcomes"][0], json!({"outcome": "deferred"}));
+    let id = &vague["outcomes"][0]["pending_id"];
+    let bind = json!({"op": "pending", "bind": id, "target": "redis_timeout"});
+    assert_eq!(ann.refused(bind.clone())["code"], "forbidden");
+    assert_eq!(&chief.ok(json!({"op": "pending"}))["pending"][0]["id"], id);
+    assert_eq!(chief.ok(bind)["outcome"], "committed");
+    for ended in [ann.close(), chief.close()] {
+        assert!(ended.status.success(), "{ended:?}");
+    }
+
+    let mut later = place.connect_with(&["--agent", "ann"]);
+    let row = later.ok(json!({"op": "shared", "bucket": "issues", "id": "redis_timeout"}));
+    assert_eq!(row["rows"][0]["status"], "resolved", "{row}");
+    let why = later.ok(json!({"op": "why", "bucket": "issues", "id": "redis_timeout"}));
+    has(&why["events"][1], json!({"note": "the earlier blocker is fixed", "reason": "reviewed"}));
+    assert_eq!(why["events"][1]["reviewed_by"]["agent"], "chief");
+    // An agent without a section, and a tenant without a space.
+    let mut stranger = place.connect_with(&["--agent", "stranger"]);
+    assert_eq!(stranger.refused(json!({"op": "shared", "bucket": "issues"}))["code"], "scope_denied");
+    let mut rival = place.connect_with(&["--agent", "ann", "--tenant", "rival"]);
+    assert_eq!(rival.ok(json!({"op": "shared", "bucket": "issues"}))["rows"], json!([]));
+}
+
+#[test]
+fn an_issue_is_noted_by_one_agent_and_ended_by_the_decision_of_another() {
+    an_issue_goes_its_way("");
+}
+
+#[test]
+fn worker_processes_serve_shared_state_too() {
+    an_issue_goes_its_way("[sql]\nenabled = true\nworkers = 1\n");
+}
+
+#[test]
+fn what_an_agent_may_do_with_shared_state_is_one_of_three_words() {
+    let place = Place::new();
+    place.write(
+        "memory.toml",
+        "[backends.main]\nurl = \"sqlite:memory.db\"\n[agents.ann]\nshared_state = \"write\"\n",
+    );
+    let refused = place.command(&["serve", "--agent", "ann"]).output().unwrap();
+    let stderr = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(3), "{stderr}");
+    for word in ["line 4", "`read`", "`note`", "`authority`"] {
+        assert!(stderr.contains(word), "{word}: {stderr}");
+    }
+}

@@ -1,0 +1,396 @@
+//! The operations on shared state. What an agent notes has the trust that the operator's policy gives it, never one that the
+//! call names.
+
+use std::collections::BTreeMap;
+use std::sync::{MutexGuard, PoisonError};
+
+use memory_core::{Error, ErrorKind, Result, Timestamp};
+use serde::Serialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::answer::{Budget, raw, text};
+use super::memory_tool::MemoryTool;
+use super::ops::{BucketWord, Note, Pending, Shared, ToolOp, Why};
+use crate::governed::{
+    self, Actor, AsOf, Bucket, NoteSource, Operation, Outcome, Pending as Deferred, PendingStatus, Promotion,
+    PromotionPipeline, Review, Row, Scored, SharedMemory, Space, Trust, WhyEvent, WorkingMemory, is_id,
+};
+use crate::policy::SharedAccess;
+
+/// Rows that are offered for a deferred write.
+const OFFERED: usize = 3;
+
+type Opened = (Space, PromotionPipeline);
+
+impl From<BucketWord> for Bucket {
+    fn from(word: BucketWord) -> Self {
+        match word {
+            BucketWord::Plan => Self::Plan,
+            BucketWord::Constraints => Self::Constraints,
+            BucketWord::Issues => Self::Issues,
+            BucketWord::Decisions => Self::Decisions,
+            BucketWord::Results => Self::Results,
+            BucketWord::TaskState => Self::TaskState,
+            BucketWord::Learnings => Self::Learnings,
+        }
+    }
+}
+
+/// A row as the tool shows it.
+#[derive(Serialize)]
+struct RowAnswer<'a> {
+    id: &'a str,
+    status: &'a str,
+    fields: &'a BTreeMap<String, Value>,
+    rev: u64,
+    created_by: &'a str,
+    observed_at: Timestamp,
+    valid_from: Timestamp,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    valid_to: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    superseded_by: Option<&'a str>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    aliases: Vec<&'a str>,
+}
+
+/// What alone exceeds the answer, without its large parts.
+#[derive(Serialize)]
+struct Large<'a> {
+    id: &'a str,
+    omitted_bytes: usize,
+}
+
+/// An event of a row as the tool shows it.
+#[derive(Serialize)]
+struct EventAnswer<'a> {
+    seq: u64,
+    operation: Operation,
+    by: &'a Actor,
+    observed_at: Timestamp,
+    recorded_at: Timestamp,
+    /// The note's words; `null`: erased.
+    note: Option<&'a str>,
+    payload: &'a BTreeMap<String, Value>,
+    reason: &'a str,
+    #[serde(skip_serializing_if = "<[Scored]>::is_empty")]
+    candidates: &'a [Scored],
+    interpreter: &'a str,
+    resolver: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reviewed_by: Option<&'a Actor>,
+    projection: &'a str,
+}
+
+/// A deferred write as the tool shows it.
+#[derive(Serialize)]
+struct DeferredAnswer<'a> {
+    id: &'a str,
+    status: PendingStatus,
+    agent: &'a str,
+    /// The note's words; `null`: erased.
+    note: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bucket: Option<Bucket>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    operation: Option<Operation>,
+    reason: &'a str,
+    candidates: &'a [Scored],
+    observed_at: Timestamp,
+    expires_at: Timestamp,
+}
+
+/// What became of a request, with the rows that it may mean.
+#[derive(Serialize)]
+struct Became {
+    #[serde(flatten)]
+    outcome: Outcome,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    candidates: Vec<Scored>,
+}
+
+impl MemoryTool {
+    /// The space that the operator names, of this run's tenant, and its pipeline.
+    async fn shared_space(&self, op: ToolOp) -> Result<Opened> {
+        self.granted(op)?;
+        if !self.serves(op, &self.memory.capabilities()) {
+            return Err(self.unsupported(op));
+        }
+        let known = self.opened().clone();
+        if let Some(opened) = known {
+            return Ok(opened);
+        }
+        let space = governed::open(&self.memory, &self.run.tenant, self.policy.shared_space_name()).await?;
+        let opened = (space.clone(), governed::pipeline(&space));
+        *self.opened() = Some(opened.clone());
+        Ok(opened)
+    }
+
+    fn opened(&self) -> MutexGuard<'_, Option<Opened>> {
+        self.shared_space.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// This run as a writer.
+    fn writer(&self) -> Actor {
+        let trust = match self.policy.shared_state {
+            Some(SharedAccess::Authority) => Trust::Authority,
+            _ => Trust::Agent,
+        };
+        Actor { agent: self.run.agent.as_str().to_owned(), run: self.run.run.as_str().to_owned(), trust }
+    }
+
+    pub(super) async fn note(&self, op: Note) -> Result<String> {
+        #[derive(Serialize)]
+        struct Answer<'a> {
+            note_id: &'a str,
+            status: &'static str,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            reason: Option<String>,
+            outcomes: Vec<Became>,
+        }
+        let (space, pipeline) = self.shared_space(ToolOp::Note).await?;
+        let notes = WorkingMemory::new(&space);
+        let note = notes.note(&self.writer(), NoteSource::Agent, &op.note, None).await?;
+        let (status, reason, outcomes) = if op.promote == Some(false) {
+            ("kept", None, Vec::new())
+        } else {
+            match promoted(&space, &pipeline, &note.id).await {
+                Ok(Some((promotion, outcomes))) => match promotion.reason {
+                    None => ("done", None, outcomes),
+                    reason if promotion.is_retried => ("later", reason, outcomes),
+                    reason => ("rejected", reason, outcomes),
+                },
+                Ok(None) => ("later", Some("another process promotes it now".to_owned()), Vec::new()),
+                // The note is there: an error would make the caller send it again.
+                Err(error) => {
+                    tracing::warn!(%error, "a note is stored, and could not be promoted");
+                    let reason = format!(
+                        "{}: the note is stored, do not send it again; `shared` and `pending` show what became of it",
+                        error.kind().code()
+                    );
+                    ("unknown", Some(reason), Vec::new())
+                }
+            }
+        };
+        text(&Answer { note_id: &note.id, status, reason, outcomes })
+    }
+
+    pub(super) async fn shared(&self, op: Shared) -> Result<String> {
+        #[derive(Serialize)]
+        struct Answer<'a> {
+            rows: Vec<Box<RawValue>>,
+            truncated: bool,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            next: Option<&'a str>,
+        }
+        check_row_id("id", op.id.as_deref())?;
+        check_row_id("cursor", op.cursor.as_deref())?;
+        let (space, _) = self.shared_space(ToolOp::Shared).await?;
+        let (state, bucket) = (SharedMemory::new(&space), op.bucket.into());
+        let mut rows = match (op.as_of, &op.id) {
+            (Some(at), _) => state.as_of(bucket, AsOf { valid: Some(at), recorded: None }).await?,
+            (None, Some(id)) => state.row(bucket, id).await?.into_iter().collect(),
+            (None, None) => state.bucket(bucket, false).await?,
+        };
+        rows.retain(|row| {
+            op.id.as_ref().is_none_or(|id| row.id == *id)
+                && op.cursor.as_ref().is_none_or(|cursor| row.id > *cursor)
+        });
+        // By bytes, whatever the collation of the store: a cursor goes by this order.
+        rows.sort_by(|a, b| a.id.cmp(&b.id));
+        let mut budget = Budget::new(self.policy.max_answer_bytes);
+        let mut shown = Vec::new();
+        for row in rows.iter().take(self.policy.max_rows) {
+            let row = row_within(row, &budget)?;
+            if !budget.take(&row) {
+                break;
+            }
+            shown.push(row);
+        }
+        let next = if shown.len() < rows.len() {
+            shown.len().checked_sub(1).and_then(|last| rows.get(last)).map(|row| row.id.as_str())
+        } else {
+            None
+        };
+        text(&Answer { truncated: shown.len() < rows.len(), rows: shown, next })
+    }
+
+    pub(super) async fn why(&self, op: Why) -> Result<String> {
+        #[derive(Serialize)]
+        struct Answer {
+            row: Option<Box<RawValue>>,
+            events: Vec<Box<RawValue>>,
+            dependents: Vec<Box<RawValue>>,
+            truncated: bool,
+        }
+        #[derive(Serialize)]
+        struct Dependent<'a> {
+            bucket: Bucket,
+            id: &'a str,
+        }
+        check_row_id("id", Some(&op.id))?;
+        let (space, _) = self.shared_space(ToolOp::Why).await?;
+        let bucket = Bucket::from(op.bucket);
+        let why = SharedMemory::new(&space).why(bucket, &op.id).await?;
+        if why.row.is_none() && why.events.is_empty() {
+            return Err(Error::new(
+                ErrorKind::NotFound,
+                format!("no event is about a row of that id in `{bucket}`; `shared` lists the rows"),
+            ));
+        }
+        let mut budget = Budget::new(self.policy.max_answer_bytes);
+        let row = why.row.as_ref().map(|row| row_within(row, &budget)).transpose()?;
+        let mut all = row.as_ref().is_none_or(|row| budget.take(row));
+        let (mut events, mut dependents) = (Vec::new(), Vec::new());
+        // The latest say most about the row as it is.
+        for one in why.events.iter().rev() {
+            let event = event_within(one, &budget)?;
+            all = events.len() < self.policy.max_rows && budget.take(&event);
+            if !all {
+                break;
+            }
+            events.push(event);
+        }
+        events.reverse();
+        for (bucket, id) in &why.dependents {
+            let dependent = raw(&Dependent { bucket: *bucket, id })?;
+            if dependents.len() >= self.policy.max_rows || !budget.take(&dependent) {
+                all = false;
+                break;
+            }
+            dependents.push(dependent);
+        }
+        text(&Answer { row, events, dependents, truncated: !all })
+    }
+
+    pub(super) async fn pending(&self, op: Pending) -> Result<String> {
+        #[derive(Serialize)]
+        struct Answer {
+            pending: Vec<Box<RawValue>>,
+            truncated: bool,
+        }
+        check_row_id("target", op.target.as_deref())?;
+        let (space, _) = self.shared_space(ToolOp::Pending).await?;
+        let (queue, writer) = (governed::queue(&space), self.writer());
+        match (op.bind, op.target) {
+            (None, None) => {}
+            (Some(id), Some(_)) if id.len() != 32 || !id.bytes().all(|byte| byte.is_ascii_hexdigit()) => {
+                return Err(Error::invalid("`bind` is no pending write's id: 32 hexadecimal digits")
+                    .with_detail("field", "bind"));
+            }
+            (Some(id), Some(target)) => return text(&Review::new(queue).bind(&id, &target, &writer).await?),
+            _ => {
+                return Err(Error::invalid(
+                    "`bind` and `target` go together: a pending write, and the id of the row that it means",
+                ));
+            }
+        }
+        // Notes are private: only those who decide see what others wrote.
+        let of = (writer.trust < Trust::Authority).then_some(writer.agent.as_str());
+        let found = queue.undecided(of, self.policy.max_rows.saturating_add(1)).await?;
+        let mut budget = Budget::new(self.policy.max_answer_bytes);
+        let mut pending = Vec::new();
+        for one in found.iter().take(self.policy.max_rows) {
+            let shown = deferred_within(one, &budget)?;
+            if !budget.take(&shown) {
+                break;
+            }
+            pending.push(shown);
+        }
+        text(&Answer { truncated: pending.len() < found.len(), pending })
+    }
+}
+
+/// Promotes a note; `None`: another pipeline works on it.
+async fn promoted(
+    space: &Space,
+    pipeline: &PromotionPipeline,
+    note_id: &str,
+) -> Result<Option<(Promotion, Vec<Became>)>> {
+    let Some(mut promotion) = pipeline.promote_note(note_id).await? else { return Ok(None) };
+    let mut outcomes = Vec::new();
+    for outcome in std::mem::take(&mut promotion.outcomes) {
+        let mut candidates = Vec::new();
+        if let Outcome::Deferred { pending_id, .. } = &outcome
+            && let Some(deferred) = governed::queue(space).show(pending_id).await?
+        {
+            candidates = deferred.candidates;
+            candidates.truncate(OFFERED);
+        }
+        outcomes.push(Became { outcome, candidates });
+    }
+    Ok(Some((promotion, outcomes)))
+}
+
+fn check_row_id(field: &str, id: Option<&str>) -> Result<()> {
+    if id.is_none_or(is_id) {
+        return Ok(());
+    }
+    Err(Error::invalid(format!(
+        "`{field}` is no row's id: a lower-case letter, then up to 63 lower-case letters, digits, `_` and `-`"
+    ))
+    .with_detail("field", field))
+}
+
+/// The whole text, or if it alone exceeds `budget`, the id and how much is left out.
+fn within(whole: Box<RawValue>, id: &str, budget: &Budget) -> Result<Box<RawValue>> {
+    if budget.could_ever_take(&whole) {
+        return Ok(whole);
+    }
+    raw(&Large { id, omitted_bytes: whole.get().len() })
+}
+
+fn row_within(row: &Row, budget: &Budget) -> Result<Box<RawValue>> {
+    let whole = raw(&RowAnswer {
+        id: &row.id,
+        status: &row.status,
+        fields: &row.fields,
+        rev: row.rev,
+        created_by: &row.created_by,
+        observed_at: row.observed_at,
+        valid_from: row.valid_from,
+        valid_to: row.valid_to,
+        superseded_by: row.superseded_by.as_deref(),
+        aliases: row.aliases.iter().map(|alias| alias.alias.as_str()).collect(),
+    })?;
+    within(whole, &row.id, budget)
+}
+
+fn event_within(one: &WhyEvent, budget: &Budget) -> Result<Box<RawValue>> {
+    let event = &one.event;
+    let source = &event.source_ref;
+    let whole = raw(&EventAnswer {
+        seq: event.seq,
+        operation: event.operation,
+        by: &event.actor,
+        observed_at: event.observed_at,
+        recorded_at: event.recorded_at,
+        note: one.words.as_deref(),
+        payload: &event.payload,
+        reason: &source.reason,
+        candidates: &source.candidates,
+        interpreter: &source.interpreter,
+        resolver: &source.resolver,
+        reviewed_by: source.reviewed_by.as_ref(),
+        projection: &one.projection,
+    })?;
+    within(whole, &event.event_id, budget)
+}
+
+fn deferred_within(one: &Deferred, budget: &Budget) -> Result<Box<RawValue>> {
+    let request = one.request.as_ref();
+    let whole = raw(&DeferredAnswer {
+        id: &one.id,
+        status: one.status,
+        agent: &one.actor.agent,
+        note: one.text.as_deref(),
+        bucket: request.map(|request| request.bucket),
+        operation: request.map(|request| request.operation),
+        reason: &one.reason,
+        candidates: one.candidates.get(..OFFERED).unwrap_or(&one.candidates),
+        observed_at: one.observed_at,
+        expires_at: one.expires_at,
+    })?;
+    within(whole, &one.id, budget)
+}
