@@ -1,6 +1,8 @@
 //! Runs the cases: as tests of libtest, or as one run with a report.
 
 pub mod expected;
+#[cfg(all(feature = "governed", feature = "mutants"))]
+mod hazards;
 #[cfg(feature = "mutants")]
 mod mutation;
 mod options;
@@ -14,5 +16,7 @@ pub mod trials;
 pub use crate::mutants::MutantOutcome;
 #[cfg(feature = "mutants")]
 pub use mutation::{idle_cases, idle_cases_around, run_mutants, run_mutants_around, sound_cases};
+#[cfg(all(feature = "governed", feature = "mutants"))]
+pub use hazards::{HazardOutcome, run_hazards};
 pub use options::{Event, Options};
 pub use run::run;
