@@ -50,8 +50,7 @@ mutants! {
             if let Some(id) = args.get(1).cloned() { set(args, 2, id); }
         });
     "gov.leases-ignored": ["GOV-31"] needs [Sql, HostTables], "a pipeline takes what another has leased"
-        => ask(Request::Exec { sql, args, .. } | Request::Query { sql, args, .. } if sql.contains("state <> 'done' AND lease_until <= ?")
-            => if let Some(now) = args.last_mut() { *now = SqlValue::Int(i64::MAX); });
+        => ask(leases_ignored);
     "gov.oldest-first": ["GOV-32"] needs [Sql, HostTables], "of what waits, the oldest are tried again and again"
         => ask(oldest_first);
     "gov.replayed-by-the-pipeline": ["GOV-34"] needs [Sql, HostTables], "a replay is recorded under the pipeline's name"
@@ -156,6 +155,15 @@ async fn first_is_marked(memory: &Memory, request: Request, next: Next<'_>) -> R
         return Ok(written(1));
     }
     next.run(request).await
+}
+
+fn leases_ignored(request: &mut Request) {
+    if let Request::Exec { sql, args, .. } | Request::Query { sql, args, .. } = request
+        && sql.contains("state <> 'done' AND lease_until <= ?")
+        && let Some(now) = args.last_mut()
+    {
+        *now = SqlValue::Int(i64::MAX);
+    }
 }
 
 /// What is due is taken by its age, and no try counts.
