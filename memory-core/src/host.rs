@@ -4,7 +4,9 @@
 use std::sync::Arc;
 
 use crate::sql::{SqlValue, StatementOptions, TxId};
-use crate::{Error, ErrorKind, Provider, Result, RunContext, Scope, ScopeId, SqlDialect, SqlFacet, TenantId, Timestamp};
+use crate::{
+    Error, ErrorKind, Provider, Result, RunContext, Scope, ScopeId, SqlDialect, SqlFacet, TenantId, Timestamp,
+};
 
 /// Most bytes of one page of rows.
 const MAX_BYTES: usize = 64 << 20;

@@ -7,6 +7,7 @@ mod model;
 mod store;
 
 pub use model::{
-    Agent, Counts, DerivesFrom, Edge, EdgeKind, Episodic, Node, Semantic, SimilarTo, Supersedes, TransitionedTo,
+    Agent, Counts, DerivesFrom, Edge, EdgeKind, Episodic, Node, Semantic, SimilarTo, Supersedes,
+    TransitionedTo,
 };
 pub use store::{Direction, GraphStore, GraphWrite, Stored};

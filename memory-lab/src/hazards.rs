@@ -137,7 +137,10 @@ fn print(answer: &Answer<'_>, out: &mut Out) -> Result<(), Failure> {
     for line in &answer.hazards {
         let caught = line.mutants.iter().filter(|one| one.caught.is_some()).count();
         let mutants = format!("{caught} of {}", line.mutants.len());
-        out.line(format!("{:>2}  {:<35}{:<9}{mutants:<9}{}", line.number, line.case, line.store, line.hazard))?;
+        out.line(format!(
+            "{:>2}  {:<35}{:<9}{mutants:<9}{}",
+            line.number, line.case, line.store, line.hazard
+        ))?;
     }
     let Sums { passed, refused, skipped, failed, mutants, caught } = &answer.sums;
     out.line(format!(

@@ -8,8 +8,8 @@ use async_trait::async_trait;
 use memory_core::{IdGen, Timestamp};
 use memory_governed::interpret::Rules;
 use memory_governed::{
-    Actor, Bucket, Context, Decision, Interpretation, Interpreter, Note, NoteSource, Outcome, Promotion, Row, Trust,
-    WriteRequest,
+    Actor, Bucket, Context, Decision, Interpretation, Interpreter, Note, NoteSource, Outcome, Promotion, Row,
+    Trust, WriteRequest,
 };
 use serde_json::{Value, json};
 
@@ -104,7 +104,13 @@ pub(crate) fn second(second: i64) -> Timestamp {
 
 impl Shared<'_> {
     /// A note, observed at that time, or now; the clock moves on by a second before.
-    pub(crate) async fn note(&self, by: &Actor, source: NoteSource, text: &str, at: Option<Timestamp>) -> CaseResult<Note> {
+    pub(crate) async fn note(
+        &self,
+        by: &Actor,
+        source: NoteSource,
+        text: &str,
+        at: Option<Timestamp>,
+    ) -> CaseResult<Note> {
         self.cx.advance_ms(1_000);
         Ok(self.state.note(by, source, text, at).await?)
     }

@@ -40,6 +40,9 @@ impl Setup {
 
 impl fmt::Debug for Setup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Setup").field("tenant", &self.tenant).field("options", &self.options).finish_non_exhaustive()
+        f.debug_struct("Setup")
+            .field("tenant", &self.tenant)
+            .field("options", &self.options)
+            .finish_non_exhaustive()
     }
 }

@@ -3,9 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
+use memory_core::host::HostTables;
 #[cfg(feature = "mutants")]
 use memory_core::host::Session;
-use memory_core::host::HostTables;
 use memory_core::{Clock, IdGen, Provider, Result};
 use memory_governed::{
     Ledger, PendingMemoryQueue, PromotionPipeline, Review, SharedMemory, Space, WorkingMemory,

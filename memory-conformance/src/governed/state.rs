@@ -3,8 +3,8 @@
 use async_trait::async_trait;
 use memory_core::{Result, Timestamp};
 use memory_governed::{
-    Actor, Anchor, AsOf, Bucket, Note, NoteSource, Outcome, Pending, PendingStatus, Promotion, Rebuilt, Report,
-    Row, StoredNote, Verified, Why,
+    Actor, Anchor, AsOf, Bucket, Note, NoteSource, Outcome, Pending, PendingStatus, Promotion, Rebuilt,
+    Report, Row, StoredNote, Verified, Why,
 };
 
 use super::stages::Stages;

@@ -14,9 +14,9 @@ pub mod trials;
 
 #[cfg(feature = "mutants")]
 pub use crate::mutants::MutantOutcome;
-#[cfg(feature = "mutants")]
-pub use mutation::{idle_cases, idle_cases_around, run_mutants, run_mutants_around, sound_cases};
 #[cfg(all(feature = "governed", feature = "mutants"))]
 pub use hazards::{HazardOutcome, run_hazards};
+#[cfg(feature = "mutants")]
+pub use mutation::{idle_cases, idle_cases_around, run_mutants, run_mutants_around, sound_cases};
 pub use options::{Event, Options};
 pub use run::run;

@@ -20,11 +20,19 @@ pub(crate) const CASES: &[Case] = &[
         ] {
             let text = "db_outage is resolved";
             shared.note(&by, source, text, None).await?;
-            expect_eq!(kind(&only(shared.promoted().await?, text)?), "deferred", "`{text}` by {by:?} from {source:?}");
+            expect_eq!(
+                kind(&only(shared.promoted().await?, text)?),
+                "deferred",
+                "`{text}` by {by:?} from {source:?}"
+            );
         }
         shared.later(3_600).await?;
         expect_eq!(shared.issue("db_outage").await?, "open");
-        expect_eq!(kind(&shared.write("db_outage is resolved").await?), "applied", "the same, said by the agent itself");
+        expect_eq!(
+            kind(&shared.write("db_outage is resolved").await?),
+            "applied",
+            "the same, said by the agent itself"
+        );
     }),
     case!("gov.authority.writers", [Sql, HostTables], ["GOV-18"], |cx| {
         let shared = cx.shared().await?;
@@ -43,7 +51,11 @@ pub(crate) const CASES: &[Case] = &[
             let id = format!("db_outage_{at}");
             shared.write_by(&opener, &format!("issue {id}: Database outage in the region {at}")).await?;
             let outcome = shared.write_by(&ender, &format!("{id} is resolved")).await?;
-            expect_eq!(kind(&outcome), became, "the end of what {opener:?} opened, by {ender:?}: {outcome:?}");
+            expect_eq!(
+                kind(&outcome),
+                became,
+                "the end of what {opener:?} opened, by {ender:?}: {outcome:?}"
+            );
             let expected = if became == "applied" { "resolved" } else { "open" };
             expect_eq!(shared.issue(&id).await?, expected, "what {opener:?} opened, after {ender:?}");
         }

@@ -19,7 +19,11 @@ pub(crate) const CASES: &[Case] = &[
         ] {
             expect_eq!(kind(&shared.ask(plan(goal.clone())).await?), became, "the plan {goal}");
             let row = shared.row(Bucket::Plan, "main").await?;
-            expect_eq!((row.rev, row.fields.get("plan_json")), (version, Some(&goal)), "the plan after {goal}");
+            expect_eq!(
+                (row.rev, row.fields.get("plan_json")),
+                (version, Some(&goal)),
+                "the plan after {goal}"
+            );
         }
         expect_eq!(shared.count("shared_plan").await?, 1, "how many plans there are");
         expect_eq!(kind(&shared.ask(plan(Value::Null)).await?), "rejected", "a plan of nothing");
@@ -39,16 +43,30 @@ pub(crate) const CASES: &[Case] = &[
             (upsert("constraints", "day_budget", scoped), "applied", Some(("active", 2))),
             (invalidate("constraints", "day_budget"), "applied", Some(("invalidated", 3))),
             (invalidate("constraints", "day_budget"), "no_op", Some(("invalidated", 3))),
-            (upsert("constraints", "day_budget", json!({ "text": "spend 9" })), "deferred", Some(("invalidated", 3))),
+            (
+                upsert("constraints", "day_budget", json!({ "text": "spend 9" })),
+                "deferred",
+                Some(("invalidated", 3)),
+            ),
         ];
         walk(&shared, Bucket::Constraints, "day_budget", steps).await?;
         let row = shared.row(Bucket::Constraints, "day_budget").await?;
-        expect_eq!((row.text("text"), row.text("scope")), (Some("spend 5"), Some("team")), "the constraint's members");
+        expect_eq!(
+            (row.text("text"), row.text("scope")),
+            (Some("spend 5"), Some("team")),
+            "the constraint's members"
+        );
         check!(row.valid_to.is_some(), "it is not known when the constraint ended");
         expect_eq!(shared.state.rows(Bucket::Constraints, false).await?.len(), 0, "constraints in force");
         let text = json!({ "text": "t" });
-        rejects(&shared, &[append("constraints", "other", text), json!({ "bucket": "constraints", "operation": "resolve" })])
-            .await?;
+        rejects(
+            &shared,
+            &[
+                append("constraints", "other", text),
+                json!({ "bucket": "constraints", "operation": "resolve" }),
+            ],
+        )
+        .await?;
         shared.is_sound().await?;
     }),
     case!("gov.issues.all-their-states", [Sql, HostTables], ["GOV-3"], |cx| {
@@ -59,16 +77,28 @@ pub(crate) const CASES: &[Case] = &[
             (upsert("issues", "redis_timeout", json!({ "severity": "low" })), "rejected", None),
             (upsert("issues", "redis_timeout", whole.clone()), "applied", Some(("open", 1))),
             (upsert("issues", "redis_timeout", whole.clone()), "no_op", Some(("open", 1))),
-            (upsert("issues", "redis_timeout", json!({ "title": "redis times out", "severity": "low" })), "applied", Some(("open", 2))),
+            (
+                upsert("issues", "redis_timeout", json!({ "title": "redis times out", "severity": "low" })),
+                "applied",
+                Some(("open", 2)),
+            ),
             (resolve("redis_timeout"), "applied", Some(("resolved", 3))),
             (resolve("redis_timeout"), "no_op", Some(("resolved", 3))),
             (upsert("issues", "redis_timeout", whole), "deferred", Some(("resolved", 3))),
         ];
         walk(&shared, Bucket::Issues, "redis_timeout", steps).await?;
         let row = shared.row(Bucket::Issues, "redis_timeout").await?;
-        expect_eq!((row.text("severity"), row.text("description")), (Some("low"), Some("since noon")), "the issue's members");
+        expect_eq!(
+            (row.text("severity"), row.text("description")),
+            (Some("low"), Some("since noon")),
+            "the issue's members"
+        );
         check!(row.valid_to.is_some(), "it is not known when the issue was resolved");
-        rejects(&shared, &[append("issues", "other", json!({ "title": "t" })), invalidate("issues", "redis_timeout")]).await?;
+        rejects(
+            &shared,
+            &[append("issues", "other", json!({ "title": "t" })), invalidate("issues", "redis_timeout")],
+        )
+        .await?;
         shared.is_sound().await?;
     }),
     case!("gov.decisions.all-their-states", [Sql, HostTables], ["GOV-4"], |cx| {
@@ -89,14 +119,21 @@ pub(crate) const CASES: &[Case] = &[
         let active = shared.state.rows(Bucket::Decisions, false).await?;
         let statements: Vec<_> = active.iter().map(|row| row.text("statement")).collect();
         expect_eq!(statements, [Some("use postgres")], "the decisions in force");
-        rejects(&shared, &[upsert("decisions", "other", json!({ "statement": "s" })), append("decisions", "other", json!({}))])
-            .await?;
+        rejects(
+            &shared,
+            &[
+                upsert("decisions", "other", json!({ "statement": "s" })),
+                append("decisions", "other", json!({})),
+            ],
+        )
+        .await?;
         shared.is_sound().await?;
     }),
     case!("gov.results.only-added", [Sql, HostTables], ["GOV-5"], |cx| {
         let shared = cx.shared().await?;
         for value in [json!(1.5), json!(1.5), json!(7)] {
-            let measured = append("results", "latency", json!({ "metric_name": "p50", "metric_value": value }));
+            let measured =
+                append("results", "latency", json!({ "metric_name": "p50", "metric_value": value }));
             expect_eq!(kind(&shared.ask(measured).await?), "applied", "a measurement of {value}");
         }
         let mut values: Vec<f64> = Vec::new();
@@ -136,8 +173,16 @@ pub(crate) const CASES: &[Case] = &[
         shared.ask(upsert("task_state", "build", blocked)).await?;
         shared.ask(upsert("task_state", "build", json!({ "status": "done" }))).await?;
         let row = shared.row(Bucket::TaskState, "build").await?;
-        expect_eq!((row.status.as_str(), row.text("phase")), ("done", Some("two")), "members that are not given stay");
-        expect_eq!(shared.state.rows(Bucket::TaskState, false).await?.len(), 1, "a task that is done is still listed");
+        expect_eq!(
+            (row.status.as_str(), row.text("phase")),
+            ("done", Some("two")),
+            "members that are not given stay"
+        );
+        expect_eq!(
+            shared.state.rows(Bucket::TaskState, false).await?.len(),
+            1,
+            "a task that is done is still listed"
+        );
         rejects(
             &shared,
             &[
@@ -153,10 +198,19 @@ pub(crate) const CASES: &[Case] = &[
     }),
     case!("gov.learnings.known-once", [Sql, HostTables], ["GOV-7"], |cx| {
         let shared = cx.shared().await?;
-        let said = |id: &str, what: &str| append("learnings", id, json!({ "statement": what, "confidence": 0.5 }));
+        let said =
+            |id: &str, what: &str| append("learnings", id, json!({ "statement": what, "confidence": 0.5 }));
         expect_eq!(kind(&shared.ask(said("one", "retries hide faults")).await?), "applied");
-        expect_eq!(kind(&shared.ask(said("two", "retries hide faults")).await?), "no_op", "the same under another id");
-        expect_eq!(kind(&shared.ask(said("one", "clocks lie")).await?), "applied", "another under the same id");
+        expect_eq!(
+            kind(&shared.ask(said("two", "retries hide faults")).await?),
+            "no_op",
+            "the same under another id"
+        );
+        expect_eq!(
+            kind(&shared.ask(said("one", "clocks lie")).await?),
+            "applied",
+            "another under the same id"
+        );
         let nameless = json!({ "bucket": "learnings", "operation": "append", "payload": { "statement": "Measure first." } });
         expect_eq!(kind(&shared.ask(nameless.clone()).await?), "applied", "one without an id");
         expect_eq!(kind(&shared.ask(nameless).await?), "no_op", "the same without an id");
@@ -165,7 +219,11 @@ pub(crate) const CASES: &[Case] = &[
         known.sort_unstable();
         expect_eq!(known, ["Measure first.", "clocks lie", "retries hide faults"], "what is known");
         let unsure = json!({ "statement": "s", "confidence": "very" });
-        rejects(&shared, &[append("learnings", "x", unsure), upsert("learnings", "x", json!({ "statement": "s" }))]).await?;
+        rejects(
+            &shared,
+            &[append("learnings", "x", unsure), upsert("learnings", "x", json!({ "statement": "s" }))],
+        )
+        .await?;
         shared.is_sound().await?;
     }),
     case!("gov.tasks.latest-observation", [Sql, HostTables], ["GOV-37"], |cx| {
@@ -180,8 +238,16 @@ pub(crate) const CASES: &[Case] = &[
             ("task build: failed", 35, "recorded", "done"),
             ("task build: failed", 50, "applied", "failed"),
         ] {
-            expect_eq!(kind(&shared.write_at(text, second(at)).await?), became, "`{text}`, observed at {at} s");
-            expect_eq!(shared.row(Bucket::TaskState, "build").await?.status, now, "after `{text}`, observed at {at} s");
+            expect_eq!(
+                kind(&shared.write_at(text, second(at)).await?),
+                became,
+                "`{text}`, observed at {at} s"
+            );
+            expect_eq!(
+                shared.row(Bucket::TaskState, "build").await?.status,
+                now,
+                "after `{text}`, observed at {at} s"
+            );
         }
         expect_eq!(shared.count("events_memory").await?, 6, "late notes are part of the history");
         shared.is_sound().await?;

@@ -22,8 +22,16 @@ pub(crate) const CASES: &[Case] = &[
         expect_eq!(shared.count("events_memory").await?, 1, "events: the one whose projection failed");
         expect_eq!(shared.state.verify(None).await?.events, 1, "events of the chain");
         let why = shared.state.why(Bucket::Issues, "disk_full").await?;
-        expect_eq!(why.events.first().map(|one| one.projection.as_str()), Some("failed"), "what `why` says of the event");
-        expect_eq!(kind(&shared.write("issue net_down: Network is down").await?), "applied", "another row meanwhile");
+        expect_eq!(
+            why.events.first().map(|one| one.projection.as_str()),
+            Some("failed"),
+            "what `why` says of the event"
+        );
+        expect_eq!(
+            kind(&shared.write("issue net_down: Network is down").await?),
+            "applied",
+            "another row meanwhile"
+        );
         fault.end(cx, &shared).await?;
         let rebuilt = shared.state.rebuild().await?;
         expect_eq!((rebuilt.agrees(), rebuilt.repaired, rebuilt.rows), (false, 1, 2), "the rebuild");
@@ -37,10 +45,21 @@ pub(crate) const CASES: &[Case] = &[
         expect_eq!(kind(&shared.write("issue disk_full: boom").await?), "failed");
         let behind = upsert("issues", "disk_full", json!({ "title": "boom", "severity": "low" }));
         expect_eq!(kind(&shared.ask(behind).await?), "blocked", "a later write of the row that failed");
-        expect_eq!(kind(&shared.write("issue net_down: Network is down").await?), "applied", "a write of another row");
-        expect_eq!(kind(&shared.write("disk_full is resolved").await?), "deferred", "the end of a row that is not there yet");
+        expect_eq!(
+            kind(&shared.write("issue net_down: Network is down").await?),
+            "applied",
+            "a write of another row"
+        );
+        expect_eq!(
+            kind(&shared.write("disk_full is resolved").await?),
+            "deferred",
+            "the end of a row that is not there yet"
+        );
         shared.later(10).await?;
-        check!(shared.state.row(Bucket::Issues, "disk_full").await?.is_none(), "the fault lasts, and there is a row");
+        check!(
+            shared.state.row(Bucket::Issues, "disk_full").await?.is_none(),
+            "the fault lasts, and there is a row"
+        );
         fault.end(cx, &shared).await?;
         for _ in 0..3 {
             shared.later(120).await?;
@@ -65,17 +84,28 @@ pub(crate) const CASES: &[Case] = &[
         shared.note(&agent("ada"), memory_governed::NoteSource::Agent, text, Some(second(50))).await?;
         drop(shared.state.promote_one().await);
         expect_eq!(shared.issue("cache_trouble").await?, "open", "the row whose end could not be committed");
-        expect_eq!(shared.count("events_memory").await?, 1, "events after half a commit: the one that opened the issue");
+        expect_eq!(
+            shared.count("events_memory").await?,
+            1,
+            "events after half a commit: the one that opened the issue"
+        );
         fault.end(cx, &shared).await?;
         shared.later(600).await?;
         expect_eq!(shared.issue("cache_trouble").await?, "resolved");
         let resolved = expect_some!(shared.state.deferred(waits).await?, "the deferred write");
         let event = expect_some!(resolved.resolved_event, "the event that it became");
         // As a store would be whose process died between the two: it is known what became of the write.
-        shared.tables.exec("UPDATE pending_memory_events SET status = 'waiting', resolved_event = NULL").await?;
+        shared
+            .tables
+            .exec("UPDATE pending_memory_events SET status = 'waiting', resolved_event = NULL")
+            .await?;
         shared.later(600).await?;
         let again = expect_some!(shared.state.deferred(waits).await?, "the deferred write");
-        expect_eq!((again.status, again.resolved_event), (PendingStatus::Resolved, Some(event)), "the write after a crash");
+        expect_eq!(
+            (again.status, again.resolved_event),
+            (PendingStatus::Resolved, Some(event)),
+            "the write after a crash"
+        );
         expect_eq!(shared.count("events_memory").await?, 2, "events: opened, resolved once");
         shared.is_sound().await?;
     }),

@@ -14,7 +14,9 @@ pub(crate) const CASES: &[Case] = &[
         for step in 0..60_u64 {
             let (id, word) = (format!("id_{}", random.below(4)), format!("word {}", random.below(3)));
             let request = match random.below(9) {
-                0 => json!({ "bucket": "plan", "operation": "upsert", "payload": { "plan_json": { "step": word } } }),
+                0 => {
+                    json!({ "bucket": "plan", "operation": "upsert", "payload": { "plan_json": { "step": word } } })
+                }
                 1 => upsert("constraints", &id, json!({ "text": word })),
                 2 => invalidate("constraints", &id),
                 3 => upsert("issues", &id, json!({ "title": word, "severity": "low" })),
@@ -47,7 +49,11 @@ pub(crate) const CASES: &[Case] = &[
             cx.advance_ms(120_000);
             shared.promoted().await?;
         }
-        expect_eq!(shared.count("events_memory").await?, 1, "events of one note that was handed out three times");
+        expect_eq!(
+            shared.count("events_memory").await?,
+            1,
+            "events of one note that was handed out three times"
+        );
         expect_eq!(shared.state.rows(Bucket::Results, false).await?.len(), 1, "measurements");
         // The same words again are another note, and another measurement.
         expect_eq!(kind(&shared.write(text).await?), "applied");
@@ -62,7 +68,11 @@ pub(crate) const CASES: &[Case] = &[
         let anchor = shared.state.anchor().await?;
         expect_eq!(shared.state.verify(Some(&anchor)).await?.anchor, anchor, "the end of the ledger");
         let tables = &shared.tables;
-        for sql in ["UPDATE events_memory SET source_agent = 'eve'", "DELETE FROM events_memory", "DELETE FROM events_memory WHERE seq = 4"] {
+        for sql in [
+            "UPDATE events_memory SET source_agent = 'eve'",
+            "DELETE FROM events_memory",
+            "DELETE FROM events_memory WHERE seq = 4",
+        ] {
             expect_kind!(tables.exec(sql).await, ErrorKind::InvalidArgument, "`{sql}`");
         }
         // Whoever owns the database can switch the triggers off.
@@ -100,7 +110,9 @@ pub(crate) const CASES: &[Case] = &[
             notes.push(shared.note(&ada, memory_governed::NoteSource::Agent, text, None).await?);
             shared.promoted().await?;
         }
-        notes.push(shared.note(&ada, memory_governed::NoteSource::Agent, "Ottilie, not promoted yet", None).await?);
+        notes.push(
+            shared.note(&ada, memory_governed::NoteSource::Agent, "Ottilie, not promoted yet", None).await?,
+        );
         let events = shared.count("events_memory").await?;
         for note in &notes {
             check!(shared.state.forget(&note.id).await?, "there was no note to forget");
@@ -126,7 +138,13 @@ pub(crate) const CASES: &[Case] = &[
         let shared = cx.shared().await?;
         shared.write("issue db_outage: Database outage in the Frankfurt region").await?;
         let before = shared.state.digest().await?;
-        for text in ["Looking at the logs now.", "hello", "task build: nearly done", "result: recall = good", "issue: is the disk full?"] {
+        for text in [
+            "Looking at the logs now.",
+            "hello",
+            "task build: nearly done",
+            "result: recall = good",
+            "issue: is the disk full?",
+        ] {
             let promotion = shared.say(text).await?;
             check!(promotion.outcomes.is_empty() && !promotion.is_retried, "`{text}` became {promotion:?}");
             check!(promotion.reason.is_some(), "`{text}` is rejected without a reason");
@@ -137,7 +155,10 @@ pub(crate) const CASES: &[Case] = &[
         expect_eq!(shared.count("pending_memory_events").await?, 0, "deferred writes");
         expect_eq!(shared.state.digest().await?, before, "the tables");
         let notes = shared.state.notes("ada").await?;
-        check!(notes.iter().all(|note| note.state == "done" && note.result.is_some()), "notes are not done: {notes:?}");
+        check!(
+            notes.iter().all(|note| note.state == "done" && note.result.is_some()),
+            "notes are not done: {notes:?}"
+        );
         let rejected = notes.get(1).and_then(|note| note.result.as_deref()).unwrap_or_default();
         let said: Value = serde_json::from_str(rejected)?;
         check!(said.get("rejected").is_some(), "the note does not say that it was rejected: {said}");
@@ -154,7 +175,8 @@ pub(crate) const CASES: &[Case] = &[
             }
             let report = shared.state.promote(10).await?;
             expect_eq!((report.notes, report.committed), (2, 2), "run {run}");
-            let states: Vec<String> = shared.state.notes("ada").await?.into_iter().map(|note| note.state).collect();
+            let states: Vec<String> =
+                shared.state.notes("ada").await?.into_iter().map(|note| note.state).collect();
             expect_eq!(states, vec!["done"; noted], "the notes after run {run}");
         }
         cx.advance_ms(3_600_000);
@@ -167,6 +189,10 @@ pub(crate) const CASES: &[Case] = &[
 /// Verification must have found the ledger broken at that event.
 fn is_broken_at<T: std::fmt::Debug>(verified: Result<T, Error>, seq: u64, what: &str) -> CaseResult {
     let error = expect_kind!(verified, ErrorKind::Corrupt, "{what}");
-    expect_eq!(error.details().get("seq").and_then(Value::as_u64), Some(seq), "where the ledger is broken by {what}");
+    expect_eq!(
+        error.details().get("seq").and_then(Value::as_u64),
+        Some(seq),
+        "where the ledger is broken by {what}"
+    );
     Ok(())
 }

@@ -12,12 +12,12 @@ use crate::check::{check, expect_eq};
 use crate::cx::shared::{kind, only};
 
 /// What a model says of a note: the end of one issue.
-const NAMED: &str =
-    r#"{"decision": "accept", "writes": [{"bucket": "issues", "operation": "resolve", "target_id": "db_outage"}]}"#;
+const NAMED: &str = r#"{"decision": "accept", "writes": [{"bucket": "issues", "operation": "resolve", "target_id": "db_outage"}]}"#;
 
 pub(crate) const CASES: &[Case] = &[case!("gov.model.failures", [Sql, HostTables], ["GOV-35"], |cx| {
     let model = Arc::new(Scripted::default());
-    let interpreter: Arc<dyn Interpreter> = Arc::new(ModelInterpreter::new(Arc::clone(&model) as Arc<dyn ChatModel>));
+    let interpreter: Arc<dyn Interpreter> =
+        Arc::new(ModelInterpreter::new(Arc::clone(&model) as Arc<dyn ChatModel>));
     let shared = cx.shared_with(move |setup| setup.interpreter = interpreter).await?;
     let opened = r#"{"decision": "accept", "writes": [{"bucket": "issues", "operation": "upsert", "target_id": "db_outage",
         "payload": {"title": "Database outage in the Frankfurt region"}}]}"#;

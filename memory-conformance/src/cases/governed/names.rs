@@ -22,7 +22,11 @@ pub(crate) const CASES: &[Case] = &[
             shared.read_as(&agent("ada"), "The Redis timeout is fixed", resolve("postgres_timeout")).await?;
         expect_eq!(kind(&guessed), "deferred", "an unknown id of a model");
         shared.later(3_600).await?;
-        expect_eq!(shared.state.rows(Bucket::Issues, true).await?, [before], "the only row, neither ended nor renamed");
+        expect_eq!(
+            shared.state.rows(Bucket::Issues, true).await?,
+            [before],
+            "the only row, neither ended nor renamed"
+        );
         shared.is_sound().await?;
     }),
     case!("gov.names.whole-tokens", [Sql, HostTables], ["GOV-9"], |cx| {
@@ -33,7 +37,10 @@ pub(crate) const CASES: &[Case] = &[
             expect_eq!(kind(&shared.write(text).await?), "deferred", "`{text}`");
         }
         expect_eq!(kind(&shared.write("issue_10 is resolved").await?), "applied");
-        expect_eq!((shared.issue("issue_1").await?, shared.issue("issue_10").await?), ("open".into(), "resolved".into()));
+        expect_eq!(
+            (shared.issue("issue_1").await?, shared.issue("issue_10").await?),
+            ("open".into(), "resolved".into())
+        );
         expect_eq!(kind(&shared.write("Resolved issue_1.").await?), "applied");
         expect_eq!(shared.issue("issue_1").await?, "resolved");
     }),
@@ -45,9 +52,17 @@ pub(crate) const CASES: &[Case] = &[
         other.write("issue cold_cache: Ours is cold too").await?;
         expect_eq!(kind(&shared.write("issue cold_cache is resolved").await?), "applied");
         expect_eq!(shared.issue("cold_cache").await?, "resolved");
-        expect_eq!(shared.row(Bucket::Constraints, "cold_cache").await?.status, "active", "the constraint of that id");
+        expect_eq!(
+            shared.row(Bucket::Constraints, "cold_cache").await?.status,
+            "active",
+            "the constraint of that id"
+        );
         let theirs = other.row(Bucket::Issues, "cold_cache").await?;
-        expect_eq!((theirs.status.as_str(), theirs.text("title")), ("open", Some("Ours is cold too")), "another tenant's");
+        expect_eq!(
+            (theirs.status.as_str(), theirs.text("title")),
+            ("open", Some("Ours is cold too")),
+            "another tenant's"
+        );
         expect_eq!(other.count("events_memory").await?, 1, "events of the other tenant");
         shared.is_sound().await?;
     }),
@@ -59,7 +74,10 @@ pub(crate) const CASES: &[Case] = &[
         check!(lint.aliases.is_empty(), "what a note mentions became a name of its row: {:?}", lint.aliases);
         let aside = shared.write("Fixed the lint job, unrelated to db_outage").await?;
         expect_eq!(kind(&aside), "deferred", "a row that is named in passing");
-        expect_eq!((shared.issue("db_outage").await?, shared.issue("lint_errors").await?), ("open".into(), "open".into()));
+        expect_eq!(
+            (shared.issue("db_outage").await?, shared.issue("lint_errors").await?),
+            ("open".into(), "open".into())
+        );
         expect_eq!(kind(&shared.write("db_outage is resolved").await?), "applied");
         expect_eq!(shared.issue("lint_errors").await?, "open", "the row whose note mentioned the other");
     }),
@@ -70,19 +88,35 @@ pub(crate) const CASES: &[Case] = &[
         let hints = json!({ "bucket": "issues", "operation": "resolve", "reference_text": "db_outage",
             "candidate_aliases": ["db_outage", "the earlier blocker"], "confidence": 1.0, "rationale": "surely db_outage" });
         let named = resolve("db_outage");
-        for (text, request) in [("The earlier blocker is fixed.", hints), ("The thing from yesterday is fixed.", named)] {
-            expect_eq!(kind(&shared.read_as(&ada, text, request).await?), "deferred", "`{text}` with a model's hints");
+        for (text, request) in
+            [("The earlier blocker is fixed.", hints), ("The thing from yesterday is fixed.", named)]
+        {
+            expect_eq!(
+                kind(&shared.read_as(&ada, text, request).await?),
+                "deferred",
+                "`{text}` with a model's hints"
+            );
         }
         let mut called = upsert("issues", "lint_errors", json!({ "severity": "low" }));
         called["candidate_aliases"] = json!(["the outage of Monday"]);
         expect_eq!(kind(&shared.read_as(&ada, "lint_errors is minor", called.clone()).await?), "applied");
-        expect_eq!(kind(&shared.write("The outage of Monday is fixed.").await?), "deferred", "a name that a model gave");
-        expect_eq!((shared.issue("db_outage").await?, shared.issue("lint_errors").await?), ("open".into(), "open".into()));
+        expect_eq!(
+            kind(&shared.write("The outage of Monday is fixed.").await?),
+            "deferred",
+            "a name that a model gave"
+        );
+        expect_eq!(
+            (shared.issue("db_outage").await?, shared.issue("lint_errors").await?),
+            ("open".into(), "open".into())
+        );
         // Whoever has authority confirms a name.
         called["candidate_aliases"] = json!(["the billing mess"]);
         shared.read_as(&authority("eve"), "lint_errors is the billing mess", called).await?;
         expect_eq!(kind(&shared.write("The billing mess is fixed.").await?), "applied", "a confirmed name");
-        expect_eq!((shared.issue("db_outage").await?, shared.issue("lint_errors").await?), ("open".into(), "resolved".into()));
+        expect_eq!(
+            (shared.issue("db_outage").await?, shared.issue("lint_errors").await?),
+            ("open".into(), "resolved".into())
+        );
     }),
     case!("gov.names.two-ids", [Sql, HostTables], ["GOV-23"], |cx| {
         let shared = cx.shared().await?;
@@ -94,7 +128,10 @@ pub(crate) const CASES: &[Case] = &[
             let outcome = shared.read_as(&agent("ada"), text, resolve("db_outage")).await?;
             expect_eq!(kind(&outcome), "deferred", "`{text}`, read as the end of db_outage");
         }
-        expect_eq!((shared.issue("db_outage").await?, shared.issue("csv_export").await?), ("open".into(), "open".into()));
+        expect_eq!(
+            (shared.issue("db_outage").await?, shared.issue("csv_export").await?),
+            ("open".into(), "open".into())
+        );
     }),
     case!("gov.names.look-alikes", [Sql, HostTables], ["GOV-24"], |cx| {
         let shared = cx.shared().await?;
@@ -121,7 +158,11 @@ pub(crate) const CASES: &[Case] = &[
         .enumerate()
         {
             let became = if at == 0 { "applied" } else { "no_op" };
-            expect_eq!(kind(&shared.write(text).await?), became, "another case or width of the same id: `{text}`");
+            expect_eq!(
+                kind(&shared.write(text).await?),
+                became,
+                "another case or width of the same id: `{text}`"
+            );
         }
     }),
 ];

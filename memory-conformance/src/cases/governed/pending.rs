@@ -14,7 +14,10 @@ pub(crate) const CASES: &[Case] = &[
         for n in 0..20 {
             // Each names the row, so that its opening wakes all of them; none can be bound.
             let text = format!("Is cache_trouble fixed? Asked {n} times");
-            expect_eq!(kind(&shared.read_as(&agent("ada"), &text, resolve("cache_trouble")).await?), "deferred");
+            expect_eq!(
+                kind(&shared.read_as(&agent("ada"), &text, resolve("cache_trouble")).await?),
+                "deferred"
+            );
         }
         let last = shared.write("cache_trouble is fixed").await?;
         let last = pending_of(&last)?;
@@ -45,7 +48,11 @@ pub(crate) const CASES: &[Case] = &[
                 break;
             }
         }
-        expect_eq!(state(&shared, hopeless).await?, PendingStatus::NeedsReview, "after ten minutes of trying");
+        expect_eq!(
+            state(&shared, hopeless).await?,
+            PendingStatus::NeedsReview,
+            "after ten minutes of trying"
+        );
         check!(pauses.len() == 8, "it was tried {} times, after pauses of {pauses:?} s", pauses.len());
         check!(
             pauses.iter().zip(pauses.iter().skip(1)).skip(1).all(|(one, next)| next > one),
@@ -79,7 +86,11 @@ pub(crate) const CASES: &[Case] = &[
         let end = &expect_some!(why.events.last(), "the event that ended the issue").event;
         expect_eq!(end.actor, authority("eve"), "whose event it is");
         expect_eq!(end.observed_at, observed, "when it was observed: when eve wrote, not when the row came");
-        expect_eq!(end.causation_pending_id.as_deref(), Some(eve), "the deferred write that the event came of");
+        expect_eq!(
+            end.causation_pending_id.as_deref(),
+            Some(eve),
+            "the deferred write that the event came of"
+        );
         expect_eq!(shared.issue("queue_trouble").await?, "open", "a row that bob, who wrote, may not end");
         expect_eq!(state(&shared, bob).await?, PendingStatus::Waiting);
         shared.is_sound().await?;

@@ -27,8 +27,15 @@ pub(crate) const CASES: &[Case] = &[case!("gov.race.one-issue", [Sql, HostTables
     expect_eq!(seconds.len(), 1, "the notes of the second pipeline, while the first had one of the two");
     let kinds = |promotion: &Promotion| promotion.outcomes.iter().map(kind).collect::<Vec<_>>();
     expect_eq!(seconds.iter().map(kinds).collect::<Vec<_>>(), [["applied"]], "the one that was faster");
-    expect_eq!(kinds(&promotion), ["no_op"], "the one that read the rows before: it decides by the rows as they are");
-    expect_eq!((shared.issue("db_outage").await?, shared.row(Bucket::Issues, "db_outage").await?.rev), ("resolved".into(), 2));
+    expect_eq!(
+        kinds(&promotion),
+        ["no_op"],
+        "the one that read the rows before: it decides by the rows as they are"
+    );
+    expect_eq!(
+        (shared.issue("db_outage").await?, shared.row(Bucket::Issues, "db_outage").await?.rev),
+        ("resolved".into(), 2)
+    );
     // All at once, each with a handle of its own on the space.
     shared.write("issue disk_full: The disk is full").await?;
     let mut pipelines = Vec::new();
@@ -40,7 +47,10 @@ pub(crate) const CASES: &[Case] = &[case!("gov.race.one-issue", [Sql, HostTables
     let all = cx.threads(
         pipelines
             .iter()
-            .map(|one| Box::pin(async move { one.state.promote(20).await }) as crate::harness::executor::BoxFuture<'_, _>)
+            .map(|one| {
+                Box::pin(async move { one.state.promote(20).await })
+                    as crate::harness::executor::BoxFuture<'_, _>
+            })
             .collect(),
     )?;
     let (mut notes, mut committed) = (0, 0);

@@ -15,7 +15,8 @@ pub(crate) const CASES: &[Case] = &[
         for text in ["The database outage is resolved.", "Fixed the outage of the database in that region."] {
             let outcome = shared.write(text).await?;
             expect_eq!(kind(&outcome), "deferred", "`{text}`");
-            let waits = expect_some!(shared.state.deferred(pending_of(&outcome)?).await?, "the deferred write");
+            let waits =
+                expect_some!(shared.state.deferred(pending_of(&outcome)?).await?, "the deferred write");
             let offered: Vec<&str> = waits.candidates.iter().map(|one| one.id.as_str()).collect();
             check!(
                 offered.contains(&"outage_a") && offered.contains(&"outage_b"),
@@ -23,7 +24,10 @@ pub(crate) const CASES: &[Case] = &[
             );
         }
         shared.later(3_600).await?;
-        expect_eq!((shared.issue("outage_a").await?, shared.issue("outage_b").await?), ("open".into(), "open".into()));
+        expect_eq!(
+            (shared.issue("outage_a").await?, shared.issue("outage_b").await?),
+            ("open".into(), "open".into())
+        );
         expect_eq!(shared.count("events_memory").await?, 3, "events: the three that opened the issues");
     }),
     case!("gov.words.opened-later", [Sql, HostTables], ["GOV-12"], |cx| {
@@ -39,7 +43,11 @@ pub(crate) const CASES: &[Case] = &[
         for _ in 0..6 {
             shared.later(600).await?;
         }
-        expect_eq!(shared.issue("db_outage").await?, "open", "a row that was opened after all these were observed");
+        expect_eq!(
+            shared.issue("db_outage").await?,
+            "open",
+            "a row that was opened after all these were observed"
+        );
         expect_eq!(kind(&shared.write("db_outage is resolved").await?), "applied", "observed now");
     }),
     case!("gov.words.elimination", [Sql, HostTables], ["GOV-13"], |cx| {
@@ -66,7 +74,11 @@ pub(crate) const CASES: &[Case] = &[
         // It happens again: nothing revives the row, neither a note nor a person, so it is another row.
         let again = shared.write("issue db_outage: Database outage in the Frankfurt region").await?;
         let again = pending_of(&again)?;
-        expect_eq!(shared.issue("db_outage").await?, "resolved", "a row that has ended, after a note about it");
+        expect_eq!(
+            shared.issue("db_outage").await?,
+            "resolved",
+            "a row that has ended, after a note about it"
+        );
         let revived = shared.state.bind(again, "db_outage", &person("pat")).await;
         expect_kind!(revived, ErrorKind::Conflict, "a person revives a row that has ended");
         shared.write("issue db_outage_2: Database outage in the Frankfurt region").await?;
@@ -74,9 +86,16 @@ pub(crate) const CASES: &[Case] = &[
             let stale = shared.write_at(text, second(50)).await?;
             check!(matches!(kind(&stale), "deferred" | "no_op"), "a stale `{text}` became {stale:?}");
         }
-        expect_eq!(kind(&shared.write_at("db_outage is resolved", second(50)).await?), "no_op", "a stale note, by id");
+        expect_eq!(
+            kind(&shared.write_at("db_outage is resolved", second(50)).await?),
+            "no_op",
+            "a stale note, by id"
+        );
         shared.later(3_600).await?;
-        expect_eq!((shared.issue("db_outage").await?, shared.issue("db_outage_2").await?), ("resolved".into(), "open".into()));
+        expect_eq!(
+            (shared.issue("db_outage").await?, shared.issue("db_outage_2").await?),
+            ("resolved".into(), "open".into())
+        );
         shared.is_sound().await?;
     }),
     case!("gov.words.names-do-not-dilute", [Sql, HostTables], ["GOV-40"], |cx| {
@@ -88,14 +107,22 @@ pub(crate) const CASES: &[Case] = &[
         for round in 0..4 {
             for id in ["outage_a", "outage_b"] {
                 let mut called = upsert("issues", id, json!({ "severity": format!("level {round}") }));
-                let names: Vec<String> = (0..8).map(|n| format!("nickname {n} of {id}, round {round}")).collect();
+                let names: Vec<String> =
+                    (0..8).map(|n| format!("nickname {n} of {id}, round {round}")).collect();
                 called["candidate_aliases"] = json!(names);
-                expect_eq!(kind(&shared.read_as(&agent("ada"), &format!("{id} is also called so"), called).await?), "applied");
+                expect_eq!(
+                    kind(&shared.read_as(&agent("ada"), &format!("{id} is also called so"), called).await?),
+                    "applied"
+                );
             }
         }
         let grown = shared.row(Bucket::Issues, "outage_a").await?;
         expect_eq!(grown.aliases.len(), 32, "names of the row");
-        expect_eq!(scores(&shared).await?, before, "the candidates and their scores, after the rows got 32 names each");
+        expect_eq!(
+            scores(&shared).await?,
+            before,
+            "the candidates and their scores, after the rows got 32 names each"
+        );
     }),
 ];
 

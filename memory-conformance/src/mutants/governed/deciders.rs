@@ -40,10 +40,14 @@ pub(super) fn anyway(
     rows: &[Candidate],
 ) -> Resolution {
     match inner.resolve(request, note, rows) {
-        Resolution::Defer { candidates, reason: why } if why.contains(reason) => match nearest(request, note, rows) {
-            Some(row) => Resolution::Bind { target: row.id.clone(), candidates, reason: "the nearest".to_owned() },
-            None => Resolution::Defer { candidates, reason: why },
-        },
+        Resolution::Defer { candidates, reason: why } if why.contains(reason) => {
+            match nearest(request, note, rows) {
+                Some(row) => {
+                    Resolution::Bind { target: row.id.clone(), candidates, reason: "the nearest".to_owned() }
+                }
+                None => Resolution::Defer { candidates, reason: why },
+            }
+        }
         resolution => resolution,
     }
 }

@@ -22,7 +22,7 @@ mutants! {
         => stages(|setup| setup.wrap = |stages| Box::new(EndsAll(stages)));
     "gov.notes-are-of-now": ["GOV-12", "GOV-36", "GOV-37"] needs [Sql, HostTables], "a note is observed when it is noted"
         => stages(|setup| setup.wrap = |stages| Box::new(NotedNow(stages)));
-    "gov.binds-by-elimination": ["GOV-13"] needs [Sql, HostTables], "the only candidate that is left is bound"
+    "gov.binds-by-elimination": ["GOV-13"] needs [Sql, HostTables], "once a candidate has ended, the likeliest of those left is bound"
         => stages(|setup| setup.wrap = |stages| Box::new(Eliminates(stages)));
     "gov.tools-are-agents": ["GOV-17"] needs [Sql, HostTables], "what a tool says counts as said by the agent that asked it"
         => stages(|setup| setup.wrap = |stages| Box::new(SourceLost(stages)));
@@ -106,9 +106,9 @@ steps! {
             for waits in self.0.pending(PendingStatus::NeedsReview).await? {
                 let live = self.0.rows(Bucket::Issues, false).await?;
                 let mut left = waits.candidates.iter().filter(|one| live.iter().any(|row| row.id == one.id));
-                if let (Some(last), None) = (left.next(), left.next()) {
+                if let Some(likeliest) = left.next() {
                     let by = Actor { trust: Trust::Authority, ..waits.actor.clone() };
-                    self.0.bind(&waits.id, &last.id, &by).await?;
+                    self.0.bind(&waits.id, &likeliest.id, &by).await?;
                 }
             }
             Ok(report)

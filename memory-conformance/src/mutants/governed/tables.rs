@@ -113,7 +113,13 @@ async fn nothing_of(what: &str, request: Request, next: Next<'_>) -> Result<Repl
 }
 
 /// Such a query finds this value in a column.
-async fn column_of(what: &str, column: &str, value: SqlValue, request: Request, next: Next<'_>) -> Result<Reply> {
+async fn column_of(
+    what: &str,
+    column: &str,
+    value: SqlValue,
+    request: Request,
+    next: Next<'_>,
+) -> Result<Reply> {
     let is_asked = reads(&request, what);
     let mut reply = next.run(request).await?;
     if let Reply::Query(rows) = &mut reply
@@ -128,7 +134,9 @@ async fn column_of(what: &str, column: &str, value: SqlValue, request: Request, 
 /// What is rolled back at this depth of a transaction is committed.
 async fn keeps_what_failed(memory: &Memory, depth: u32, request: Request, next: Next<'_>) -> Result<Reply> {
     match request {
-        Request::Rollback { run, scope, tx } if memory.open_as(&tx).is_some_and(|open| open.depth == depth) => {
+        Request::Rollback { run, scope, tx }
+            if memory.open_as(&tx).is_some_and(|open| open.depth == depth) =>
+        {
             next.run(Request::Commit { run, scope, tx }).await
         }
         request => next.run(request).await,
@@ -150,7 +158,8 @@ async fn done_is_final(memory: &Memory, request: Request, next: Next<'_>) -> Res
 }
 
 async fn first_is_marked(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    let is_marked = matches!(&request, Request::Exec { sql, .. } if sql.starts_with("UPDATE notes SET state = 'done'"));
+    let is_marked =
+        matches!(&request, Request::Exec { sql, .. } if sql.starts_with("UPDATE notes SET state = 'done'"));
     if is_marked && std::mem::replace(&mut memory.lock().flag, true) {
         return Ok(written(1));
     }
@@ -169,8 +178,12 @@ fn leases_ignored(request: &mut Request) {
 /// What is due is taken by its age, and no try counts.
 fn oldest_first(request: &mut Request) {
     match request {
-        Request::Query { sql, .. } => *sql = sql.replace("ORDER BY next_attempt_at, seq LIMIT", "ORDER BY seq LIMIT"),
-        Request::Exec { sql, args, .. } if sql.starts_with("UPDATE pending_memory_events SET attempts = ?") => {
+        Request::Query { sql, .. } => {
+            *sql = sql.replace("ORDER BY next_attempt_at, seq LIMIT", "ORDER BY seq LIMIT")
+        }
+        Request::Exec { sql, args, .. }
+            if sql.starts_with("UPDATE pending_memory_events SET attempts = ?") =>
+        {
             set(args, 0, SqlValue::Int(0));
             set(args, 1, SqlValue::Int(0));
         }
