@@ -57,7 +57,7 @@ impl Cx {
     }
 
     /// As [`Cx::shared`], with other stages.
-    pub(crate) async fn shared_with(&self, change: impl FnOnce(&mut Setup)) -> CaseResult<Shared<'_>> {
+    pub(crate) async fn shared_with(&self, change: impl FnOnce(&mut Setup) + Send) -> CaseResult<Shared<'_>> {
         let script = Arc::new(Script::default());
         let mut setup = Setup::new(self.tenant(), Arc::clone(&script) as Arc<dyn Interpreter>);
         change(&mut setup);

@@ -11,7 +11,7 @@ use crate::cx::shared::{agent, append, invalidate, kind, resolve, upsert};
 pub(crate) const CASES: &[Case] = &[
     case!("gov.ledger.rebuild-is-live", [Sql, HostTables], ["GOV-28"], |cx| {
         let (shared, mut random) = (cx.shared().await?, cx.random());
-        for step in 0..60_u64 {
+        for step in 0..60_u32 {
             let (id, word) = (format!("id_{}", random.below(4)), format!("word {}", random.below(3)));
             let request = match random.below(9) {
                 0 => {
@@ -24,9 +24,13 @@ pub(crate) const CASES: &[Case] = &[
                 5 => append("decisions", &id, json!({ "statement": word })),
                 6 => upsert("task_state", &id, json!({ "status": "done", "blockers_json": ["b", step] })),
                 7 => append("learnings", &id, json!({ "statement": word, "confidence": 0.1 })),
-                _ => append("results", &id, json!({ "metric_name": "m", "metric_value": step as f64 / 3.0 })),
+                _ => append(
+                    "results",
+                    &id,
+                    json!({ "metric_name": "m", "metric_value": f64::from(step) / 3.0 }),
+                ),
             };
-            shared.ask_by(&agent(["ada", "bob"][usize::from(random.one_in(3))]), request).await?;
+            shared.ask_by(&agent(if random.one_in(3) { "bob" } else { "ada" }), request).await?;
         }
         check!(shared.count("events_memory").await? > 20, "too few events to tell anything");
         let live = shared.state.digest().await?;
