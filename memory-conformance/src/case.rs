@@ -214,6 +214,8 @@ impl Case {
             "docs/spec/forget.md"
         } else if matches!(self.area(), "gc" | "run") {
             "docs/spec/lifecycle.md"
+        } else if self.area() == "gov" {
+            "docs/spec/governed.md"
         } else if self.is_sql() {
             "docs/spec/sql.md"
         } else if self.is_layer() {
@@ -230,7 +232,7 @@ impl Case {
     pub fn level(&self) -> Level {
         let needs = |need| self.needs.contains(&need);
         let about = |prefix: &str| self.is_sql() && self.proves.iter().any(|id| id.starts_with(prefix));
-        if self.area() == "con"
+        if matches!(self.area(), "con" | "gov")
             || needs(Need::Cas)
             || needs(Need::Drift)
             || needs(Need::Quotas)

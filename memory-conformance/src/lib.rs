@@ -42,11 +42,15 @@
 //! - `reference`: the `Reference` provider, an in-memory store simple enough to verify by reading.
 //! - `mutants`: providers with one defect each, most of them based on the reference provider. Tests of this crate fail
 //!   if a mutant passes every case, or if a case catches no mutant. Vendors do not need them.
+//! - `governed`: the cases about shared state of several agents, which run the stages of `memory-governed` over the
+//!   provider. A vendor needs them only to say that shared state works on its store.
 
 pub mod case;
 pub mod cases;
 mod check;
 mod cx;
+#[cfg(feature = "governed")]
+pub mod governed;
 pub mod harness;
 pub mod linearizability;
 #[cfg(feature = "mutants")]

@@ -26,6 +26,9 @@ enum Eval {
     Conversations(crate::conversations::ConversationsArgs),
     /// Notes that close an issue: which open issue each is bound to, and how often nothing or a wrong one
     Governed(crate::governed::GovernedArgs),
+    /// Shared state of several agents: what goes wrong there, and that it does not on a store [default: on a fresh SQLite
+    /// file for each case]
+    Hazards(crate::hazards::HazardsArgs),
 }
 
 #[derive(Clone, Debug, clap::Args)]
@@ -88,6 +91,7 @@ pub(crate) async fn run(context: &Context, args: &EvalArgs, out: &mut Out) -> Re
         Eval::Governed(args) => {
             return tokio::task::block_in_place(|| crate::governed::run(context, args, out));
         }
+        Eval::Hazards(args) => return crate::hazards::run(context, args, out).await,
     };
     let quiet = context.is_quiet();
     let registry = context.registry()?;

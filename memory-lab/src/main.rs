@@ -13,6 +13,7 @@ mod corpus;
 mod eval;
 mod governed;
 mod harness;
+mod hazards;
 mod mutants;
 mod stores;
 

@@ -1,6 +1,8 @@
 //! The table. Each module holds the cases of one area and is independent of any backend.
 
 mod contract;
+#[cfg(feature = "governed")]
+mod governed;
 mod kv;
 mod layer;
 mod lifecycle;
@@ -12,6 +14,15 @@ use crate::case::Case;
 /// Every case, in the order of the table.
 #[must_use]
 pub fn all() -> Vec<Case> {
-    [contract::cases(), kv::cases(), search::cases(), lifecycle::cases(), sql::cases(), layer::cases()]
-        .concat()
+    [
+        contract::cases(),
+        kv::cases(),
+        search::cases(),
+        lifecycle::cases(),
+        sql::cases(),
+        layer::cases(),
+        #[cfg(feature = "governed")]
+        governed::cases(),
+    ]
+    .concat()
 }

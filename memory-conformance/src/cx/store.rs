@@ -6,6 +6,8 @@ use memory_core::{Backend, Checked, MemoryLayer, Provider, SqlFacet};
 
 use crate::check::{CaseResult, Stop};
 use crate::harness::embedder::TestEmbedder;
+#[cfg(feature = "governed")]
+use crate::harness::fixture::TestIds;
 use crate::harness::fixture::{Fixture, TestClock};
 use crate::harness::{Harness, SqlSetup};
 
@@ -100,6 +102,24 @@ impl Store {
     /// The conversational layer.
     pub(crate) fn layer(&self) -> &dyn MemoryLayer {
         self.wrapped.layer().unwrap_or(&*self.checked)
+    }
+
+    /// As [`Store::provider`], shared.
+    #[cfg(feature = "governed")]
+    pub(crate) fn shared_provider(&self) -> Arc<dyn Provider> {
+        Arc::clone(&self.wrapped)
+    }
+
+    /// The harness.
+    #[cfg(feature = "governed")]
+    pub(crate) fn harness(&self) -> &dyn Harness {
+        &*self.harness
+    }
+
+    /// Its clock and ids, shared.
+    #[cfg(feature = "governed")]
+    pub(crate) fn time_and_ids(&self) -> (Arc<TestClock>, Arc<TestIds>) {
+        (Arc::clone(&self.fixture.clock), Arc::clone(&self.fixture.ids))
     }
 
     /// What the harness set up for the cases about SQL.

@@ -107,4 +107,11 @@ pub trait Harness: Send + Sync + 'static {
     fn wrap_checked(&self, checked: Arc<dyn Provider>) -> Arc<dyn Provider> {
         checked
     }
+
+    /// Changes the stages of shared state that cases use: used by mutants.
+    #[cfg(feature = "governed")]
+    #[doc(hidden)]
+    fn change_shared(&self, setup: &mut crate::governed::Setup) {
+        let _ = setup;
+    }
 }

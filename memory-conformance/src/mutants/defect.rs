@@ -21,6 +21,9 @@ pub(super) enum Defect {
     BehindChecked(Change),
     /// In front of `Checked`, as if `Checked` did not validate.
     AheadOfChecked(Change),
+    /// In the stages of shared state.
+    #[cfg(feature = "governed")]
+    InStages(fn(&mut crate::governed::Setup)),
 }
 
 /// What it changes.
@@ -92,6 +95,13 @@ kinds! {
     around_ahead(around: Around) => AheadOfChecked(Change::Around(around));
     advertise(change: fn(&Memory, &mut Capabilities)) => BehindChecked(Change::Advertise(change));
     both(change: fn(&Memory, &mut Capabilities), around: Around) => BehindChecked(Change::Both(change, around));
+}
+
+#[cfg(feature = "governed")]
+impl Defect {
+    pub(super) const fn stages(change: fn(&mut crate::governed::Setup)) -> Self {
+        Self::InStages(change)
+    }
 }
 
 impl Change {

@@ -57,7 +57,7 @@ impl MutantHarness {
             Defect::BehindChecked(hook) => {
                 Box::new(Interposed::new(provider, hook.into_hook(Memory::new(fixture))))
             }
-            Defect::InReference(_) | Defect::AheadOfChecked(_) => provider,
+            _ => provider,
         }
     }
 
@@ -65,9 +65,7 @@ impl MutantHarness {
         let reference = reference.reference(fixture);
         match self.mutant.defect {
             Defect::InReference(fault) => Box::new(reference.broken(fault)),
-            Defect::BehindChecked(_) | Defect::AheadOfChecked(_) => {
-                self.tampered(Box::new(reference), fixture)
-            }
+            _ => self.tampered(Box::new(reference), fixture),
         }
     }
 }
@@ -135,6 +133,13 @@ impl Harness for MutantHarness {
                 Arc::new(Interposed::new(checked, hook.into_hook(Memory::default())))
             }
             _ => checked,
+        }
+    }
+
+    #[cfg(feature = "governed")]
+    fn change_shared(&self, setup: &mut crate::governed::Setup) {
+        if let Defect::InStages(change) = self.mutant.defect {
+            change(setup);
         }
     }
 }

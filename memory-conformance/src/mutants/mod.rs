@@ -4,6 +4,8 @@
 
 mod contract;
 mod defect;
+#[cfg(feature = "governed")]
+mod governed;
 mod harness;
 mod kv;
 mod layer;
@@ -27,6 +29,8 @@ pub fn all() -> Vec<Mutant> {
         contract::mutants(),
         sql::mutants(),
         layer::mutants(),
+        #[cfg(feature = "governed")]
+        governed::mutants(),
     ]
     .concat()
 }

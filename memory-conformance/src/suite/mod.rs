@@ -1,6 +1,8 @@
 //! Runs the cases: as tests of libtest, or as one run with a report.
 
 pub mod expected;
+#[cfg(all(feature = "governed", feature = "mutants"))]
+mod hazards;
 #[cfg(feature = "mutants")]
 mod mutation;
 mod options;
@@ -12,6 +14,8 @@ pub mod trials;
 
 #[cfg(feature = "mutants")]
 pub use crate::mutants::MutantOutcome;
+#[cfg(all(feature = "governed", feature = "mutants"))]
+pub use hazards::{HazardOutcome, run_hazards};
 #[cfg(feature = "mutants")]
 pub use mutation::{idle_cases, idle_cases_around, run_mutants, run_mutants_around, sound_cases};
 pub use options::{Event, Options};

@@ -13,6 +13,7 @@ mod conformance;
 mod conversations;
 mod corpus;
 mod governed;
+mod hazards;
 mod mutants;
 #[allow(dead_code, reason = "the tests of `memory` use more of it")]
 #[path = "../../../memory-server/tests/it/support/service.rs"]

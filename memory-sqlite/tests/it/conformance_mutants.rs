@@ -4,8 +4,8 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use memory_conformance::suite::{idle_cases_around, run_mutants_around};
-use memory_conformance::{Fixture, Harness, Options, async_trait, cases, mutants};
+use memory_conformance::suite::{idle_cases_around, run_hazards, run_mutants_around};
+use memory_conformance::{Fixture, Harness, Options, Verdict, async_trait, cases, mutants};
 use memory_core::{Provider, Result};
 
 fn harness() -> Arc<dyn Harness> {
@@ -63,4 +63,12 @@ fn a_mutant_does_not_see_what_another_left_in_the_same_store() {
     assert!(traps.len() > 1);
     let caught: Vec<_> = traps.iter().filter_map(|trap| trap.caught.as_ref()).collect();
     assert!(caught.is_empty(), "{caught:?}");
+}
+
+#[test]
+fn every_hazard_of_shared_state_is_passed_and_its_mutants_are_caught_by_its_own_case() {
+    let (outcomes, _) = run_hazards(&harness(), &options(), |_| ControlFlow::Continue(()));
+    let unsound: Vec<_> = outcomes.iter().filter(|outcome| !outcome.is_sound()).collect();
+    assert!(unsound.is_empty(), "{unsound:#?}");
+    assert_eq!(outcomes.iter().filter(|outcome| outcome.verdict == Verdict::Passed).count(), 42);
 }

@@ -37,6 +37,12 @@ const RULES: &[Rule] = &[
         must_not: &["memory", "memory-sqlite", "rusqlite", "tokio-postgres", "reqwest", "hyper"],
     },
     Rule {
+        package: "memory-conformance",
+        arguments: &["--features", "mutants"],
+        must: &["memory-core"],
+        must_not: &["memory-governed"],
+    },
+    Rule {
         package: "memory-validator",
         arguments: &["--all-features"],
         must: &["sqlparser", "sqlite3-parser", "pg_query"],

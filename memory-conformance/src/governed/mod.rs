@@ -1,0 +1,12 @@
+//! Shared state of several agents on the provider under test: the stages of `memory-governed`, as its cases and mutants
+//! see them, and the list of hazards that the cases are about.
+
+mod hazards;
+mod setup;
+mod stages;
+mod state;
+
+pub use hazards::{HAZARDS, Hazard};
+pub use setup::Setup;
+pub use stages::Stages;
+pub use state::SharedState;
