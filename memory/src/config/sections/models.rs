@@ -94,6 +94,21 @@ pub struct GovernedSection {
 }
 
 impl ChatSection {
+    /// The model, and the scheme and host of its service: nothing that could be a secret.
+    #[must_use]
+    pub fn shown(&self) -> String {
+        match self {
+            #[cfg(feature = "chat-openai")]
+            Self::OpenAi(options) => {
+                let origin = memory_embed::memory_http::Origin::of(&options.base_url);
+                let origin =
+                    origin.map_or_else(|_| "an address that is none".to_owned(), |origin| origin.to_string());
+                format!("{} at {origin}", options.model)
+            }
+            Self::NotBuilt => "needs the cargo feature `chat-openai`".to_owned(),
+        }
+    }
+
     /// Checks everything that needs nothing opened.
     pub(in crate::config) fn check(&self) -> Result<()> {
         match self {
