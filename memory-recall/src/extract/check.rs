@@ -20,12 +20,10 @@ fn holds(fact: &DrawnFact, turns: &BTreeSet<&FactId>, known: &BTreeSet<&FactId>)
         && fact.supersedes.iter().all(|other| known.contains(other))
 }
 
-/// The facts that are taken, without repetitions, and how many were refused.
-pub(super) fn checked(
-    drawn: Vec<DrawnFact>,
-    turns: &[SourceTurn],
-    known: &[KnownFact],
-) -> (Vec<DrawnFact>, u64) {
+/// The facts that are taken, without repetitions, and how many were refused: those without a turn that was given, those that
+/// supersede what was not, and those that are no single sentence of bounded size.
+#[must_use]
+pub fn checked(drawn: Vec<DrawnFact>, turns: &[SourceTurn], known: &[KnownFact]) -> (Vec<DrawnFact>, u64) {
     let turns: BTreeSet<&FactId> = turns.iter().map(|turn| &turn.id).collect();
     let known: BTreeSet<&FactId> = known.iter().map(|fact| &fact.id).collect();
     let (mut taken, mut refused) = (Vec::<DrawnFact>::new(), 0);

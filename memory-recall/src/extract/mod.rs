@@ -11,6 +11,7 @@ mod queue;
 mod step;
 
 pub use crate::store::progress::Spent;
+pub use check::checked;
 pub use extractor::{Drawn, DrawnFact, Extractor, KnownFact, SourceTurn};
 pub use model::{
     MAX_DRAWN_FACTS, MAX_FACT_CHARACTERS, MAX_REPLY_BYTES, ModelExtractor, PROMPT_VERSION, parse_facts_reply,
