@@ -13,7 +13,8 @@ fn facts_are_drawn_while_a_connection_is_served_and_shutdown_does_not_wait_for_t
     let service = Service::of(move |_| {
         asked += 1;
         if asked > 1 {
-            std::thread::sleep(PATIENCE);
+            // Longer than closing takes.
+            std::thread::sleep(std::time::Duration::from_secs(5));
         }
         let fact =
             json!({"fact": "Ada lives in Bergen.", "sources": ["t1"], "valid_from": null, "supersedes": []});
