@@ -65,7 +65,7 @@ impl Lab {
             match self.step().await {
                 Step::Idle => return,
                 Step::Wait { until } | Step::Failed { again_at: until, .. } => {
-                    self.store.fixture.clock.set(until)
+                    self.store.fixture.clock.set(until);
                 }
                 _ => {}
             }
