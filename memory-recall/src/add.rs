@@ -68,8 +68,11 @@ impl<P: Provider> Recall<P> {
             let now = self.clock.now();
             if let (false, Some(corrected_by)) = (left_out, digests.first()) {
                 let until = said.first().and_then(|said| said.message.at).unwrap_or(now);
+                let standing = self.standing_on_nothing_else(&log, &options.supersedes).await?;
+                let until = until.as_millis();
                 items.extend(
-                    changes::supersede(&log, options, corrected_by, until.as_millis(), &mut next).await?,
+                    changes::supersede(&log, &options.supersedes, corrected_by, until, standing, &mut next)
+                        .await?,
                 );
                 let at = said.iter().filter_map(|said| said.message.at).max().unwrap_or(now);
                 items.extend(changes::confirm(&log, &options.confirms, at.as_millis(), &mut next).await?);
@@ -160,7 +163,7 @@ async fn sort<'a>(
         // The same message under another id.
         let forgotten_elsewhere = of_content.is_some_and(|(_, known)| known.n.is_none());
         let expect = match known {
-            Some((_, Known { n: Some(number), content: stored })) => {
+            Some((_, Known { n: Some(number), content: stored, .. })) => {
                 if digest != content && stored.is_some_and(|stored| stored != *content) {
                     outcome.different.push(FactId::new(digest)?);
                 } else {
@@ -225,12 +228,14 @@ async fn turns(
             confirmed_at: None,
             valid_to: None,
             superseded_by: None,
+            derived: None,
         };
         let mut metadata = options.metadata.clone();
         message.metadata.iter().for_each(|(name, value)| metadata.insert(name, value.clone()));
         metadata.check()?;
         items.push(turn_item(number, turn, metadata, Expect::Absent, options.ttl)?);
-        let known = Known { n: Some(number), content: (digest != content).then(|| content.clone()) };
+        let known =
+            Known { n: Some(number), content: (digest != content).then(|| content.clone()), dropped: false };
         items.push(item(keys::id(digest)?, record::written(&known)?, *expect, after_tombstone(options.ttl))?);
         *next = number.saturating_add(1);
     }

@@ -1,7 +1,7 @@
 //! What an `add` changes about turns that are there: corrections and confirmations.
 
 use memory_core::backend::NewEntry;
-use memory_core::layer::{AddOptions, FactId};
+use memory_core::layer::FactId;
 use memory_core::{Entry, Error, ErrorKind, Expect, Result, Retry, Ttl};
 
 use crate::store::digest;
@@ -9,31 +9,39 @@ use crate::store::keys;
 use crate::store::log::{Log, item, turn_item};
 use crate::store::record::{self, Record, StoredTurn};
 
-/// A turn that is there.
-struct Found {
-    number: u64,
-    turn: StoredTurn,
-    entry: Entry,
+/// A turn, or a derived fact, that is there.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub(crate) number: u64,
+    pub(crate) turn: StoredTurn,
+    pub(crate) entry: Entry,
 }
 
 impl Found {
     /// The write of the changed turn, if nobody changed it meanwhile.
-    fn rewritten(self) -> Result<NewEntry> {
+    pub(crate) fn rewritten(self) -> Result<NewEntry> {
         turn_item(self.number, self.turn, self.entry.metadata, Expect::Version(self.entry.version), Ttl::Keep)
     }
 }
 
-/// The writes that correct turns: they stay in the log, and no longer hold.
+/// The writes that correct turns, and derived facts that stand on nothing else: they stay in the log, and no longer hold.
 pub(crate) async fn supersede(
     log: &Log<'_>,
-    options: &AddOptions,
+    ids: &[FactId],
     corrected_by: &str,
     until: i64,
+    standing: Vec<Found>,
     next: &mut u64,
 ) -> Result<Vec<NewEntry>> {
     let (mut items, mut pairs) = (Vec::new(), Vec::new());
-    for (id, mut found) in options.supersedes.iter().zip(turns(log, &options.supersedes, "supersede").await?)
-    {
+    // A derived fact may be named itself, too.
+    let standing = standing.into_iter().filter(|found| ids.iter().all(|id| id.as_str() != found.turn.id));
+    for mut found in standing.filter(|found| found.turn.superseded_by.is_none()) {
+        (found.turn.valid_to, found.turn.superseded_by) = (Some(until), Some(corrected_by.to_owned()));
+        pairs.push((found.number, until));
+        items.push(found.rewritten()?);
+    }
+    for (id, mut found) in ids.iter().zip(turns(log, ids, "supersede").await?) {
         if id.as_str() == corrected_by {
             return Err(Error::invalid("a fact cannot supersede itself; name the one that it corrects"));
         }
@@ -68,23 +76,29 @@ pub(crate) async fn said_again(
     at: i64,
     next: &mut u64,
 ) -> Result<Vec<NewEntry>> {
+    let mut found = at_numbers(log, numbers).await?;
+    found.retain(|found| found.turn.superseded_by.is_none());
+    confirmed(found, at, next)
+}
+
+/// What is there of these numbers, in their order.
+pub(crate) async fn at_numbers(log: &Log<'_>, numbers: &[u64]) -> Result<Vec<Found>> {
     let keys = numbers.iter().map(|number| keys::log(*number)).collect::<Result<Vec<_>>>()?;
     let mut found = Vec::new();
     for (number, entry) in numbers.iter().zip(log.entries(&keys).await?) {
         if let Some(entry) = entry
             && let Record::Turn(turn) = record::read(&entry)?
-            && turn.superseded_by.is_none()
         {
             found.push(Found { number: *number, turn: *turn, entry });
         }
     }
-    confirmed(found, at, next)
+    Ok(found)
 }
 
 fn confirmed(found: Vec<Found>, at: i64, next: &mut u64) -> Result<Vec<NewEntry>> {
     let (mut items, mut pairs) = (Vec::new(), Vec::new());
     for mut found in found {
-        let last = found.turn.confirmed_at.unwrap_or_else(|| found.turn.begins(&found.entry));
+        let last = found.turn.confirmed_at.unwrap_or_else(|| found.turn.said(&found.entry));
         if at > last {
             found.turn.confirmed_at = Some(at);
             pairs.push((found.number, at));
@@ -110,7 +124,7 @@ fn told(
 }
 
 /// The turns of ids, in their order.
-async fn turns(log: &Log<'_>, ids: &[FactId], doing: &str) -> Result<Vec<Found>> {
+pub(crate) async fn turns(log: &Log<'_>, ids: &[FactId], doing: &str) -> Result<Vec<Found>> {
     let unknown = |id: &FactId| {
         Error::new(ErrorKind::NotFound, format!("there is no fact `{id}` to {doing}; nothing was changed"))
             .with_retry(Retry::Never)

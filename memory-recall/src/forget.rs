@@ -8,7 +8,7 @@ use memory_core::{DeleteOptions, Entry, Error, ErrorKind, Expect, Op, Provider, 
 
 use crate::add::NO_QUOTA;
 use crate::recall::Recall;
-use crate::store::log::{ATTEMPTS, Log, contended, item};
+use crate::store::log::{ATTEMPTS, Log, SeenHead, contended, item};
 use crate::store::record::{self, Head, Known, Record};
 use crate::store::{digest, keys};
 
@@ -52,23 +52,64 @@ impl<P: Provider> Recall<P> {
             if found.is_empty() {
                 return Ok(outcome);
             }
-            let forgotten: Vec<u64> =
+            let named: BTreeSet<u64> =
                 found.iter().map(|entry| keys::number(&entry.key)).collect::<Result<_>>()?;
-            let mut items = buried(log, &found).await?;
-            let number = seen.next();
-            let told = record::written(&Record::Forgot(forgotten))?;
-            items.push(item(keys::log(number)?, told, Expect::Absent, Ttl::Never)?);
-            let epoch = seen.head.as_ref().map_or_else(|| self.epoch(), |head| head.epoch.clone());
-            items.push(seen.moved_to(&Head { epoch, next: number.saturating_add(1) })?);
-            match log.write(items, NO_QUOTA).await? {
-                Some(()) => {
-                    delete(log, &found).await;
-                    return Ok(outcome);
-                }
-                None => self.after_conflict(log, &seen).await?,
+            if self.bury(log, &seen, found, &|number| named.contains(&number), &mut outcome).await? {
+                return Ok(outcome);
             }
         }
         Err(contended())
+    }
+
+    /// Forgets what was named, and what was derived from turns that are `gone` alone, in one transaction. False: another
+    /// writer was first.
+    async fn bury(
+        &self,
+        log: &Log<'_>,
+        seen: &SeenHead,
+        mut found: Vec<Entry>,
+        gone: &(dyn Fn(u64) -> bool + Sync),
+        outcome: &mut ForgetOutcome,
+    ) -> Result<bool> {
+        let progress = log.progress().await?;
+        let (mut items, mut dropped) = (Vec::new(), BTreeSet::new());
+        if let Some((version, mut progress)) = progress {
+            for mut standing in self.standing_on(log, gone).await? {
+                // One that was named itself.
+                if found.iter().any(|entry| entry.key == standing.entry.key) {
+                    continue;
+                }
+                let Some(derived) = &mut standing.turn.derived else { continue };
+                derived.sources.retain(|source| !gone(source.n));
+                if derived.sources.is_empty() {
+                    dropped.insert(standing.number);
+                    found.push(standing.entry);
+                } else {
+                    items.push(standing.rewritten()?);
+                }
+            }
+            if progress.forget(gone) {
+                items.push(progress.written(Some(version))?);
+            }
+        }
+        if found.is_empty() && items.is_empty() {
+            return Ok(true);
+        }
+        outcome.forgotten = u64::try_from(found.len()).ok();
+        let numbers: Vec<u64> = found.iter().map(|entry| keys::number(&entry.key)).collect::<Result<_>>()?;
+        let dropped = |number| dropped.contains(&number);
+        items.extend(buried(log, &found, &dropped).await?);
+        let number = seen.next();
+        let told = record::written(&Record::Forgot(numbers))?;
+        items.push(item(keys::log(number)?, told, Expect::Absent, Ttl::Never)?);
+        let epoch = seen.head.as_ref().map_or_else(|| self.epoch(), |head| head.epoch.clone());
+        items.push(seen.moved_to(&Head { epoch, next: number.saturating_add(1) })?);
+        if log.write(items, NO_QUOTA).await?.is_none() {
+            self.after_conflict(log, seen).await?;
+            return Ok(false);
+        }
+        delete(log, &found).await;
+        Ok(true)
     }
 
     /// Forgets what was there when it began, in batches. Each begins an epoch, so that every reader starts anew.
@@ -96,10 +137,22 @@ impl<P: Provider> Recall<P> {
         let mut page = log.page(0, BATCH).await?;
         page.retain(|entry| keys::number(&entry.key).is_ok_and(|number| number < end));
         if page.is_empty() {
-            return Ok(Batch::Nothing);
+            // What was derived meanwhile, from turns that are forgotten now.
+            let mut outcome = ForgetOutcome::new(Some(0));
+            let buried = self.bury(log, &seen, Vec::new(), &|number| number < end, &mut outcome).await?;
+            return Ok(match outcome.forgotten {
+                _ if !buried => Batch::Contended,
+                Some(forgotten @ 1..) => Batch::Done(forgotten),
+                _ => Batch::Nothing,
+            });
         }
         let turns = page.iter().filter(|entry| matches!(record::read(entry), Ok(Record::Turn(_)))).count();
-        let mut items = buried(log, &page).await?;
+        let mut items = buried(log, &page, &|_| true).await?;
+        if let Some((version, mut progress)) = log.progress().await?
+            && progress.forget(&|number| number < end)
+        {
+            items.push(progress.written(Some(version))?);
+        }
         items.push(seen.moved_to(&Head { epoch: self.epoch(), next: seen.next() })?);
         match log.write(items, NO_QUOTA).await? {
             Some(()) => {
@@ -132,8 +185,13 @@ fn partly(forgotten: u64, error: Error) -> Error {
 
 /// The writes that leave of these records nothing but digests.
 ///
-/// Of a message with an id of its own the digest of its content is kept as well, unless another message is known by it.
-async fn buried(log: &Log<'_>, entries: &[Entry]) -> Result<Vec<NewEntry>> {
+/// Of a message with an id of its own the digest of its content is kept as well, unless another message is known by it. Of a
+/// derived fact that is `dropped` with its turns the digest says so: if they are added again, it may be derived again.
+async fn buried(
+    log: &Log<'_>,
+    entries: &[Entry],
+    dropped: &(dyn Fn(u64) -> bool + Sync),
+) -> Result<Vec<NewEntry>> {
     let tombstone = record::written(&Known::default())?;
     let gone = record::written(&Record::Gone)?;
     let mut items = Vec::with_capacity(entries.len() * 3);
@@ -141,7 +199,19 @@ async fn buried(log: &Log<'_>, entries: &[Entry]) -> Result<Vec<NewEntry>> {
     for entry in entries {
         items.push(item(entry.key.clone(), gone.clone(), Expect::Version(entry.version), Ttl::Never)?);
         let Record::Turn(turn) = record::read(entry)? else { continue };
-        contents.insert(digest::of_parts(log.scope, turn.role, turn.speaker.as_deref(), turn.at, &turn.text));
+        if turn.derived.is_none() {
+            contents.insert(digest::of_parts(
+                log.scope,
+                turn.role,
+                turn.speaker.as_deref(),
+                turn.at,
+                &turn.text,
+            ));
+        } else if dropped(keys::number(&entry.key)?) {
+            let dropped = record::written(&Known { dropped: true, ..Known::default() })?;
+            items.push(item(keys::id(&turn.id)?, dropped, Expect::Any, Ttl::Never)?);
+            continue;
+        }
         ids.insert(turn.id);
     }
     let contents: Vec<&str> = contents.difference(&ids).map(String::as_str).collect();

@@ -51,7 +51,7 @@ impl<P: Provider> MemoryLayer for Recall<P> {
             text: query.text,
             at: Some(query.at.or(query.as_of).unwrap_or(now)),
         };
-        let of = Moment { as_of: query.as_of, unconfirmed_since: query.unconfirmed_since };
+        let of = Moment { as_of: query.as_of, unconfirmed_since: query.unconfirmed_since, derived: false };
         let mut ranked = slot.state().search(&question, &self.options.weights, of, query.top_k);
         if let Some(threshold) = query.threshold {
             ranked.retain(|found| found.similarity >= threshold);
@@ -102,7 +102,7 @@ impl<P: Provider> MemoryLayer for Recall<P> {
 
 impl<P: Provider> Recall<P> {
     /// The question's vector. Without one, words and the other signals still answer.
-    async fn embedded(&self, slot: &Slot, text: &str) -> Option<Vec<f32>> {
+    pub(crate) async fn embedded(&self, slot: &Slot, text: &str) -> Option<Vec<f32>> {
         let embedder = self.options.embedder.as_ref()?;
         let masked = slot.state().masked(text);
         if masked.trim().is_empty() {
@@ -121,17 +121,24 @@ impl<P: Provider> Recall<P> {
 /// The fact that an entry of the log holds; `None`: it is no turn.
 fn fact(entry: &Entry) -> Result<Option<Fact>> {
     let Record::Turn(turn) = record::read(entry)? else { return Ok(None) };
-    let begins = turn.begins(entry);
+    let said = turn.said(entry);
     let mut fact = Fact::new(FactId::new(turn.id)?, turn.text);
     fact.metadata = entry.metadata.clone();
     fact.created_at = Some(entry.created_at);
     fact.provenance = turn.message;
     (fact.speaker, fact.role, fact.session) = (turn.speaker, Some(turn.role), turn.session);
+    if let Some(derived) = turn.derived {
+        // Nobody said it.
+        fact.role = None;
+        fact.valid_from = derived.valid_from.map(Timestamp::from_millis_clamped);
+        let sources = derived.sources.into_iter().map(|source| FactId::new(source.id));
+        fact.sources = sources.collect::<Result<_>>()?;
+    }
     fact.at = turn.at.map(Timestamp::from_millis_clamped);
     fact.order = Some(keys::number(&entry.key)?);
     fact.answers = turn.answers.map(|answered| FactId::new(answered.id)).transpose()?;
     fact.caption = turn.caption;
-    let confirmed = turn.confirmed_at.map_or(begins, |at| at.max(begins));
+    let confirmed = turn.confirmed_at.map_or(said, |at| at.max(said));
     fact.confirmed_at = Some(Timestamp::from_millis_clamped(confirmed));
     fact.valid_to = turn.valid_to.map(Timestamp::from_millis_clamped);
     fact.superseded_by = turn.superseded_by.map(FactId::new).transpose()?;

@@ -11,6 +11,8 @@
 mod add;
 mod cache;
 mod changes;
+mod derived;
+pub mod extract;
 mod forget;
 mod layer;
 mod provider;

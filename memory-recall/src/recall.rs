@@ -77,6 +77,18 @@ impl<P: Provider> Recall<P> {
         Self { inner, cache: Cache::new(options.memory_bytes), options, clock, ids, serves }
     }
 
+    /// Over a provider that serves these conversations already: to look after them from beside.
+    pub(crate) fn beside(
+        inner: P,
+        options: RecallOptions,
+        clock: Arc<dyn Clock>,
+        ids: Arc<dyn IdGen>,
+    ) -> Self {
+        let capabilities = inner.capabilities();
+        let serves = capabilities.kv && capabilities.compare_and_set && capabilities.memory_layer;
+        Self { inner, cache: Cache::new(options.memory_bytes), options, clock, ids, serves }
+    }
+
     /// The wrapped provider.
     #[must_use]
     pub fn inner(&self) -> &P {

@@ -42,6 +42,8 @@ enum Command {
     Recall(commands::RecallArgs),
     /// List remembered facts
     Facts(commands::FactsArgs),
+    /// Draw facts from what was said, by the language model of memory.toml
+    Extract(commands::ExtractArgs),
     /// Show the status of a pending `add`
     Event(commands::EventArgs),
     /// Forget a tenant, a scope or a key everywhere, or facts by id
@@ -178,6 +180,7 @@ async fn dispatch(context: &Context, command: Command, out: &mut Out) -> Result<
         Command::Add(args) => commands::add(context, args, out).await,
         Command::Recall(args) => commands::recall(context, args, out).await,
         Command::Facts(args) => commands::facts(context, args, out).await,
+        Command::Extract(args) => commands::extract(context, args, out).await,
         Command::Event(args) => commands::event(context, args, out).await,
         Command::Forget(args) => commands::forget(context, args, out).await,
         Command::Note(args) => commands::note(context, args, out).await,

@@ -9,6 +9,9 @@ use memory_core::{Cursor, Error, Key};
 
 use crate::factory::OpenContext;
 
+/// Facts drawn from conversations by a language model.
+#[cfg(feature = "recall")]
+pub use memory_recall::extract;
 #[cfg(feature = "recall")]
 pub use memory_recall::rank::{Signal, Weights};
 
@@ -53,6 +56,23 @@ pub(crate) fn with_conversations(
     _embedder: Option<Arc<dyn Embedder>>,
 ) -> Arc<dyn Provider> {
     provider
+}
+
+/// Memory for the conversations from which facts are extracted, in bytes, beside what recalls need.
+#[cfg(feature = "recall")]
+const EXTRACT_MEMORY_BYTES: usize = 64 << 20;
+
+/// What waits for extraction in a store whose conversations are this library's own, with the real clock and ids.
+#[cfg(feature = "recall")]
+#[must_use]
+pub fn extraction_queue(
+    memory: &crate::Memory,
+    options: extract::ExtractOptions,
+) -> extract::ExtractionQueue {
+    let mut recall = memory_recall::RecallOptions::default().with_memory_bytes(EXTRACT_MEMORY_BYTES);
+    recall.embedder = memory.conversation_embedder().cloned();
+    let (clock, ids) = (Arc::new(crate::system::SystemClock), Arc::new(crate::system::RandomIds));
+    extract::ExtractionQueue::new(Arc::new(memory.clone()), recall, options, clock, ids)
 }
 
 /// Whether a key is one of a conversation, which `add` and `forget` alone write.

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use memory_core::{Result, TenantId};
+use memory_core::{ChatModel, Result, TenantId};
 
 pub use memory_governed::*;
 
@@ -25,6 +25,17 @@ pub async fn open(memory: &Memory, tenant: &TenantId, space: &str) -> Result<Spa
 #[must_use]
 pub fn pipeline(space: &Space) -> PromotionPipeline {
     PromotionPipeline::new(space, Arc::new(Rules), Arc::new(Calibrated::new()))
+}
+
+/// A pipeline of this space whose notes are read by this language model, or by rules without one.
+#[must_use]
+pub fn pipeline_with(space: &Space, model: Option<Arc<dyn ChatModel>>) -> PromotionPipeline {
+    match model {
+        None => pipeline(space),
+        Some(model) => {
+            PromotionPipeline::new(space, Arc::new(ModelInterpreter::new(model)), Arc::new(Calibrated::new()))
+        }
+    }
 }
 
 /// The deferred writes of this space, with the resolver of this build.

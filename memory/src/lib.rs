@@ -11,6 +11,7 @@
 //! - [`drift`]: refuses writes that would overwrite someone else's change;
 //! - `governed` (feature `governed`): shared state of several agents;
 //! - `hierarchical` (feature `hierarchical`): sessions and a graph of knowledge per agent;
+//! - [`models`]: the language model of `memory.toml` (feature `chat-openai`);
 //! - [`Policy`]: what the operator allows an agent; by default nothing;
 //! - [`MemoryTool`]: the one tool that a runtime gives its model;
 //! - [`snapshot`]: saving a store to a file, restoring it, and migrating between stores;
@@ -19,7 +20,7 @@
 //!
 //! Everything in `memory-core` is re-exported. Cargo features select backends, `sqlite` (on by default), `postgres`,
 //! `mem0` and `mem9`; `sql`, with which SQLite also serves SQL to agents; `recall` (on by default), with which stores of
-//! entries also serve conversations; and embedders, `embed-static` and `embed-openai`.
+//! entries also serve conversations; embedders, `embed-static` and `embed-openai`; and `chat-openai`, a language model.
 //! Without features there is no database, and [`Registry::register`] adds your own.
 
 pub mod audit;
@@ -41,6 +42,7 @@ mod hex;
 #[cfg(feature = "hierarchical")]
 pub mod hierarchical;
 mod memory;
+pub mod models;
 pub mod policy;
 mod private;
 pub mod registry;

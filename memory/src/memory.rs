@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use memory_core::{
-    Backend, Capabilities, Checked, EmbeddingModel, EraseTarget, Erased, EvictOutcome, Health, MemoryLayer,
-    Provider, ReadSnapshot, Reclaimed, Result, Scope, ScopeId, ScopeUsesPage, ScopeUsesQuery, SqlFacet,
-    TenantId, Timestamp, Tombstone, TombstoneId, TombstonesOf,
+    Backend, Capabilities, Checked, Embedder, EmbeddingModel, EraseTarget, Erased, EvictOutcome, Health,
+    MemoryLayer, Provider, ReadSnapshot, Reclaimed, Result, Scope, ScopeId, ScopeUsesPage, ScopeUsesQuery,
+    SqlFacet, TenantId, Timestamp, Tombstone, TombstoneId, TombstonesOf,
 };
 
 /// An open backend, always behind [`Checked`]: arguments are validated, and operations that the backend does not
@@ -19,7 +19,7 @@ use memory_core::{
 pub struct Memory {
     provider: Arc<Checked<Arc<dyn Provider>>>,
     embedding_model: Option<EmbeddingModel>,
-    conversation_model: Option<EmbeddingModel>,
+    conversation_embedder: Option<Arc<dyn Embedder>>,
     drift_backups: Option<PathBuf>,
 }
 
@@ -32,7 +32,7 @@ impl Memory {
         Ok(Self {
             provider: Arc::new(Checked::new(provider)?),
             embedding_model: None,
-            conversation_model: None,
+            conversation_embedder: None,
             drift_backups: None,
         })
     }
@@ -43,10 +43,16 @@ impl Memory {
         self
     }
 
-    /// Records the model that turns of conversations are embedded with.
-    pub(crate) fn with_conversation_model(mut self, model: Option<EmbeddingModel>) -> Self {
-        self.conversation_model = model;
+    /// Records what turns of conversations are embedded with.
+    pub(crate) fn with_conversation_embedder(mut self, embedder: Option<Arc<dyn Embedder>>) -> Self {
+        self.conversation_embedder = embedder;
         self
+    }
+
+    /// What turns of conversations are embedded with.
+    #[cfg(feature = "recall")]
+    pub(crate) fn conversation_embedder(&self) -> Option<&Arc<dyn Embedder>> {
+        self.conversation_embedder.as_ref()
     }
 
     /// Sets the folder where a scope is saved before a write to it is refused for drift. A SQLite store has one beside
@@ -73,7 +79,7 @@ impl Memory {
     /// that the cargo feature `model` brings; `None`: turns are found without vectors, or the provider keeps its own.
     #[must_use]
     pub fn conversation_model(&self) -> Option<&EmbeddingModel> {
-        self.conversation_model.as_ref()
+        self.conversation_embedder.as_ref().map(|embedder| embedder.model())
     }
 }
 

@@ -167,9 +167,8 @@ impl Registry {
         context.base_dir = base_dir.or(context.base_dir);
         let provider = factory.open(url, &context).await?;
         let embedder = crate::conversations::embedder(provider.as_ref(), &context)?;
-        let model = embedder.as_ref().map(|embedder| embedder.model().clone());
-        let memory = Memory::new(crate::conversations::with_conversations(provider, &context, embedder))?
-            .with_conversation_model(model);
+        let conversations = crate::conversations::with_conversations(provider, &context, embedder.clone());
+        let memory = Memory::new(conversations)?.with_conversation_embedder(embedder);
         #[cfg(feature = "sqlite")]
         let memory = match crate::backends::sqlite::drift_folder(url, context.base_dir.as_deref()) {
             Some(folder) => memory.with_drift_backups(folder),

@@ -94,6 +94,12 @@ pub struct Fact {
     /// The fact that corrects it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub superseded_by: Option<FactId>,
+    /// From when on it holds, for a derived fact of which that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub valid_from: Option<Timestamp>,
+    /// The facts that support it, for one that was derived from others, such as by a model; empty: it was said.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub sources: Vec<FactId>,
     /// What its score is made of, if the query asked.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub shares: Vec<Share>,
@@ -122,6 +128,8 @@ impl Fact {
             confirmed_at: None,
             valid_to: None,
             superseded_by: None,
+            valid_from: None,
+            sources: Vec::new(),
             shares: Vec::new(),
         }
     }

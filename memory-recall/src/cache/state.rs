@@ -25,6 +25,8 @@ pub(crate) struct State {
     superseded: BTreeMap<u64, i64>,
     /// When turns were last confirmed, if they were.
     confirmed: BTreeMap<u64, i64>,
+    /// The turns that each derived fact stands on, perhaps with some that are gone.
+    derived: BTreeMap<u64, Vec<u64>>,
     /// When turns expire.
     expiries: BTreeSet<(i64, u64)>,
     /// Turns whose vectors are of another model, and the model of the last.
@@ -59,6 +61,10 @@ impl State {
                 if let Some(until) = turn.valid_to {
                     self.superseded.insert(number, until);
                 }
+                if let Some(derived) = turn.derived {
+                    let sources = derived.sources.iter().map(|source| source.n).collect();
+                    self.derived.insert(number, sources);
+                }
                 if let Some(at) = entry.expires_at {
                     self.expiries.insert((at.as_millis(), number));
                 }
@@ -76,6 +82,7 @@ impl State {
         self.index.remove(number);
         self.superseded.remove(&number);
         self.confirmed.remove(&number);
+        self.derived.remove(&number);
         if let Ok(at) = self.begins.binary_search_by_key(&number, |(number, _)| *number) {
             self.begins.remove(at);
         }
@@ -102,7 +109,19 @@ impl State {
             + self.begins.capacity() * size_of::<(u64, i64)>()
             + (self.superseded.len() + self.confirmed.len() + self.expiries.len())
                 * 3
-                * size_of::<(u64, i64)>();
+                * size_of::<(u64, i64)>()
+            + self.derived.len() * 8 * size_of::<u64>();
+    }
+
+    /// Derived facts that stand on one of these turns.
+    pub(crate) fn standing_on(&self, turns: &dyn Fn(u64) -> bool) -> Vec<u64> {
+        let stands = |(_, sources): &(&u64, &Vec<u64>)| sources.iter().any(|source| turns(*source));
+        self.derived.iter().filter(stands).map(|(number, _)| *number).collect()
+    }
+
+    /// Whether a turn was corrected.
+    pub(crate) fn is_superseded(&self, number: u64) -> bool {
+        self.superseded.contains_key(&number)
     }
 
     /// How many of the turns that were read have vectors of another model, and which.
@@ -132,7 +151,7 @@ impl State {
         of: Moment,
         limit: usize,
     ) -> Vec<Ranked> {
-        let Moment { as_of, unconfirmed_since: since } = of;
+        let Moment { as_of, unconfirmed_since: since, derived } = of;
         let (as_of, since) = (as_of.map(Timestamp::as_millis), since.map(Timestamp::as_millis));
         let begins = |number: u64| {
             let begins = self.begins.binary_search_by_key(&number, |(number, _)| *number);
@@ -149,7 +168,11 @@ impl State {
             begins(number).is_some_and(|at| at >= since)
                 || self.confirmed.get(&number).is_some_and(|at| *at >= since)
         };
-        let eligible = |number: u64| held(number) && since.is_none_or(|since| !confirmed(number, since));
+        let eligible = |number: u64| {
+            held(number)
+                && since.is_none_or(|since| !confirmed(number, since))
+                && (!derived || self.derived.contains_key(&number))
+        };
         self.index.search(question, weights, &eligible, limit)
     }
 }
@@ -161,4 +184,6 @@ pub(crate) struct Moment {
     pub(crate) as_of: Option<Timestamp>,
     /// Only what nobody said or confirmed from then on.
     pub(crate) unconfirmed_since: Option<Timestamp>,
+    /// Only what was derived.
+    pub(crate) derived: bool,
 }

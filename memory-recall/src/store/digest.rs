@@ -50,6 +50,11 @@ pub(crate) fn of_id(scope: &Scope, id: &str) -> String {
     digest(scope, "id", &[id.as_bytes()])
 }
 
+/// The digest of a derived fact; `after` is that of an earlier fact with the same words that was superseded.
+pub(crate) fn of_fact(scope: &Scope, text: &str, after: &str) -> String {
+    digest(scope, "fact", &[text.as_bytes(), after.as_bytes()])
+}
+
 /// Whether an id can be one of ours.
 pub(crate) fn is_digest(id: &FactId) -> bool {
     let id = id.as_str();

@@ -8,6 +8,7 @@ pub const RESERVED_PREFIX: &str = "~turn/";
 pub(crate) const LOG_PREFIX: &str = "~turn/log/";
 const ID_PREFIX: &str = "~turn/id/";
 const HEAD: &str = "~turn/head";
+const EXTRACT: &str = "~turn/extract";
 
 /// Whether a key is one of a conversation: written by `add` and `forget` alone.
 #[must_use]
@@ -18,6 +19,11 @@ pub fn is_reserved(key: &str) -> bool {
 /// The entry whose version moves with every change of the conversation.
 pub(crate) fn head() -> Result<Key> {
     Key::new(HEAD)
+}
+
+/// How far facts were derived. It is there once that began.
+pub(crate) fn extract() -> Result<Key> {
+    Key::new(EXTRACT)
 }
 
 /// The record of this number in the log.

@@ -7,6 +7,7 @@ use memory_core::{
 };
 
 use super::keys;
+use super::progress::Progress;
 use super::record::{self, Head, Known};
 
 /// How often a change is tried again because another writer was first.
@@ -67,6 +68,12 @@ impl<'a> Log<'a> {
         entries.into_iter().map(read).collect()
     }
 
+    /// How far facts were derived, with the entry's version; `None`: that never began.
+    pub(crate) async fn progress(&self) -> Result<Option<(u64, Progress)>> {
+        let entry = self.backend.get(self.scope, &keys::extract()?, GetOptions::uncounted()).await?;
+        entry.map(|entry| Ok((entry.version, record::read(&entry)?))).transpose()
+    }
+
     /// A page of records from this number on.
     pub(crate) async fn page(&self, from: u64, limit: usize) -> Result<Vec<Entry>> {
         let mut query = ListQuery::prefix(keys::LOG_PREFIX).with_limit(limit);
@@ -124,7 +131,8 @@ pub(crate) fn turn_item(
     Ok(entry)
 }
 
-fn cut(mut text: String, most: usize) -> String {
+/// At most so many bytes of a text.
+pub(crate) fn cut(mut text: String, most: usize) -> String {
     let end = (0..=most.min(text.len())).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
     text.truncate(end);
     text

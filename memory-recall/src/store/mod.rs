@@ -3,5 +3,6 @@
 pub(crate) mod digest;
 pub(crate) mod keys;
 pub(crate) mod log;
+pub(crate) mod progress;
 pub(crate) mod record;
 pub(crate) mod vector;

@@ -26,6 +26,9 @@ pub(crate) struct Known {
     /// The digest of the content, for a message with an id of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) content: Option<String>,
+    /// A derived fact went with the turns it stood on: it may be derived again.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) dropped: bool,
 }
 
 /// A record of the log.
@@ -76,6 +79,28 @@ pub(crate) struct StoredTurn {
     /// The digest of the turn that corrects it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) superseded_by: Option<String>,
+    /// What a derived fact stands on; `None`: a turn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) derived: Option<Derived>,
+}
+
+/// What a derived fact stands on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Derived {
+    /// The turns that support it, at least one.
+    pub(crate) sources: Vec<Support>,
+    /// What derived it.
+    pub(crate) by: String,
+    /// From when on it holds, in milliseconds, if that was said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) valid_from: Option<i64>,
+}
+
+/// A turn that supports a derived fact.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Support {
+    pub(crate) id: String,
+    pub(crate) n: u64,
 }
 
 /// The turn that another answers.
@@ -101,9 +126,15 @@ impl StoredTurn {
         text
     }
 
-    /// From when on it holds, in milliseconds: when it was said, or else stored.
-    pub(crate) fn begins(&self, entry: &Entry) -> i64 {
+    /// When it was said, in milliseconds, or else stored.
+    pub(crate) fn said(&self, entry: &Entry) -> i64 {
         self.at.unwrap_or_else(|| entry.created_at.as_millis())
+    }
+
+    /// From when on it holds, in milliseconds.
+    pub(crate) fn begins(&self, entry: &Entry) -> i64 {
+        let valid_from = self.derived.as_ref().and_then(|derived| derived.valid_from);
+        valid_from.unwrap_or_else(|| self.said(entry))
     }
 
     /// As the index takes it, with its vector if that is of this model.
@@ -111,7 +142,11 @@ impl StoredTurn {
         let mut turn = crate::rank::Turn::new(number, self.text.as_str());
         turn.role = self.role;
         turn.speaker.clone_from(&self.speaker);
-        turn.session.clone_from(&self.session);
+        // A derived fact has no neighbours, and must not come between turns. No session has such a name.
+        turn.session = match &self.derived {
+            Some(_) => Some(format!("\u{1}{number}")),
+            None => self.session.clone(),
+        };
         turn.at = self.at.map(memory_core::Timestamp::from_millis_clamped);
         turn.answers = self.answers.as_ref().and_then(|answered| answered.n);
         turn.caption.clone_from(&self.caption);

@@ -8,5 +8,6 @@
 )]
 
 mod bad_input;
+mod extract;
 mod models;
 mod storage;

@@ -4,11 +4,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use memory::audit::Auditor;
+use memory::conversations::extract::ModelExtractor;
 use memory::gc::GcOptions;
 use memory::system::SystemClock;
 use memory::{Access, Config, Memory, Policy};
-use memory_core::{Error, Result, ScopeId, ScopeKind, TenantId};
+use memory_core::{Error, Result, Scope, ScopeId, ScopeKind, TenantId};
 
+use super::extract::Plan;
 use super::gc::Schedule;
 use super::options::ServeArgs;
 use super::sessions::Identity;
@@ -29,6 +31,8 @@ pub(super) struct Served {
     pub(super) warnings: Vec<String>,
     /// The garbage collection to run meanwhile.
     pub(super) gc: Option<Schedule>,
+    /// The facts to draw meanwhile.
+    pub(super) extract: Option<Plan>,
 }
 
 /// Reads the configuration and opens the store.
@@ -98,9 +102,16 @@ pub(super) async fn resolve(context: &Context, args: &ServeArgs) -> Result<Serve
         Some(config) => schedule(config, context, agent.as_str(), &memory, &mut warnings).await?,
         None => None,
     };
+    let extract = match &config {
+        Some(config) if config.file().recall.extract.enabled => {
+            let scopes = durable(&policy, &tenant, &agent, user.as_ref());
+            plan(config, context, (&memory, &policy), scopes, &mut warnings)?
+        }
+        _ => None,
+    };
     let credentials = args.credentials.clone();
     let identity = Identity { tenant, agent, user, policy, trust_meta: args.trust_meta, credentials };
-    Ok(Served { memory, identity, auditor, warnings, gc })
+    Ok(Served { memory, identity, auditor, warnings, gc, extract })
 }
 
 /// The schedule of `[gc]`, if the store supports it.
@@ -136,6 +147,38 @@ async fn schedule(
     };
     let options = GcOptions::new(section.policy()).with_snapshots(folder, ledger);
     Ok(Some(Schedule { options, interval: section.interval() }))
+}
+
+/// The scopes of a connection that outlive it, as far as its agent may use them.
+fn durable(policy: &Policy, tenant: &TenantId, agent: &ScopeId, user: Option<&ScopeId>) -> Vec<Scope> {
+    let agent = (ScopeKind::Agent, Some(agent));
+    [agent, (ScopeKind::User, user)]
+        .into_iter()
+        .filter(|(kind, _)| policy.memory_scopes.contains(kind))
+        .filter_map(|(kind, id)| Some(Scope::new(tenant.clone(), kind, id?.clone())))
+        .collect()
+}
+
+/// What `[recall.extract]` asks for, if the store supports it.
+fn plan(
+    config: &Config,
+    context: &Context,
+    (memory, policy): (&Memory, &Policy),
+    scopes: Vec<Scope>,
+    warnings: &mut Vec<String>,
+) -> Result<Option<Plan>> {
+    let capabilities = memory.capabilities();
+    if !capabilities.kv || !capabilities.compare_and_set || !capabilities.memory_layer {
+        warnings.push(format!(
+            "[recall.extract] is on, but provider `{}` keeps conversations of its own kind; no facts are drawn",
+            memory.name()
+        ));
+        return Ok(None);
+    }
+    let extractor = ModelExtractor::new(config.open_chat_model(&context.registry()?)?);
+    let mut options = config.extract_options();
+    options.quota = policy.quota;
+    Ok(Some(Plan { extractor, options, scopes }))
 }
 
 /// The configured policy, restricted to the chosen kinds of scope.

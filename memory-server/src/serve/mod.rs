@@ -3,6 +3,7 @@
 //! Standard output carries protocol messages only; text for a person goes to standard error. Users read `docs/mcp.md`.
 
 mod client_config;
+mod extract;
 mod gc;
 mod handler;
 mod identity;
@@ -43,7 +44,7 @@ pub(crate) async fn run(context: &Context, args: ServeArgs, out: &mut Out) -> Re
         out.raw_line(&text)?;
         return Ok(Exit::Ok);
     }
-    let identity::Served { memory, identity, auditor, warnings, gc } =
+    let identity::Served { memory, identity, auditor, warnings, gc, extract } =
         identity::resolve(context, &args).await?;
     for warning in warnings {
         note(&format!("memory: {warning}"));
@@ -53,6 +54,7 @@ pub(crate) async fn run(context: &Context, args: ServeArgs, out: &mut Out) -> Re
     }
     let line_limit = identity.policy.max_input_bytes.saturating_add(MAX_ENVELOPE_BYTES);
     let sweeps = gc.map(|schedule| gc::Sweeps::begin(memory.clone(), schedule, auditor.clone()));
+    let extractions = extract.map(|plan| extract::Extractions::begin(&memory, plan));
     let sessions = Arc::new(Sessions::begin(memory, identity, auditor, &RandomIds)?);
     // A store that cannot be asked now is asked by the first call.
     let _ = tokio::time::timeout(BEGIN, sessions.default_tool().begin()).await;
@@ -73,6 +75,9 @@ pub(crate) async fn run(context: &Context, args: ServeArgs, out: &mut Out) -> Re
     };
     if let Some(sweeps) = sweeps {
         sweeps.end().await;
+    }
+    if let Some(extractions) = extractions {
+        extractions.end().await;
     }
     let ended = sessions.end(PURGE).await;
     let written = written.wait(FLUSH).await;

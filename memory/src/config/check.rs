@@ -78,6 +78,8 @@ impl Config {
         note(self.file.gc.check());
         note(self.file.snapshot.check());
         note(self.check_embedders());
+        note(self.check_models());
+        note(self.file.recall.extract.check());
         let mut journals = BTreeSet::new();
         for (name, section) in &self.file.backends {
             note(self.check_fallback(name, section, &mut journals));

@@ -7,6 +7,7 @@ mod discover;
 mod embedders;
 mod error;
 mod fallback;
+mod models;
 pub(crate) mod sections;
 
 use std::collections::BTreeSet;
@@ -24,6 +25,9 @@ pub use sections::file::{
     SqlSection,
 };
 pub use sections::gc::GcSection;
+pub use sections::models::{
+    ChatSection, ExtractSection, GovernedSection, InterpreterKind, ModelsSection, RecallSection,
+};
 pub use sections::snapshot::SnapshotSection;
 
 use sections::file::with_sql;

@@ -135,6 +135,10 @@ fn print(out: &mut Out, found: &Found) -> Result<(), Failure> {
     let scope = found.scope.as_ref().map_or_else(String::new, |scope| format!("{scope}  "));
     let until = fact.valid_to.map_or_else(String::new, |until| format!(", held until {until}"));
     out.line(format!("       {scope}{}  ({kind}{until})", fact.id))?;
+    if !fact.sources.is_empty() {
+        let sources: Vec<&str> = fact.sources.iter().map(FactId::as_str).collect();
+        out.line(format!("       drawn from {}", sources.join(" ")))?;
+    }
     if !fact.shares.is_empty() {
         let shares: Vec<String> =
             fact.shares.iter().map(|share| format!("{} {:+.3}", share.signal, share.value)).collect();

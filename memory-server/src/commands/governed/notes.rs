@@ -79,8 +79,12 @@ pub(crate) struct PromoteArgs {
 }
 
 pub(crate) async fn promote(context: &Context, args: PromoteArgs, out: &mut Out) -> Result<Exit, Failure> {
-    let (_opened, space) = open(context, &args.space, Access::Existing).await?;
-    let (pipeline, stop) = (governed::pipeline(&space), Stop::listen());
+    let (opened, space) = open(context, &args.space, Access::Existing).await?;
+    let model = match &opened.settings.config {
+        Some(config) => config.open_interpreter_model(&opened.settings.registry()?)?,
+        None => None,
+    };
+    let (pipeline, stop) = (governed::pipeline_with(&space, model), Stop::listen());
     let (mut report, mut progress) = (Report::default(), Progress::new(context.is_quiet()));
     while report.notes < args.limit && !stop.is_asked() {
         let Some(promotion) = pipeline.promote_one().await? else { break };

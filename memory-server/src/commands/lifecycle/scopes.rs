@@ -142,6 +142,8 @@ struct Description<'a> {
     embedding_model: Option<&'a EmbeddingModel>,
     /// The model of its conversations.
     conversation_model: Option<&'a EmbeddingModel>,
+    /// The language model of memory.toml.
+    chat_model: Option<String>,
     capabilities: Capabilities,
 }
 
@@ -153,13 +155,19 @@ pub(crate) async fn describe(context: &Context, out: &mut Out) -> Result<Exit, F
         health: opened.memory.health().await?,
         embedding_model: opened.memory.embedding_model(),
         conversation_model: opened.memory.conversation_model(),
+        chat_model: opened
+            .settings
+            .config
+            .as_ref()
+            .and_then(|config| config.file().models.chat.as_ref())
+            .map(memory::config::ChatSection::shown),
         capabilities: opened.memory.capabilities(),
     };
     if out.is_json() {
         out.document(&description)?;
         return Ok(Exit::Ok);
     }
-    let Description { provider, url, health, embedding_model, conversation_model, capabilities } =
+    let Description { provider, url, health, embedding_model, conversation_model, chat_model, capabilities } =
         description;
     out.line(format!("provider  {provider}"))?;
     out.line(format!("url       {url}"))?;
@@ -169,6 +177,9 @@ pub(crate) async fn describe(context: &Context, out: &mut Out) -> Result<Exit, F
     }
     if let Some(EmbeddingModel { provider, model, dimensions }) = conversation_model {
         out.line(format!("recall by {provider} {model}, {dimensions} dimensions"))?;
+    }
+    if let Some(model) = chat_model {
+        out.line(format!("model     {model}"))?;
     }
     let capabilities = serde_json::to_value(&capabilities)
         .map_err(|error| Error::internal("capabilities have no JSON form").with_source(error))?;

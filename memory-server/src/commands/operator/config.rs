@@ -57,6 +57,8 @@ struct Shown {
     backends: BTreeMap<String, String>,
     /// Kind by name.
     embedders: BTreeMap<String, &'static str>,
+    /// The language model and where it is.
+    chat_model: Option<String>,
     agents: Vec<String>,
     /// The largest scope that a snapshot holds, in bytes; null: any.
     snapshot_max_scope_bytes: Option<u64>,
@@ -92,6 +94,7 @@ fn show(settings: &Settings, out: &mut Out) -> Result<Exit, Failure> {
             .flat_map(|file| &file.embedders)
             .map(|(name, section)| (name.clone(), section.kind()))
             .collect(),
+        chat_model: file.and_then(|file| file.models.chat.as_ref()).map(memory::config::ChatSection::shown),
         agents: file.iter().flat_map(|file| file.agents.keys().cloned()).collect(),
         snapshot_max_scope_bytes: file.and_then(|file| file.snapshot.max_scope_bytes),
         warnings: config.map(memory::Config::warnings).unwrap_or_default(),
@@ -125,8 +128,15 @@ fn show(settings: &Settings, out: &mut Out) -> Result<Exit, Failure> {
     let snapshots = shown.snapshot_max_scope_bytes.map(|bytes| {
         ["snapshot".to_owned(), "memory.toml".to_owned(), format!("scopes of at most {bytes} bytes")]
     });
-    let rows: Vec<[String; 3]> =
-        rows.into_iter().chain(backends).chain(embedders).chain(agents).chain(snapshots).collect();
+    let model = shown.chat_model.map(|model| ["chat model".to_owned(), "memory.toml".to_owned(), model]);
+    let rows: Vec<[String; 3]> = rows
+        .into_iter()
+        .chain(backends)
+        .chain(embedders)
+        .chain(model)
+        .chain(agents)
+        .chain(snapshots)
+        .collect();
     out.table(["SETTING", "FROM", "VALUE"], &rows)?;
     for warning in shown.warnings {
         crate::terminal::note(&format!("warning: {warning}"));

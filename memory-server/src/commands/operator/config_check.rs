@@ -97,6 +97,17 @@ pub(super) async fn run(
                 Err(error) => checked.note(&place, "embedder", Status::Problem, error.message()),
             }
         }
+        if config.has_chat_model() {
+            match config.open_chat_model(&registry) {
+                Ok(_) => checked.note(
+                    "[models.chat]",
+                    "model",
+                    Status::Ok,
+                    "its address is allowed, and its key was found",
+                ),
+                Err(error) => checked.note("[models.chat]", "model", Status::Problem, error.message()),
+            }
+        }
         for (name, section) in &config.file().backends {
             let place = format!("[backends.{name}]");
             references(&place, &section.url, &config, &mut checked);

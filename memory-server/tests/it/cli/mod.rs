@@ -1,6 +1,7 @@
 //! Commands, one by one.
 
 mod demo;
+mod extract;
 mod governed;
 mod graph;
 mod import;

@@ -5,6 +5,7 @@ mod bad_input;
 pub(crate) mod client;
 mod configuration;
 mod drift;
+mod extract;
 mod gc;
 mod governed;
 mod identity;

@@ -10,6 +10,7 @@ use super::audit::AuditSection;
 use super::definitions::DefinitionsSection;
 use super::embedders::{EgressSection, EmbedderSection};
 use super::gc::GcSection;
+use super::models::{GovernedSection, ModelsSection, RecallSection};
 use super::snapshot::SnapshotSection;
 use crate::policy::{
     DEFAULT_MAX_ANSWER_BYTES, DEFAULT_MAX_ANSWER_ROWS, DEFAULT_MAX_INPUT_BYTES, SharedAccess,
@@ -25,7 +26,13 @@ pub struct ConfigFile {
     pub backends: BTreeMap<String, BackendSection>,
     /// Embedders by name.
     pub embedders: BTreeMap<String, EmbedderSection>,
-    /// What embedders and backends may reach over HTTP.
+    /// Models besides embedders: the language model.
+    pub models: ModelsSection,
+    /// Conversations.
+    pub recall: RecallSection,
+    /// Shared state of several agents.
+    pub governed: GovernedSection,
+    /// What embedders, language models and backends may reach over HTTP.
     pub egress: EgressSection,
     /// Defaults for agents, with or without a section.
     pub default: DefaultSection,

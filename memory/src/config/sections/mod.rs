@@ -5,5 +5,6 @@ pub(crate) mod definitions;
 pub(crate) mod embedders;
 pub(crate) mod file;
 pub(crate) mod gc;
+pub(crate) mod models;
 pub(super) mod rules;
 pub(crate) mod snapshot;

@@ -1,0 +1,259 @@
+//! Storing what was drawn, with the progress, in one transaction.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use memory_core::backend::NewEntry;
+use memory_core::embed::embed_documents;
+use memory_core::layer::{FactId, Role};
+use memory_core::{DeleteOptions, Expect, Metadata, Result, Timestamp, Ttl};
+
+use super::extractor::DrawnFact;
+use super::queue::{Batch, ExtractionQueue};
+use super::step::Extracted;
+use crate::changes::{self, Found};
+use crate::store::log::{ATTEMPTS, Log, contended, item, turn_item};
+use crate::store::progress::Spent;
+use crate::store::record::{self, Derived, Head, Known, Record, StoredTurn, Support};
+use crate::store::vector::StoredVector;
+use crate::store::{digest, keys};
+
+/// Facts with the same words that were superseded one after the other and are looked through.
+const MAX_AGAIN: usize = 16;
+
+/// What is known of a fact's words.
+enum Place {
+    /// It holds.
+    Holds(Box<Found>),
+    /// It is new, under this digest.
+    Free(String, Expect),
+    /// It was forgotten.
+    Forgotten,
+}
+
+/// The writes of one commit.
+struct Writes {
+    items: Vec<NewEntry>,
+    /// Records that are replaced.
+    replaced: Vec<u64>,
+    next: u64,
+    done: Extracted,
+}
+
+impl ExtractionQueue {
+    /// Stores facts of these turns, as far as the turns are still there. `None`: the turns are no longer ours.
+    pub(super) async fn commit(
+        &self,
+        log: &Log<'_>,
+        batch: &Batch,
+        facts: Vec<DrawnFact>,
+        by: &str,
+        spent: Spent,
+    ) -> Result<Option<Extracted>> {
+        let vectors = self.embedded(&facts).await;
+        let numbers = &batch.numbers;
+        for _ in 0..ATTEMPTS {
+            let seen = log.head().await?;
+            let Some((version, mut progress)) = log.progress().await? else { return Ok(None) };
+            if !self.is_ours(&progress) {
+                return Ok(None);
+            }
+            let mut turns = changes::at_numbers(log, numbers).await?;
+            turns.retain(|found| found.turn.superseded_by.is_none());
+            let done = Extracted {
+                turns: u64::try_from(batch.turns.len()).unwrap_or(u64::MAX),
+                ..Extracted::default()
+            };
+            let mut writes = Writes { items: Vec::new(), replaced: Vec::new(), next: seen.next(), done };
+            let mut ended = BTreeSet::new();
+            for (fact, vector) in facts.iter().zip(&vectors) {
+                self.store(log, (fact, vector.clone()), &turns, by, &mut writes, &mut ended).await?;
+            }
+            if !writes.replaced.is_empty() {
+                let told = record::written(&Record::Forgot(writes.replaced.clone()))?;
+                writes.items.push(item(keys::log(writes.next)?, told, Expect::Absent, Ttl::Never)?);
+                writes.next = writes.next.saturating_add(1);
+            }
+            if !writes.items.is_empty() {
+                let epoch = seen.head.as_ref().map_or_else(|| self.recall.epoch(), |head| head.epoch.clone());
+                writes.items.push(seen.moved_to(&Head { epoch, next: writes.next })?);
+            }
+            progress.done_with(numbers, batch.next);
+            progress.spent.add(spent);
+            writes.items.push(progress.written(Some(version))?);
+            if log.write(writes.items, self.options.quota).await?.is_some() {
+                delete(log, &writes.replaced).await;
+                return Ok(Some(writes.done));
+            }
+            self.recall.after_conflict(log, &seen).await?;
+        }
+        Err(contended())
+    }
+
+    async fn embedded(&self, facts: &[DrawnFact]) -> Vec<Option<StoredVector>> {
+        let Some(embedder) = &self.recall.options.embedder else { return vec![None; facts.len()] };
+        let texts: Vec<&str> = facts.iter().map(|fact| fact.text.as_str()).collect();
+        if texts.is_empty() {
+            return Vec::new();
+        }
+        let vectors = embed_documents(embedder.as_ref(), &texts).await;
+        if let Some(error) = vectors.iter().find_map(|vector| vector.as_ref().err()) {
+            tracing::warn!(%error, "facts are stored without a vector");
+        }
+        let stored = |vector: Result<Vec<f32>>| StoredVector::new(embedder.model(), &vector.ok()?);
+        vectors.into_iter().map(stored).collect()
+    }
+
+    /// Adds the writes of one fact. `ended` has the ids of the facts that others of this commit superseded.
+    async fn store(
+        &self,
+        log: &Log<'_>,
+        (fact, vector): (&DrawnFact, Option<StoredVector>),
+        turns: &[Found],
+        by: &str,
+        writes: &mut Writes,
+        ended: &mut BTreeSet<FactId>,
+    ) -> Result<()> {
+        let support: Vec<&Found> =
+            turns.iter().filter(|found| fact.sources.iter().any(|id| id.as_str() == found.turn.id)).collect();
+        // What was forgotten meanwhile supports nothing.
+        if support.is_empty() {
+            writes.done.forgotten += 1;
+            return Ok(());
+        }
+        let (id, expect, mut turn, metadata) = match place(log, &fact.text).await? {
+            Place::Forgotten => {
+                writes.done.forgotten += 1;
+                return Ok(());
+            }
+            Place::Holds(found) if ended.iter().any(|id| id.as_str() == found.turn.id) => return Ok(()),
+            Place::Holds(found) => {
+                writes.done.known += 1;
+                let Found { number, turn, entry } = *found;
+                let gone = record::written(&Record::Gone)?;
+                writes.items.push(item(entry.key.clone(), gone, Expect::Version(entry.version), Ttl::Never)?);
+                writes.replaced.push(number);
+                (turn.id.clone(), Expect::Any, turn, entry.metadata)
+            }
+            Place::Free(id, expect) => {
+                writes.done.facts += 1;
+                (id.clone(), expect, drawn(id, fact, by, vector), Metadata::new())
+            }
+        };
+        let said = support.iter().map(|found| found.turn.said(&found.entry)).max();
+        let derived = turn.derived.get_or_insert_with(|| Derived {
+            sources: Vec::new(),
+            by: by.to_owned(),
+            valid_from: None,
+        });
+        for found in &support {
+            if derived.sources.iter().all(|source| source.n != found.number) {
+                derived.sources.push(Support { id: found.turn.id.clone(), n: found.number });
+            }
+        }
+        let sources: Vec<u64> = derived.sources.iter().map(|source| source.n).collect();
+        if turn.at.is_none() {
+            turn.at = said;
+        } else {
+            turn.confirmed_at = turn.confirmed_at.max(said);
+        }
+        let ttl = self.lifetime(log, &sources).await?;
+        let until = fact.valid_from.map(Timestamp::as_millis).or(said).unwrap_or_default();
+        writes.items.push(turn_item(writes.next, turn, metadata, Expect::Absent, ttl)?);
+        let known = Known { n: Some(writes.next), ..Known::default() };
+        writes.items.push(item(keys::id(&id)?, record::written(&known)?, expect, ttl)?);
+        writes.next = writes.next.saturating_add(1);
+        // Facts that hold, and not what others of this commit ended already.
+        let mut supersedes = Vec::new();
+        for other in &fact.supersedes {
+            if other.as_str() != id && !ended.contains(other) && is_live(log, other, &writes.replaced).await?
+            {
+                supersedes.push(other.clone());
+            }
+        }
+        writes.done.superseded += u64::try_from(supersedes.len()).unwrap_or(u64::MAX);
+        let items = changes::supersede(log, &supersedes, &id, until, Vec::new(), &mut writes.next).await?;
+        writes.items.extend(items);
+        ended.extend(supersedes);
+        Ok(())
+    }
+
+    /// As long as the turn that lives longest.
+    async fn lifetime(&self, log: &Log<'_>, sources: &[u64]) -> Result<Ttl> {
+        let mut last = Timestamp::EPOCH;
+        for found in changes::at_numbers(log, sources).await? {
+            match found.entry.expires_at {
+                None => return Ok(Ttl::Never),
+                Some(at) => last = last.max(at),
+            }
+        }
+        let left = last.saturating_since(self.recall.clock.now());
+        Ok(Ttl::After(left.max(Duration::from_millis(1))))
+    }
+}
+
+/// Removes records that were replaced. What stays after a failure is empty, and is skipped by every reader.
+async fn delete(log: &Log<'_>, replaced: &[u64]) {
+    for number in replaced {
+        let Ok(key) = keys::log(*number) else { continue };
+        if let Err(error) = log.backend.delete(log.scope, &key, DeleteOptions::default()).await {
+            tracing::warn!(%error, "an empty record stays in the log of a conversation");
+        }
+    }
+}
+
+fn drawn(id: String, fact: &DrawnFact, by: &str, vector: Option<StoredVector>) -> StoredTurn {
+    StoredTurn {
+        id,
+        text: fact.text.clone(),
+        role: Role::User,
+        speaker: None,
+        session: None,
+        at: None,
+        answers: None,
+        caption: None,
+        message: None,
+        vector,
+        confirmed_at: None,
+        valid_to: None,
+        superseded_by: None,
+        derived: Some(Derived {
+            sources: Vec::new(),
+            by: by.to_owned(),
+            valid_from: fact.valid_from.map(Timestamp::as_millis),
+        }),
+    }
+}
+
+/// What is known of a fact with these words. One that was superseded may hold again, under another digest.
+async fn place(log: &Log<'_>, text: &str) -> Result<Place> {
+    let mut after = String::new();
+    for _ in 0..MAX_AGAIN {
+        let id = digest::of_fact(log.scope, text, &after);
+        let Some((version, known)) = log.known(&[&id]).await?.pop().flatten() else {
+            return Ok(Place::Free(id, Expect::Absent));
+        };
+        let Some(number) = known.n else {
+            let free = known.dropped.then_some(Place::Free(id, Expect::Version(version)));
+            return Ok(free.unwrap_or(Place::Forgotten));
+        };
+        let Some(found) = changes::at_numbers(log, &[number]).await?.pop() else {
+            return Ok(Place::Free(id, Expect::Version(version)));
+        };
+        if found.turn.superseded_by.is_none() {
+            return Ok(Place::Holds(Box::new(found)));
+        }
+        after = id;
+    }
+    Ok(Place::Forgotten)
+}
+
+/// Whether a derived fact is there and holds, and no other write of this commit replaces it.
+async fn is_live(log: &Log<'_>, id: &FactId, replaced: &[u64]) -> Result<bool> {
+    let Some((_, Known { n: Some(number), .. })) = log.known(&[id.as_str()]).await?.pop().flatten() else {
+        return Ok(false);
+    };
+    let found = changes::at_numbers(log, &[number]).await?.pop();
+    Ok(!replaced.contains(&number)
+        && found.is_some_and(|found| found.turn.derived.is_some() && found.turn.superseded_by.is_none()))
+}

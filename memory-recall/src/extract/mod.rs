@@ -1,0 +1,20 @@
+//! Facts drawn from a conversation by an [`Extractor`], such as a language model.
+//!
+//! They stand beside the turns that support them, never in their place. [`ExtractionQueue`] knows which turns were not looked
+//! at yet, and stores what is drawn from them; `docs/spec/recall.md` numbers what it does.
+
+mod check;
+mod commit;
+mod extractor;
+mod model;
+mod queue;
+mod step;
+
+pub use crate::store::progress::Spent;
+pub use check::checked;
+pub use extractor::{Drawn, DrawnFact, Extractor, KnownFact, SourceTurn};
+pub use model::{
+    MAX_DRAWN_FACTS, MAX_FACT_CHARACTERS, MAX_REPLY_BYTES, ModelExtractor, PROMPT_VERSION, parse_facts_reply,
+};
+pub use queue::{ExtractOptions, ExtractStatus, ExtractionQueue, SetAside};
+pub use step::{Extracted, Step};
