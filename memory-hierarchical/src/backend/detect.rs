@@ -5,6 +5,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use super::paths::Paths;
+use super::probe::is_there;
 
 /// Most entries of the folder of graphs that are looked at.
 const MAX_ENTRIES: usize = 10_000;
@@ -45,14 +46,4 @@ fn of_agents(paths: &Paths) -> Option<PathBuf> {
 fn begins_as_graph(path: &Path) -> bool {
     let mut begin = [0; MAGIC.len()];
     fs::File::open(path).and_then(|mut file| file.read_exact(&mut begin)).is_ok() && begin == *MAGIC
-}
-
-/// Whether a file or folder is there, and neither it nor a folder on the way from `base` is a symbolic link.
-pub(super) fn is_there(base: &Path, path: &Path) -> bool {
-    let Ok(rest) = path.strip_prefix(base) else { return false };
-    let mut at = base.to_owned();
-    rest.components().all(|part| {
-        at.push(part);
-        fs::symlink_metadata(&at).is_ok_and(|metadata| !metadata.file_type().is_symlink())
-    })
 }

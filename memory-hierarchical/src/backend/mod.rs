@@ -5,6 +5,7 @@ mod choice;
 mod detect;
 mod environment;
 mod paths;
+mod probe;
 mod resolve;
 
 pub use choice::BackendChoice;

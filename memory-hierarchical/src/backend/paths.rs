@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use memory_core::Result;
 
-use super::detect::is_there;
 use super::environment::Environment;
+use super::probe::is_there;
 use crate::model::Agent;
 
 /// The default places, below a home folder.
