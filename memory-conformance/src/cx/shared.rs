@@ -245,3 +245,11 @@ pub(crate) fn resolve(id: &str) -> Value {
 pub(crate) fn invalidate(bucket: &str, id: &str) -> Value {
     json!({ "bucket": bucket, "operation": "invalidate", "target_id": id })
 }
+
+/// A request with another member.
+pub(crate) fn having(mut request: Value, member: &str, value: Value) -> Value {
+    if let Some(members) = request.as_object_mut() {
+        members.insert(member.to_owned(), value);
+    }
+    request
+}

@@ -2,11 +2,7 @@
 //! see them, and the list of hazards that the cases are about.
 
 mod hazards;
-mod setup;
-mod stages;
 mod state;
 
 pub use hazards::{HAZARDS, Hazard};
-pub use setup::Setup;
-pub use stages::Stages;
-pub use state::SharedState;
+pub use state::{Setup, SharedState, Stages};

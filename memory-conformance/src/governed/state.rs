@@ -1,13 +1,117 @@
-//! What cases ask of shared state.
+//! What cases ask of shared state, and the stages of `memory-governed` that do it over one provider.
+
+use std::fmt;
+use std::sync::Arc;
 
 use async_trait::async_trait;
-use memory_core::{Result, Timestamp};
+use memory_core::host::HostTables;
+#[cfg(feature = "mutants")]
+use memory_core::host::Session;
+use memory_core::{Clock, IdGen, Provider, Result, TenantId, Timestamp};
 use memory_governed::{
-    Actor, Anchor, AsOf, Bucket, Note, NoteSource, Outcome, Pending, PendingStatus, Promotion, Rebuilt,
-    Report, Row, StoredNote, Verified, Why,
+    Actor, Anchor, AsOf, Bucket, Calibrated, Interpreter, Ledger, Note, NoteSource, Options, Outcome,
+    Pending, PendingMemoryQueue, PendingStatus, Promotion, PromotionPipeline, Rebuilt, Report, Resolver,
+    Review, Row, SharedMemory, Space, StoredNote, Verified, Why, WorkingMemory,
 };
 
-use super::stages::Stages;
+/// What the stages of a shared space are made of. A mutant changes it.
+#[non_exhaustive]
+pub struct Setup {
+    /// Whose space it is.
+    pub tenant: TenantId,
+    /// Says what a note asks for.
+    pub interpreter: Arc<dyn Interpreter>,
+    /// Says which row it means.
+    pub resolver: Arc<dyn Resolver>,
+    /// How patient it is.
+    pub options: Options,
+    /// What cases talk to.
+    pub wrap: fn(Stages) -> Box<dyn SharedState>,
+}
+
+impl Setup {
+    /// The stages as they are, with this interpreter.
+    #[must_use]
+    pub fn new(tenant: TenantId, interpreter: Arc<dyn Interpreter>) -> Self {
+        Self {
+            tenant,
+            interpreter,
+            resolver: Arc::new(Calibrated::new()),
+            options: Options::default(),
+            wrap: |stages| Box::new(stages),
+        }
+    }
+}
+
+impl fmt::Debug for Setup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Setup")
+            .field("tenant", &self.tenant)
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The name of the space that cases use.
+const SPACE: &str = "shared";
+
+/// The stages of one space.
+pub struct Stages {
+    pub(crate) notes: WorkingMemory,
+    pub(crate) pipeline: PromotionPipeline,
+    pub(crate) queue: PendingMemoryQueue,
+    pub(crate) review: Review,
+    pub(crate) shared: SharedMemory,
+    pub(crate) ledger: Ledger,
+    pub(crate) space: Space,
+    tables: HostTables,
+}
+
+impl fmt::Debug for Stages {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stages").field("space", &self.space).finish_non_exhaustive()
+    }
+}
+
+impl Stages {
+    /// Opens the space and its stages, with the time and ids of the provider.
+    ///
+    /// # Errors
+    /// As [`Space::open`].
+    pub(crate) async fn open(
+        provider: Arc<dyn Provider>,
+        clock: Arc<dyn Clock>,
+        ids: Arc<dyn IdGen>,
+        setup: Setup,
+    ) -> Result<Box<dyn SharedState>> {
+        let Setup { tenant, interpreter, resolver, options, wrap } = setup;
+        let tables = HostTables::new(Arc::clone(&provider), &tenant, SPACE)?;
+        let space = Space::open(provider, &tenant, SPACE, clock, ids, options).await?;
+        let queue = PendingMemoryQueue::new(&space, Arc::clone(&resolver));
+        Ok(wrap(Self {
+            notes: WorkingMemory::new(&space),
+            pipeline: PromotionPipeline::new(&space, interpreter, resolver),
+            review: Review::new(queue.clone()),
+            queue,
+            shared: SharedMemory::new(&space),
+            ledger: Ledger::new(&space),
+            space,
+            tables,
+        }))
+    }
+
+    /// Statements on the tables behind the stages: what a defect leaves there.
+    #[cfg(feature = "mutants")]
+    pub(crate) fn behind(&self) -> Session<'_> {
+        self.tables.plain()
+    }
+
+    /// The scope of the tables.
+    #[must_use]
+    pub fn scope(&self) -> &memory_core::Scope {
+        self.tables.scope()
+    }
+}
 
 /// Most deferred writes that a case looks at.
 const MOST: usize = 200;

@@ -254,12 +254,15 @@ pub(crate) const CASES: &[Case] = &[
     }),
 ];
 
+/// A request, what becomes of it, and the row's status and revision then.
+type Step<'a> = (Value, &'a str, Option<(&'a str, u64)>);
+
 /// Asks for each step in turn: what became of it, and the row's status and revision then; `None`: there is no row.
 async fn walk<const N: usize>(
     shared: &Shared<'_>,
     bucket: Bucket,
     id: &str,
-    steps: [(Value, &str, Option<(&str, u64)>); N],
+    steps: [Step<'_>; N],
 ) -> CaseResult {
     for (at, (request, became, row)) in steps.into_iter().enumerate() {
         let outcome = shared.ask(request.clone()).await?;

@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::case::{Case, case};
 use crate::check::{CaseResult, check, expect_eq, expect_some};
 use crate::cx::Cx;
-use crate::cx::shared::{Shared, agent, authority, kind, pending_of, second, upsert};
+use crate::cx::shared::{Shared, agent, authority, having, kind, pending_of, second, upsert};
 
 pub(crate) const CASES: &[Case] = &[
     case!("gov.ledger.projection-fault", [Sql, HostTables], ["GOV-26"], |cx| {
@@ -15,7 +15,7 @@ pub(crate) const CASES: &[Case] = &[
         let fault = Fault { table: "aliases", column: "alias_norm", value: "boom" };
         fault.begin(cx, &shared).await?;
         let mut request = upsert("issues", "disk_full", json!({ "title": "Disk is full" }));
-        request["candidate_aliases"] = json!(["boom"]);
+        request = having(request, "candidate_aliases", json!(["boom"]));
         let outcome = shared.read_as(&agent("ada"), "disk_full, also called boom", request).await?;
         expect_eq!(kind(&outcome), "failed", "an event whose projection fails: {outcome:?}");
         check!(shared.state.row(Bucket::Issues, "disk_full").await?.is_none(), "half a projection stayed");

@@ -6,13 +6,13 @@ use serde_json::{Value, json};
 
 use crate::case::{Case, case};
 use crate::check::{expect_eq, expect_kind};
-use crate::cx::shared::{agent, append, kind, upsert};
+use crate::cx::shared::{agent, append, having, kind, upsert};
 
 pub(crate) const CASES: &[Case] = &[case!("gov.limits.floods", [Sql, HostTables], ["GOV-25"], |cx| {
     let shared = cx.shared().await?;
     let with = |member: &str, value: Value| {
         let mut request = upsert("issues", "disk_full", json!({ "title": "Disk is full" }));
-        request[member] = value;
+        request = having(request, member, value);
         request
     };
     let names = |count: usize| json!((0..count).map(|n| format!("name {n}")).collect::<Vec<_>>());

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::case::{Case, case};
 use crate::check::{check, expect_eq};
-use crate::cx::shared::{agent, authority, kind, resolve, upsert};
+use crate::cx::shared::{agent, authority, having, kind, resolve, upsert};
 
 pub(crate) const CASES: &[Case] = &[
     case!("gov.names.unknown", [Sql, HostTables], ["GOV-8"], |cx| {
@@ -98,7 +98,7 @@ pub(crate) const CASES: &[Case] = &[
             );
         }
         let mut called = upsert("issues", "lint_errors", json!({ "severity": "low" }));
-        called["candidate_aliases"] = json!(["the outage of Monday"]);
+        called = having(called, "candidate_aliases", json!(["the outage of Monday"]));
         expect_eq!(kind(&shared.read_as(&ada, "lint_errors is minor", called.clone()).await?), "applied");
         expect_eq!(
             kind(&shared.write("The outage of Monday is fixed.").await?),
@@ -110,7 +110,7 @@ pub(crate) const CASES: &[Case] = &[
             ("open".into(), "open".into())
         );
         // Whoever has authority confirms a name.
-        called["candidate_aliases"] = json!(["the billing mess"]);
+        called = having(called, "candidate_aliases", json!(["the billing mess"]));
         shared.read_as(&authority("eve"), "lint_errors is the billing mess", called).await?;
         expect_eq!(kind(&shared.write("The billing mess is fixed.").await?), "applied", "a confirmed name");
         expect_eq!(

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::case::{Case, case};
 use crate::check::{CaseResult, check, expect_eq, expect_kind, expect_some};
-use crate::cx::shared::{Shared, agent, kind, pending_of, person, second, upsert};
+use crate::cx::shared::{Shared, agent, having, kind, pending_of, person, second, upsert};
 
 pub(crate) const CASES: &[Case] = &[
     case!("gov.words.two-alike", [Sql, HostTables], ["GOV-11"], |cx| {
@@ -109,7 +109,7 @@ pub(crate) const CASES: &[Case] = &[
                 let mut called = upsert("issues", id, json!({ "severity": format!("level {round}") }));
                 let names: Vec<String> =
                     (0..8).map(|n| format!("nickname {n} of {id}, round {round}")).collect();
-                called["candidate_aliases"] = json!(names);
+                called = having(called, "candidate_aliases", json!(names));
                 expect_eq!(
                     kind(&shared.read_as(&agent("ada"), &format!("{id} is also called so"), called).await?),
                     "applied"

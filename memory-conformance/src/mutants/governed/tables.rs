@@ -179,7 +179,7 @@ fn leases_ignored(request: &mut Request) {
 fn oldest_first(request: &mut Request) {
     match request {
         Request::Query { sql, .. } => {
-            *sql = sql.replace("ORDER BY next_attempt_at, seq LIMIT", "ORDER BY seq LIMIT")
+            *sql = sql.replace("ORDER BY next_attempt_at, seq LIMIT", "ORDER BY seq LIMIT");
         }
         Request::Exec { sql, args, .. }
             if sql.starts_with("UPDATE pending_memory_events SET attempts = ?") =>
