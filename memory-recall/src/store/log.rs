@@ -42,6 +42,14 @@ impl SeenHead {
     }
 }
 
+impl Progress {
+    /// The write, if nobody wrote since `version`.
+    pub(crate) fn written(&self, version: Option<u64>) -> Result<NewEntry> {
+        let expect = version.map_or(Expect::Absent, Expect::Version);
+        item(keys::extract()?, record::written(self)?, expect, Ttl::Never)
+    }
+}
+
 impl<'a> Log<'a> {
     pub(crate) async fn head(&self) -> Result<SeenHead> {
         let entry = self.backend.get(self.scope, &keys::head()?, GetOptions::uncounted()).await?;

@@ -1,12 +1,6 @@
 //! How far facts were derived from a conversation: the entry `~turn/extract`.
 
-use memory_core::backend::NewEntry;
-use memory_core::{Expect, Result, Ttl};
 use serde::{Deserialize, Serialize};
-
-use super::keys;
-use super::log::item;
-use super::record;
 
 /// What a model was asked, and what it cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -89,11 +83,5 @@ impl Progress {
         self.again.retain(|number| !numbers.contains(number));
         self.next = self.next.max(next);
         (self.attempts, self.size, self.not_before, self.claim) = (0, None, 0, None);
-    }
-
-    /// The write, if nobody wrote since `version`.
-    pub(crate) fn written(&self, version: Option<u64>) -> Result<NewEntry> {
-        let expect = version.map_or(Expect::Absent, Expect::Version);
-        item(keys::extract()?, record::written(self)?, expect, Ttl::Never)
     }
 }
