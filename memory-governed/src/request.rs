@@ -100,10 +100,10 @@ impl WriteRequest {
     /// # Errors
     /// `invalid_argument`, naming the member.
     pub fn check(&self) -> Result<()> {
-        self.check_form()?;
         if self.bucket == Bucket::Plan && self.target_id.as_deref().is_some_and(|id| id != "main") {
             return Err(Error::invalid("the only plan is `main`"));
         }
+        self.check_form()?;
         // A row that is there can be given a name alone.
         let names_only = self.target_id.is_some() && !self.candidate_aliases.is_empty();
         if self.operation.is_lifecycle() || names_only {

@@ -139,7 +139,10 @@ pub fn command_line() -> clap::Command {
 pub fn main() -> ExitCode {
     let exit = match Cli::try_parse().and_then(Cli::checked) {
         Ok(Cli { global, command }) => {
-            terminal::run("memory", global, async |context, out| dispatch(context, command, out).await)
+            // Boxed: it has room for the largest of all commands.
+            terminal::run("memory", global, async |context, out| {
+                Box::pin(dispatch(context, command, out)).await
+            })
         }
         Err(error) => match moved(&error) {
             Some(why) => terminal::misuse(&why),
