@@ -2,6 +2,7 @@
 
 mod backend;
 mod reading;
+mod transfer;
 mod writing;
 
 use std::sync::Arc;
@@ -49,6 +50,14 @@ enum Action {
     Relate(writing::RelateArgs),
     /// Find memories by words, and by edges what belongs to them
     Recall(reading::RecallArgs),
+    /// Write an agent's graph to a file
+    Export(transfer::ExportArgs),
+    /// Read an agent's graph from a file, in the place of the one that is there or into it
+    Import(transfer::ImportArgs),
+    /// Take over a database of the original program: a graph, or sessions and their entries
+    Migrate(transfer::MigrateArgs),
+    /// Remove sessions by a pattern; without --yes only say which
+    Clean(transfer::CleanArgs),
 }
 
 pub(crate) async fn graph(context: &Context, args: GraphArgs, out: &mut Out) -> Result<Exit, Failure> {
@@ -70,12 +79,24 @@ pub(crate) async fn graph(context: &Context, args: GraphArgs, out: &mut Out) -> 
         Action::Recall(args) => {
             reading::recall(&open(context, which, Access::Existing).await?, &args, out).await
         }
+        Action::Export(args) => {
+            transfer::export(&open(context, which, Access::Existing).await?, &args, out).await
+        }
+        Action::Import(args) => {
+            transfer::import(&open(context, which, Access::Create).await?, &args, out).await
+        }
+        Action::Migrate(args) => {
+            transfer::migrate(&open(context, which, Access::Create).await?, &args, out).await
+        }
+        Action::Clean(args) => {
+            transfer::clean(&open(context, which, Access::Existing).await?, &args, out).await
+        }
     }
 }
 
 /// The graphs of the opened store.
 pub(super) struct Graphs {
-    opened: Opened,
+    pub(super) opened: Opened,
     pub(super) graphs: Arc<SqlGraphs>,
 }
 
