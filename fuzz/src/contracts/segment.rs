@@ -18,7 +18,7 @@ pub fn run(data: &[u8]) {
         let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
         match word.strip_prefix('=') {
             Some(at) => changes.push((at.parse().unwrap_or(0), rest.parse().unwrap_or(u32::MAX))),
-            None => index.insert(word.into(), version, rest, (version % 5 == 0).then_some(version as i64)),
+            None => index.insert(word.into(), version, rest, (version % 5 == 0).then_some(version.cast_signed())),
         }
     }
     for segment in index.arranged() {

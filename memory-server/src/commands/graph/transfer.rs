@@ -220,10 +220,10 @@ fn matches(pattern: &[char], text: &str) -> bool {
                 continue;
             }
             let place = if *wanted == '*' { index } else { index + 1 };
-            if matches!(*wanted, '*' | '?') || *wanted == character {
-                if let Some(at) = next.get_mut(place) {
-                    *at = true;
-                }
+            if (matches!(*wanted, '*' | '?') || *wanted == character)
+                && let Some(at) = next.get_mut(place)
+            {
+                *at = true;
             }
         }
         star(&mut next);
