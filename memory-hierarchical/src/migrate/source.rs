@@ -59,7 +59,7 @@ impl Source {
             let agent = match agent {
                 Some(agent) => agent.clone(),
                 None => Agent::new(named()).map_err(|error| {
-                    error.retold("the file is not named after an agent; say whose graph it is with --agent")
+                    error.retold("the file is not named after an agent; name the agent whose graph it is")
                 })?,
             };
             let found = read_rows(foreign, &agent)?;

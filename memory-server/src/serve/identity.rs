@@ -109,8 +109,14 @@ pub(super) async fn resolve(context: &Context, args: &ServeArgs) -> Result<Serve
         }
         _ => None,
     };
-    let credentials = args.credentials.clone();
-    let identity = Identity { tenant, agent, user, policy, trust_meta: args.trust_meta, credentials };
+    let interpreter = match &config {
+        Some(config) if policy.shared_state.is_some() => {
+            config.open_interpreter_model(&context.registry()?)?
+        }
+        _ => None,
+    };
+    let (trust_meta, credentials) = (args.trust_meta, args.credentials.clone());
+    let identity = Identity { tenant, agent, user, policy, trust_meta, credentials, interpreter };
     Ok(Served { memory, identity, auditor, warnings, gc, extract })
 }
 

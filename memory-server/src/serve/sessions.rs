@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use memory::audit::Auditor;
 use memory::{IdGen, Memory, MemoryTool, Policy};
-use memory_core::{Error, ErrorKind, Result, Retry, RunContext, ScopeId, TenantId};
+use memory_core::{ChatModel, Error, ErrorKind, Result, Retry, RunContext, ScopeId, TenantId};
 use rmcp::model::RequestMetaObject;
 
 use crate::terminal::CredentialArgs;
@@ -31,6 +31,8 @@ pub(super) struct Identity {
     pub(super) trust_meta: bool,
     /// API keys that its runs pass to a service.
     pub(super) credentials: CredentialArgs,
+    /// What reads their notes; `None`: rules.
+    pub(super) interpreter: Option<Arc<dyn ChatModel>>,
 }
 
 /// The user and run named by a host.
@@ -131,7 +133,10 @@ fn tool(
         context = context.with_user(user);
     }
     identity.credentials.give(&mut context)?;
-    let tool = MemoryTool::new(memory.clone(), identity.policy.clone(), context)?;
+    let mut tool = MemoryTool::new(memory.clone(), identity.policy.clone(), context)?;
+    if let Some(model) = &identity.interpreter {
+        tool = tool.with_interpreter_model(Arc::clone(model));
+    }
     Ok(Arc::new(match auditor {
         Some(auditor) => tool.with_auditor(Arc::clone(auditor)),
         None => tool,

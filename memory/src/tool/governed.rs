@@ -122,7 +122,7 @@ impl MemoryTool {
             return Ok(opened);
         }
         let space = governed::open(&self.memory, &self.run.tenant, self.policy.shared_space_name()).await?;
-        let opened = (space.clone(), governed::pipeline(&space));
+        let opened = (space.clone(), governed::pipeline_with(&space, self.interpreter.clone()));
         *self.opened() = Some(opened.clone());
         Ok(opened)
     }

@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
+#[cfg(feature = "governed")]
+use memory_core::ChatModel;
 use memory_core::{Capabilities, DriftPolicy, Error, ErrorKind, Result, RunContext, Scope, ScopeKind};
 
 use super::ops::{DEFAULT_SCOPE, ToolOp};
@@ -47,6 +49,9 @@ pub struct MemoryTool {
     /// The shared space, once it is open, and its pipeline.
     #[cfg(feature = "governed")]
     pub(super) shared_space: Mutex<Option<(Space, PromotionPipeline)>>,
+    /// What reads its notes; `None`: rules.
+    #[cfg(feature = "governed")]
+    pub(super) interpreter: Option<Arc<dyn ChatModel>>,
 }
 
 impl MemoryTool {
@@ -70,6 +75,8 @@ impl MemoryTool {
             auditor: None,
             #[cfg(feature = "governed")]
             shared_space: Mutex::default(),
+            #[cfg(feature = "governed")]
+            interpreter: None,
         })
     }
 
@@ -77,6 +84,14 @@ impl MemoryTool {
     #[must_use]
     pub fn with_auditor(mut self, auditor: Arc<Auditor>) -> Self {
         self.auditor = Some(auditor);
+        self
+    }
+
+    /// Lets this language model read the run's notes, in place of rules. It is asked while a `note` waits.
+    #[cfg(feature = "governed")]
+    #[must_use]
+    pub fn with_interpreter_model(mut self, model: Arc<dyn ChatModel>) -> Self {
+        self.interpreter = Some(model);
         self
     }
 

@@ -16,7 +16,7 @@ use memory_core::{Clock as _, Error};
 use serde_json::json;
 
 use super::Graphs;
-use crate::terminal::{Exit, Failure, Out, bytes, word};
+use crate::terminal::{Exit, Failure, Out, bytes, note, word};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Format {
@@ -162,6 +162,15 @@ pub(super) async fn migrate(graphs: &Graphs, args: &MigrateArgs, out: &mut Out) 
             out.named(&what, refusal.count, &refusal.first, Clone::clone)
         })
     })?;
+    let is_empty = migrated.tables.iter().all(|table| table.stored + table.skipped == 0);
+    if args.only.is_none()
+        && is_empty
+        && migrated.refusals.iter().any(|refusal| word(&refusal.why) == "foreign")
+    {
+        note(
+            "memory: the file holds nothing of the agent that it is named after; `--only AGENT` takes another's rows",
+        );
+    }
     Ok(if migrated.refused() == 0 { Exit::Ok } else { Exit::Partial })
 }
 

@@ -103,3 +103,128 @@ fn the_backend_is_chosen_by_option_variable_and_files() {
     let (code, _, error) = with(None, &["graph", "stats"]);
     assert!(code != Some(0) && error.contains("no graph engine"), "{error}");
 }
+
+/// Two memories that differ in everything a file can get wrong, and an edge.
+fn small_graph() -> serde_json::Value {
+    json!({
+        "agent_name": "somebody else", "exported_at": "1741872000", "format_version": "1.1",
+        "semantic_nodes": [{
+            "memory_id": "s1", "concept": "zażółć 記憶", "content": "a \"quote\"\nand more", "confidence": 0.1,
+            "source_id": "e1", "tags": ["a"], "metadata": {"b": [1, 2.5, null], "a": 0.30000000000000004},
+            "created_at": "1741872000", "entity_name": "",
+        }],
+        "episodic_nodes": [{
+            "memory_id": "e1", "content": "what happened", "source_label": "session", "tags": [], "metadata": {},
+            "created_at": "2026-01-02T03:04:05+02:00",
+        }],
+        "similar_to_edges": [],
+        "derives_from_edges": [
+            {"source_id": "s1", "target_id": "e1", "extraction_method": "read", "confidence": 1.0},
+        ],
+        "supersedes_edges": [], "transitioned_to_edges": [],
+    })
+}
+
+#[test]
+fn a_graph_goes_to_a_file_and_comes_back_the_same() {
+    let user = User::new();
+    let said = user.file("said.json", small_graph().to_string());
+    let said = said.to_str().unwrap();
+    let imported = user.json(&["graph", "import", "ada", said]);
+    assert_eq!(imported["semantic_nodes"]["imported"], 1);
+    assert_eq!(imported["derives_from_edges"]["imported"], 1);
+    let merged = user.json(&["graph", "import", "ada", said, "--merge"]);
+    assert_eq!(
+        (&merged["semantic_nodes"]["skipped"], &merged["derives_from_edges"]["skipped"]),
+        (&json!(1), &json!(1))
+    );
+
+    user.ok(&["graph", "export", "ada", "out.json"]);
+    let text = std::fs::read_to_string(user.home().join("out.json")).unwrap();
+    assert!(
+        text.starts_with("{\n  \"agent_name\": \"ada\",\n") && text.contains("0.30000000000000004"),
+        "{text}"
+    );
+    let written: serde_json::Value = serde_json::from_str(&text).unwrap();
+    for table in ["semantic_nodes", "episodic_nodes", "derives_from_edges"] {
+        assert_eq!(written[table], small_graph()[table], "{table}");
+    }
+    assert_eq!(written["statistics"]["derives_from_edge_count"], 1);
+
+    // A database, twice: the one before is kept.
+    for _ in 0..2 {
+        user.ok(&["graph", "export", "ada", "ada.db", "--format", "kuzu"]);
+    }
+    assert!(user.home().join("ada.db.bak").exists());
+    user.refused(&["graph", "import", "bob", "ada.db", "--format", "raw-db"], 5, "corrupt");
+    user.refused(
+        &["graph", "import", "ada", "ada.db", "--format", "raw-db", "--merge"],
+        3,
+        "invalid_argument",
+    );
+    user.ok(&["graph", "import", "ada", "ada.db", "--format", "raw-db"]);
+    let other = User::new();
+    let database = user.home().join("ada.db");
+    let migrated = other.json(&["graph", "migrate", database.to_str().unwrap()]);
+    assert_eq!(migrated["refusals"], json!([]), "{migrated}");
+    other.ok(&["graph", "export", "ada", "again.json"]);
+    let moved = other.home().join("copy.db");
+    std::fs::copy(&database, &moved).unwrap();
+    let ran = other.run(&["graph", "migrate", "copy.db"]);
+    assert!(ran.code == Some(7) && ran.stderr.contains("--only AGENT"), "{ran:?}");
+    other.ok(&["graph", "migrate", "copy.db", "--only", "ada"]);
+    let again: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(other.home().join("again.json")).unwrap()).unwrap();
+    assert_eq!(again["semantic_nodes"], written["semantic_nodes"]);
+
+    user.refused(&["graph", "export", "nobody", "none.json"], 3, "not_found");
+    assert!(!user.home().join("none.json").exists());
+}
+
+#[test]
+fn a_faulty_file_changes_nothing_and_a_link_is_never_followed() {
+    let user = User::new();
+    user.ok(&ada(&["remember", "kept", "--id", "k"]));
+    let mut faulty = small_graph();
+    faulty["derives_from_edges"][0]["target_id"] = json!("gone");
+    user.file("faulty.json", faulty.to_string());
+    let error = user.refused(&["graph", "import", "ada", "faulty.json"], 5, "corrupt");
+    assert!(error.to_string().contains("derives_from_edges[0].target_id"), "{error}");
+    assert_eq!(user.json(&ada(&["stats"]))["semantic_node_count"], 1);
+
+    let victim = user.file("victim", "precious");
+    for (name, format) in [("link.json", "json"), ("link.db", "raw-db")] {
+        std::os::unix::fs::symlink(&victim, user.home().join(name)).unwrap();
+        assert_ne!(user.run(&["graph", "export", "ada", name, "--format", format]).code, Some(0));
+    }
+    assert_eq!(std::fs::read_to_string(&victim).unwrap(), "precious");
+}
+
+#[test]
+fn sessions_are_removed_by_pattern_when_told_twice() {
+    let user = User::new();
+    let old = rusqlite::Connection::open(user.home().join("memory.db")).unwrap();
+    old.execute_batch(
+        "CREATE TABLE memory_entries (id TEXT PRIMARY KEY, session_id TEXT NOT NULL, agent_id TEXT NOT NULL, \
+         memory_type TEXT NOT NULL, title TEXT NOT NULL, content TEXT NOT NULL, content_hash TEXT, \
+         metadata TEXT NOT NULL DEFAULT '{}', tags TEXT DEFAULT NULL, importance INTEGER DEFAULT NULL, \
+         created_at TEXT NOT NULL, accessed_at TEXT NOT NULL, expires_at TEXT DEFAULT NULL, parent_id TEXT DEFAULT NULL); \
+         CREATE TABLE sessions (session_id TEXT PRIMARY KEY, created_at TEXT NOT NULL, last_accessed TEXT NOT NULL, \
+         metadata TEXT NOT NULL DEFAULT '{}'); \
+         CREATE TABLE session_agents (session_id TEXT NOT NULL, agent_id TEXT NOT NULL, first_used TEXT NOT NULL, \
+         last_used TEXT NOT NULL, PRIMARY KEY (session_id, agent_id)); \
+         INSERT INTO sessions VALUES ('test_1', '2026-01-01T00:00:00+00:00', '2026-01-01T00:00:00+00:00', '{}'), \
+         ('real', '2026-01-01T00:00:00+00:00', '2026-01-01T00:00:00+00:00', '{}'); \
+         INSERT INTO session_agents VALUES ('test_1', 'ada', '2026-01-01T00:00:00+00:00', '2026-01-01T00:00:00+00:00'); \
+         INSERT INTO memory_entries (id, session_id, agent_id, memory_type, title, content, created_at, accessed_at) \
+         VALUES ('m1', 'test_1', 'ada', 'learning', 't', 'said', '2026-01-01T00:00:00+00:00', '2026-01-01T00:00:00+00:00');",
+    )
+    .unwrap();
+    drop(old);
+    let migrated = user.ok(&["graph", "migrate", "memory.db"]);
+    assert!(migrated.contains("memory_entries"), "{migrated}");
+    assert!(user.ok(&["graph", "clean", "test_*"]).contains("give --yes"));
+    assert_eq!(user.json(&["graph", "clean", "test_*", "--yes"])["removed"], 1);
+    assert_eq!(user.run(&["graph", "clean", "test_*"]).code, Some(1));
+    assert!(user.ok(&["graph", "clean", "*"]).contains("real"));
+}

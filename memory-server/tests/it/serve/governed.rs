@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use crate::serve::client::Place;
+use crate::support::service::Service;
 use crate::support::user::has;
 
 /// A vague note waits, an authority decides, and what was decided outlives the connections.
@@ -66,4 +67,32 @@ fn what_an_agent_may_do_with_shared_state_is_one_of_three_words() {
     for word in ["line 4", "`read`", "`note`", "`authority`"] {
         assert!(stderr.contains(word), "{word}: {stderr}");
     }
+}
+
+#[test]
+fn a_language_model_reads_the_notes_where_the_configuration_says_so() {
+    let service = Service::of(|_| {
+        let write =
+            json!({"bucket": "issues", "operation": "upsert", "payload": {"title": "the disk is full"}});
+        let content = json!({"decision": "accept", "writes": [write], "reason": ""}).to_string();
+        let message = json!({"role": "assistant", "content": content});
+        (200, json!({"choices": [{"finish_reason": "stop", "message": message}]}))
+    });
+    let (place, address) = (Place::new(), service.address());
+    place.write(
+        "memory.toml",
+        &format!(
+            "[backends.main]\nurl = \"sqlite:memory.db\"\n[agents.ann]\nshared_state = \"note\"\n\
+             [models.chat]\nbase_url = \"http://{address}/v1\"\nmodel = \"small\"\n[egress]\nallow = [\"{address}\"]\n\
+             [governed]\ninterpreter = \"model\"\n"
+        ),
+    );
+    let mut ann = place.connect_with(&["--agent", "ann"]);
+    let noted = ann.ok(json!({"op": "note", "note": "no space is left on the build machine"}));
+    has(&noted["outcomes"][0], json!({"outcome": "committed"}));
+    assert_eq!(
+        ann.ok(json!({"op": "shared", "bucket": "issues"}))["rows"][0]["fields"]["title"],
+        "the disk is full"
+    );
+    assert_eq!(service.asked().len(), 1);
 }
