@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 use memory::Access;
-use memory::hierarchical::backend::{Environment, resolve_backend};
+use memory::hierarchical::backend::{Environment, Resolved, resolve_backend, resolve_transfer_backend};
 use memory::hierarchical::{self, Agent, AgentMemory, SqlGraphs};
 use memory_core::{Result, ScopeKind};
 
@@ -80,10 +80,10 @@ pub(crate) async fn graph(context: &Context, args: GraphArgs, out: &mut Out) -> 
             reading::recall(&open(context, which, Access::Existing).await?, &args, out).await
         }
         Action::Export(args) => {
-            transfer::export(&open(context, which, Access::Existing).await?, &args, out).await
+            transfer::export(&open_for_transfer(context, which, Access::Existing).await?, &args, out).await
         }
         Action::Import(args) => {
-            transfer::import(&open(context, which, Access::Create).await?, &args, out).await
+            transfer::import(&open_for_transfer(context, which, Access::Create).await?, &args, out).await
         }
         Action::Migrate(args) => {
             transfer::migrate(&open(context, which, Access::Create).await?, &args, out).await
@@ -127,7 +127,19 @@ fn environment() -> Environment {
 
 /// Opens the graphs in the store, if the chosen backend is served.
 async fn open(context: &Context, which: &Which, access: Access) -> Result<Graphs> {
-    let resolved = resolve_backend(which.graph_backend.as_deref(), &environment())?;
+    open_on(resolve_backend(which.graph_backend.as_deref(), &environment())?, context, access).await
+}
+
+/// As [`open`]; a variable that names no backend is a warning here, and then the graph engine is meant.
+async fn open_for_transfer(context: &Context, which: &Which, access: Access) -> Result<Graphs> {
+    let resolved = match &which.graph_backend {
+        Some(flag) => resolve_backend(Some(flag), &environment())?,
+        None => resolve_transfer_backend(&environment())?,
+    };
+    open_on(resolved, context, access).await
+}
+
+async fn open_on(resolved: Resolved, context: &Context, access: Access) -> Result<Graphs> {
     for warning in &resolved.warnings {
         note(&format!("memory: {warning}"));
     }

@@ -95,6 +95,8 @@ fn the_backend_is_chosen_by_option_variable_and_files() {
     assert!(with(Some("kuzu"), &["graph", "backend", "--graph-backend", "sqlite"]).1.starts_with("sqlite"));
     let (code, _, error) = with(Some("redis"), &["graph", "stats"]);
     assert!(code == Some(3) && error.contains("AMPLIHACK_MEMORY_BACKEND"), "{error}");
+    let (code, _, error) = with(Some("redis"), &["graph", "export", "ada", "ada.json"]);
+    assert!(code != Some(0) && error.contains("going on with `graph-db`"), "{error}");
     let (code, ..) = with(None, &["graph", "backend", "--graph-backend", "KUZU"]);
     assert_eq!(code, Some(3));
 
