@@ -31,6 +31,8 @@ pub(crate) struct ScopeIndex {
     loaded: bool,
     /// Whether a stored segment is damaged, or of another version.
     pub(super) unreadable: bool,
+    /// Whether its segments were made anew and are not all stored: that goes on, was refused, or came too late.
+    pub(super) unstored: bool,
     /// Whether it has all documents as of `changes`.
     complete: bool,
     /// When expired documents were last removed, by the caller's clock.

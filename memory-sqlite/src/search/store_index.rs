@@ -38,7 +38,11 @@ pub(crate) fn closing(store: &Store, indexes: &IndexCache) -> Result<()> {
     let (mut connection, until) = (None, Instant::now() + PATIENCE);
     for (digest, cached) in indexes.all() {
         let documents = cached.value().documents.len();
-        let changed = cached.value().documents.changed() > 0 || !cached.feed().is_empty();
+        let changed = {
+            let index = cached.value();
+            // The background thread may have made its segments anew and will not get to storing them.
+            index.unstored || index.documents.changed() > 0 || !cached.feed().is_empty()
+        };
         if changed && (LEAST..LARGE).contains(&documents) && Instant::now() < until {
             one(store, indexes, digest, &cached, &mut connection)?;
         }
@@ -76,7 +80,11 @@ fn one(
         let index = cached.value();
         (index.documents.arranged(), index.unreadable)
     };
-    turn.value().documents.rearrange(&segments);
+    {
+        let mut index = turn.value();
+        index.documents.rearrange(&segments);
+        index.unstored = state.is_some();
+    }
     cached.weigh(cached.value().heap_bytes());
     drop(turn);
     let Some(state) = state else { return Ok(()) };
@@ -89,6 +97,8 @@ fn one(
         }
         anew = false;
     }
-    cached.turn().value().unreadable = false;
+    let turn = cached.turn();
+    let mut index = turn.value();
+    (index.unreadable, index.unstored) = (false, false);
     Ok(())
 }
