@@ -91,11 +91,15 @@ mod tests {
     fn a_bad_vector_in_a_record_is_not_retryable() {
         let limits = RecordLimits { max_key_bytes: 1_024, max_value_bytes: 1_024 };
         for vector in ["[1e39,1]", "[0,0]", "[1]"] {
-            let record: Record = serde_json::from_str(&format!(
+            let record = serde_json::from_str::<Record>(&format!(
                 r#"{{"entry":{{"key":"k","value":1,"version":1,"created_at":0,"updated_at":0}},
                     "vectors":[{{"model":{{"provider":"p","model":"m","dimensions":2}},"vector":{vector}}}]}}"#
-            ))
-            .unwrap();
+            ));
+            let Ok(record) = record else {
+                // With its feature `float_roundtrip`, which another crate may turn on, serde_json reads no such number.
+                assert_eq!(vector, "[1e39,1]");
+                continue;
+            };
             let error = limits.check(&record).unwrap_err();
             assert_eq!((error.kind(), error.retry()), (ErrorKind::InvalidArgument, Retry::Never), "{vector}");
             assert!(error.message().contains("record"), "{error}");

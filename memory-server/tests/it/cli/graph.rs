@@ -158,7 +158,7 @@ fn a_graph_goes_to_a_file_and_comes_back_the_same() {
         user.ok(&["graph", "export", "ada", "ada.db", "--format", "kuzu"]);
     }
     assert!(user.home().join("ada.db.bak").exists());
-    user.refused(&["graph", "import", "bob", "ada.db", "--format", "raw-db"], 5, "corrupt");
+    user.refused(&["graph", "import", "bob", "ada.db", "--format", "raw-db"], 6, "corrupt");
     user.refused(
         &["graph", "import", "ada", "ada.db", "--format", "raw-db", "--merge"],
         3,
@@ -190,7 +190,7 @@ fn a_faulty_file_changes_nothing_and_a_link_is_never_followed() {
     let mut faulty = small_graph();
     faulty["derives_from_edges"][0]["target_id"] = json!("gone");
     user.file("faulty.json", faulty.to_string());
-    let error = user.refused(&["graph", "import", "ada", "faulty.json"], 5, "corrupt");
+    let error = user.refused(&["graph", "import", "ada", "faulty.json"], 6, "corrupt");
     assert!(error.to_string().contains("derives_from_edges[0].target_id"), "{error}");
     assert_eq!(user.json(&ada(&["stats"]))["semantic_node_count"], 1);
 

@@ -21,6 +21,7 @@ const COMMANDS: &[Tried] = &[
     ("recall", &["word"], None),
     ("facts", &[], None),
     ("event", &["e"], None),
+    ("extract", &["--status"], None),
     ("forget", &["--user", "nobody", "--yes"], Some(&["--user", "nobody", "--dry-run"])),
     ("note", &["word"], Some(&["word"])),
     ("promote", &[], Some(&[])),
