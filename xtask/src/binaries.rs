@@ -142,7 +142,7 @@ fn one(mut job: Job, bed: &TestBed) -> Ended {
     let mut output = Vec::new();
     let mut told = Instant::now();
     // Both streams into one pipe, in the order in which they are written.
-    let outcome = merged(bed.apply(&mut job.command), |line| {
+    let (cpu, outcome) = merged(bed.apply(&mut job.command), |line| {
         let text = String::from_utf8_lossy(line);
         tally.read(text.trim_end());
         output.extend_from_slice(line);
@@ -152,7 +152,8 @@ fn one(mut job: Job, bed: &TestBed) -> Ended {
         }
     });
     let word = if outcome.is_ok() { "ok" } else { "FAILED" };
-    let line = format!("{word} {}: {}, {}", job.name, tally.line(), seconds(started.elapsed()));
+    let cpu = cpu.map_or_else(String::new, |cpu| format!(", {} of CPU", seconds(cpu)));
+    let line = format!("{word} {}: {}, {}{cpu}", job.name, tally.line(), seconds(started.elapsed()));
     if outcome.is_ok() {
         println!("{line}");
     } else {
@@ -161,7 +162,14 @@ fn one(mut job: Job, bed: &TestBed) -> Ended {
     Ended { tally, outcome }
 }
 
-fn merged(command: &mut Command, mut seen: impl FnMut(&[u8])) -> Result<()> {
+/// Runs a command; returns the CPU time of it and its children too, where the system tells.
+fn merged(command: &mut Command, seen: impl FnMut(&[u8])) -> (Option<Duration>, Result<()>) {
+    let mut cpu = None;
+    let outcome = listen(command, seen, &mut cpu);
+    (cpu, outcome)
+}
+
+fn listen(command: &mut Command, mut seen: impl FnMut(&[u8]), cpu: &mut Option<Duration>) -> Result<()> {
     let (reader, writer) = std::io::pipe()?;
     let mut child = command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer).spawn()?;
     // The command holds the pipe's writing ends: kept, they would keep the reader waiting.
@@ -173,8 +181,20 @@ fn merged(command: &mut Command, mut seen: impl FnMut(&[u8])) -> Result<()> {
         seen(&line);
         line.clear();
     }
+    // It has closed its output, so it is ending; its times can be read until it is waited for.
+    *cpu = cpu_time(child.id());
     let status = child.wait()?;
     if status.success() { Ok(()) } else { Err(status.to_string().into()) }
+}
+
+/// User and system time of a process and of its children that have ended (`/proc/PID/stat`, fields 14 to 17, in ticks of
+/// 10 ms).
+fn cpu_time(pid: u32) -> Option<Duration> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (_, fields) = stat.rsplit_once(')')?;
+    let ticks: u64 =
+        fields.split_whitespace().skip(11).take(4).filter_map(|ticks| ticks.parse::<u64>().ok()).sum();
+    Some(Duration::from_millis(ticks * 10))
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {

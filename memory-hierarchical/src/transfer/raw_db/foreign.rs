@@ -78,6 +78,7 @@ impl Foreign {
         } else {
             None
         };
+        memory_sqlite::prepare_process();
         let connection = Connection::open_with_flags(uri(&path, is_still), flags).map_err(sql)?;
         Self::over(connection, still)
     }

@@ -89,6 +89,7 @@ fn json(value: &impl Serialize) -> Result<String> {
 /// # Errors
 /// `too_large` for more than [`MAX_BYTES`](crate::transfer::MAX_BYTES), which could not be read back.
 pub fn write_raw_db(agent: &Agent, graph: &Graph) -> Result<Vec<u8>> {
+    memory_sqlite::prepare_process();
     let mut connection = Connection::open_in_memory().map_err(failed)?;
     connection.execute_batch(SCHEMA).map_err(failed)?;
     let transaction = connection.transaction().map_err(failed)?;

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use memory_core::ErrorKind;
+use memory_core::{ErrorKind, Provider as _};
 use memory_hierarchical::transfer::{Graph, read_raw_db, write_raw_db};
 use rusqlite::Connection;
 
@@ -25,6 +25,30 @@ fn file(folder: &Path) -> PathBuf {
     let path = folder.join("ada.db");
     std::fs::write(&path, write_raw_db(&agent("ada"), &graph()).unwrap()).unwrap();
     path
+}
+
+/// SQLite takes its allocator before its first use only, so in a process where nothing else uses SQLite: this test's
+/// binary again.
+#[test]
+fn agents_get_sql_after_a_graph_was_the_first_use_of_sqlite() {
+    const FIRST: &str = "MEMORY_TEST_FIRST_USE";
+    let folder = tempfile::tempdir().unwrap();
+    match std::env::var(FIRST).as_deref() {
+        Ok("write") => drop(write_raw_db(&agent("ada"), &graph()).unwrap()),
+        Ok(path) => drop(read_raw_db(Path::new(path), &agent("ada")).unwrap()),
+        Err(_) => {
+            let name = "transfer::raw_db::agents_get_sql_after_a_graph_was_the_first_use_of_sqlite";
+            for first in [Path::new("write"), &file(folder.path())] {
+                let mut again = std::process::Command::new(std::env::current_exe().unwrap());
+                let ended = again.args(["--exact", name]).env(FIRST, first).output().unwrap();
+                let said = String::from_utf8_lossy(&ended.stdout);
+                assert!(ended.status.success() && said.contains("1 passed"), "{first:?}: {said}");
+            }
+            return;
+        }
+    }
+    let provider = crate::support::Store::sqlite().provider;
+    assert!(provider.capabilities().sql);
 }
 
 #[test]

@@ -205,6 +205,7 @@ fn a_faulty_file_changes_nothing_and_a_link_is_never_followed() {
 #[test]
 fn sessions_are_removed_by_pattern_when_told_twice() {
     let user = User::new();
+    memory::sqlite::prepare_process();
     let old = rusqlite::Connection::open(user.home().join("memory.db")).unwrap();
     old.execute_batch(
         "CREATE TABLE memory_entries (id TEXT PRIMARY KEY, session_id TEXT NOT NULL, agent_id TEXT NOT NULL, \
