@@ -108,19 +108,12 @@ pub(crate) fn run(jobs: Vec<Job>, bed: &TestBed, tally: &mut Tally) -> Result<()
     let failed = Mutex::new(Vec::new());
     let total = Mutex::new(std::mem::take(tally));
     for (jobs, workers) in [(together, workers), (alone, 1)] {
-        let queue = Mutex::new(VecDeque::from(jobs));
-        thread::scope(|scope| {
-            for _ in 0..workers {
-                scope.spawn(|| {
-                    while let Some(job) = lock(&queue).pop_front() {
-                        let name = job.name.clone();
-                        let ended = one(job, bed);
-                        lock(&total).add(ended.tally);
-                        if let Err(error) = ended.outcome {
-                            lock(&failed).push(format!("{name}: {error}"));
-                        }
-                    }
-                });
+        beside(jobs, workers, |job| {
+            let name = job.name.clone();
+            let ended = one(job, bed);
+            lock(&total).add(ended.tally);
+            if let Err(error) = ended.outcome {
+                lock(&failed).push(format!("{name}: {error}"));
             }
         });
     }
@@ -129,6 +122,22 @@ pub(crate) fn run(jobs: Vec<Job>, bed: &TestBed, tally: &mut Tally) -> Result<()
         [] => Ok(()),
         names => Err(names.join("\n").into()),
     }
+}
+
+/// Works on the items in order, on this many at once.
+fn beside<T: Send>(items: Vec<T>, workers: usize, work: impl Fn(T) + Sync) {
+    let queue = Mutex::new(VecDeque::from(items));
+    thread::scope(|scope| {
+        for _ in 0..workers {
+            scope.spawn(|| {
+                loop {
+                    // Not in the loop's condition, where the lock would be held while the item is worked on.
+                    let Some(item) = lock(&queue).pop_front() else { break };
+                    work(item);
+                }
+            });
+        }
+    });
 }
 
 struct Ended {
@@ -199,4 +208,24 @@ fn cpu_time(pid: u32) -> Option<Duration> {
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    #[test]
+    fn items_are_worked_on_beside_each_other() {
+        let (first, second) = (mpsc::channel(), mpsc::channel());
+        // Each says that it runs, and waits until the other does.
+        let items = vec![(first.0, second.1), (second.0, first.1)];
+        let met = Mutex::new(0);
+        beside(items, 2, |(mine, other)| {
+            mine.send(()).unwrap();
+            *lock(&met) += i32::from(other.recv_timeout(Duration::from_secs(30)).is_ok());
+        });
+        assert_eq!(*lock(&met), 2);
+    }
 }
