@@ -25,6 +25,8 @@ pub(crate) struct Member {
     pub(crate) name: String,
     pub(crate) manifest_path: PathBuf,
     pub(crate) rust_version: Option<String>,
+    /// Registries it may go to: `None` for any.
+    publish: Option<Vec<String>>,
     pub(crate) features: BTreeMap<String, Vec<String>>,
     pub(crate) targets: Vec<Target>,
     pub(crate) dependencies: Vec<Dependency>,
@@ -83,6 +85,10 @@ impl Workspace {
 }
 
 impl Member {
+    pub(crate) fn is_published(&self) -> bool {
+        self.publish.as_ref().is_none_or(|registries| !registries.is_empty())
+    }
+
     pub(crate) fn has_library(&self) -> bool {
         self.targets.iter().any(|target| target.is("lib"))
     }

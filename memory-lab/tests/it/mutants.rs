@@ -22,7 +22,7 @@ fn mutants_of_the_reference_provider_are_caught_and_name_their_case() {
 
 #[test]
 fn sql_mutants_wrap_a_real_store() {
-    let report = User::new().json(&["mutants", "--filter", "sql.args", "--quiet"]);
+    let report = User::new().json(&["mutants", "--filter", "sql.args-spliced", "--quiet"]);
     let mutants = &report["mutants"];
     assert!(mutants["total"].as_u64().unwrap() > 0, "{report}");
     assert_eq!(mutants["caught"], mutants["total"], "{report}");

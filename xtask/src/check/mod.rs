@@ -97,21 +97,18 @@ fn documentation(workspace: &Workspace, libclang: &Libclang) -> Result<()> {
     process::run(cargo.env("RUSTDOCFLAGS", "-D warnings"))
 }
 
-/// The facade's features, which adopters choose from, are linted one by one; the other members' are compiled with none
-/// and with each alone. "lints" covers all together.
+/// Published libraries are linted without features and with each alone: what adopters choose from. "lints" covers all
+/// together.
 fn features(workspace: &Workspace, libclang: &Libclang) -> Result<()> {
     let mut failed = Vec::new();
     for member in &workspace.members {
-        let (command, lint): (&str, &[&str]) =
-            if member.name == "memory" { ("clippy", &["--", "-D", "warnings"]) } else { ("check", &[]) };
         for set in feature_sets(member, libclang) {
-            let mut cargo = workspace.cargo();
-            // Libraries only: tests and programs are built with the features they ask for.
-            cargo
-                .args([command, "--lib", "--package", &member.name, "--no-default-features"])
-                .args(set)
-                .args(lint);
-            if let Err(error) = process::run(libclang.apply(&mut cargo)) {
+            // Libraries only: tests and programs are built with the features they ask for. One tool for all, so that
+            // members which depend on each other are compiled once.
+            let mut what = vec!["--lib".to_owned(), "--package".to_owned(), member.name.clone()];
+            what.push("--no-default-features".to_owned());
+            what.extend(set);
+            if let Err(error) = clippy(workspace, libclang, &what) {
                 failed.push(error.to_string());
             }
         }
@@ -121,7 +118,7 @@ fn features(workspace: &Workspace, libclang: &Libclang) -> Result<()> {
 
 /// None, and each alone. One member at a time: in a workspace build another member may enable a missing feature.
 fn feature_sets(member: &Member, libclang: &Libclang) -> Vec<Vec<String>> {
-    if !member.has_library() || member.features.is_empty() {
+    if !member.is_published() || !member.has_library() || member.features.is_empty() {
         return Vec::new();
     }
     let alone =
