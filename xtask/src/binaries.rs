@@ -96,7 +96,7 @@ impl Job {
     }
 }
 
-/// Runs the jobs, as many at once as there are processors, and counts their tests.
+/// Runs the jobs, one in each lane of the test bed at a time, and counts their tests.
 ///
 /// Prints one line for each that ends, the whole output of each that fails, and now and then what still runs.
 ///
@@ -104,13 +104,12 @@ impl Job {
 /// The names of those that failed.
 pub(crate) fn run(jobs: Vec<Job>, bed: &TestBed, tally: &mut Tally) -> Result<()> {
     let (alone, together): (Vec<Job>, Vec<Job>) = jobs.into_iter().partition(|job| job.alone);
-    let workers = thread::available_parallelism().map_or(1, usize::from);
     let failed = Mutex::new(Vec::new());
     let total = Mutex::new(std::mem::take(tally));
-    for (jobs, workers) in [(together, workers), (alone, 1)] {
-        beside(jobs, workers, |job| {
+    for (jobs, lanes) in [(together, bed.lanes()), (alone, 1)] {
+        beside(jobs, lanes, |lane, job| {
             let name = job.name.clone();
-            let ended = one(job, bed);
+            let ended = one(job, bed, lane);
             lock(&total).add(ended.tally);
             if let Err(error) = ended.outcome {
                 lock(&failed).push(format!("{name}: {error}"));
@@ -124,16 +123,17 @@ pub(crate) fn run(jobs: Vec<Job>, bed: &TestBed, tally: &mut Tally) -> Result<()
     }
 }
 
-/// Works on the items in order, on this many at once.
-fn beside<T: Send>(items: Vec<T>, workers: usize, work: impl Fn(T) + Sync) {
+/// Works on the items in order, on one in each lane at a time.
+fn beside<T: Send>(items: Vec<T>, lanes: usize, work: impl Fn(usize, T) + Sync) {
     let queue = Mutex::new(VecDeque::from(items));
+    let (queue, work) = (&queue, &work);
     thread::scope(|scope| {
-        for _ in 0..workers {
-            scope.spawn(|| {
+        for lane in 0..lanes {
+            scope.spawn(move || {
                 loop {
                     // Not in the loop's condition, where the lock would be held while the item is worked on.
-                    let Some(item) = lock(&queue).pop_front() else { break };
-                    work(item);
+                    let Some(item) = lock(queue).pop_front() else { break };
+                    work(lane, item);
                 }
             });
         }
@@ -145,13 +145,13 @@ struct Ended {
     outcome: Result<()>,
 }
 
-fn one(mut job: Job, bed: &TestBed) -> Ended {
+fn one(mut job: Job, bed: &TestBed, lane: usize) -> Ended {
     let started = Instant::now();
     let mut tally = Tally::default();
     let mut output = Vec::new();
     let mut told = Instant::now();
     // Both streams into one pipe, in the order in which they are written.
-    let (cpu, outcome) = merged(bed.apply(&mut job.command), |line| {
+    let (cpu, outcome) = merged(bed.apply(lane, &mut job.command), |line| {
         let text = String::from_utf8_lossy(line);
         tally.read(text.trim_end());
         output.extend_from_slice(line);
@@ -222,7 +222,7 @@ mod tests {
         // Each says that it runs, and waits until the other does.
         let items = vec![(first.0, second.1), (second.0, first.1)];
         let met = Mutex::new(0);
-        beside(items, 2, |(mine, other)| {
+        beside(items, 2, |_, (mine, other)| {
             mine.send(()).unwrap();
             *lock(&met) += i32::from(other.recv_timeout(Duration::from_secs(30)).is_ok());
         });

@@ -73,7 +73,7 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
                 cargo.env("MEMORY_KILL_ROUNDS", args.kill.to_string());
                 // Whole minutes, at least one: no smaller unit is worth the trouble.
                 cargo.env("MEMORY_SOAK_MINUTES", (share.as_secs() / 60).max(1).to_string());
-                process::run(bed.apply(&mut cargo))?;
+                process::run(bed.apply(0, &mut cargo))?;
                 runs += 1;
                 if long.kind == Kind::Soak || started.elapsed() >= share {
                     break;

@@ -58,7 +58,7 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
             }
             let mut cargo = workspace.cargo();
             cargo.args(["test", "--no-fail-fast", "--package", "memory-validator", "--all-features"]);
-            libclang.apply(bed.apply(&mut cargo));
+            libclang.apply(bed.apply(0, &mut cargo));
             process::watch(&mut cargo, Stream::Stdout, |line| tally.read(line))?;
             Ok(Done::Passed)
         });
@@ -77,6 +77,6 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
 fn cargo_test(workspace: &Workspace, bed: &TestBed, tally: &mut Tally, what: &[&str]) -> Result<Done> {
     let mut cargo = workspace.cargo();
     cargo.args(["test", "--no-fail-fast"]).args(what);
-    process::watch(bed.apply(&mut cargo), Stream::Stdout, |line| tally.read(line))?;
+    process::watch(bed.apply(0, &mut cargo), Stream::Stdout, |line| tally.read(line))?;
     Ok(Done::Passed)
 }

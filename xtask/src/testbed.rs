@@ -40,9 +40,12 @@ pub(crate) fn require(workspace: &Workspace) -> Result<()> {
 #[derive(Debug)]
 pub(crate) struct TestBed {
     variables: Vec<(&'static str, String)>,
-    /// Stopped when this is dropped.
-    _servers: Servers,
+    /// One for each lane, since tests of two lanes would share a server's roles. Stopped when this is dropped.
+    servers: Vec<Servers>,
 }
+
+/// Most lanes: each has a PostgreSQL server.
+const MAX_LANES: usize = 4;
 
 impl TestBed {
     /// Prepares what tests need besides the compiler and sets their variables; prints what is unavailable.
@@ -81,14 +84,21 @@ impl TestBed {
                 Err(error) => println!("{what}: none, tests that need it are left out: {error}"),
             }
         }
-        let servers = Servers::start(workspace);
-        variables.extend(servers.variables.iter().cloned());
-        Self { variables, _servers: servers }
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let lanes = if Servers::are_given() { 1 } else { processors.min(MAX_LANES) };
+        let servers = (0..lanes).map(|_| Servers::start(workspace)).collect();
+        Self { variables, servers }
     }
 
-    /// Passes the environment to a test command.
-    pub(crate) fn apply<'c>(&self, command: &'c mut Command) -> &'c mut Command {
-        command.envs(self.variables.iter().map(|(name, value)| (name, value)))
+    /// How many test commands may run at once, each in a lane of its own.
+    pub(crate) fn lanes(&self) -> usize {
+        self.servers.len()
+    }
+
+    /// Passes the environment to a test command that runs in this lane.
+    pub(crate) fn apply<'c>(&self, lane: usize, command: &'c mut Command) -> &'c mut Command {
+        let of_servers = self.servers.get(lane).into_iter().flat_map(|servers| &servers.variables);
+        command.envs(self.variables.iter().chain(of_servers).map(|(name, value)| (name, value)))
     }
 }
 

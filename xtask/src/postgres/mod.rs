@@ -47,6 +47,11 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
 }
 
 impl Servers {
+    /// Whether a server is the caller's own.
+    pub(crate) fn are_given() -> bool {
+        given(SERVER) || given(PLAIN_SERVER)
+    }
+
     /// Starts the servers; prints why one is left out.
     pub(crate) fn start(workspace: &Workspace) -> Self {
         let mut servers = Self::default();
