@@ -23,7 +23,7 @@ pub struct Memory {
     drift_backups: Option<PathBuf>,
     /// The graphs of tenants, which all runs share with the indexes of recall.
     #[cfg(feature = "hierarchical")]
-    graphs: Arc<crate::hierarchical::Opened>,
+    graphs: Arc<crate::graphs::Opened>,
 }
 
 impl Memory {
@@ -44,10 +44,10 @@ impl Memory {
 
     /// The tenant's graphs, opened once for all who share this backend.
     #[cfg(feature = "hierarchical")]
-    pub(crate) async fn graphs(&self, tenant: &TenantId) -> Result<Arc<crate::hierarchical::TenantGraphs>> {
-        // Not this value itself, which would keep itself open.
-        let memory = Self { graphs: Arc::default(), ..self.clone() };
-        self.graphs.of(&memory, tenant).await
+    pub(crate) async fn graphs(&self, tenant: &TenantId) -> Result<Arc<crate::graphs::TenantGraphs>> {
+        // Not a clone of this value, which would keep itself open.
+        let provider = Arc::<Checked<Arc<dyn Provider>>>::clone(&self.provider);
+        self.graphs.of(provider, tenant).await
     }
 
     /// Records the model that the provider was given.

@@ -51,7 +51,7 @@ impl Graphs {
         )
     }
 
-    /// What a recall of three hits at most finds.
+    /// What a recall finds.
     pub(crate) async fn find(&self, agent: &Agent, query: &str) -> CaseResult<Vec<GraphHit>> {
         Ok(self.recall.recall(agent, query, &RecallOptions::default()).await?)
     }

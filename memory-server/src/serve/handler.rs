@@ -165,6 +165,6 @@ mod tests {
         let with = bytes(all.clone().with_shared_state(SharedAccess::Authority)).await;
         assert!(with <= 7_000, "{with} bytes");
         let with = bytes(all.with_graph(GraphAccess::Supersede)).await;
-        assert!(with <= 8_000, "{with} bytes");
+        assert!(with <= 8_100, "{with} bytes");
     }
 }

@@ -37,8 +37,10 @@ fn an_agent_keeps_a_graph_of_its_own_as_far_as_the_operator_lets_it() {
 
     let mut later = place.connect_with(&["--agent", "ann"]);
     let found = later.ok(recall.clone());
-    has(&found["hits"][0], json!({"superseded": false, "memory": {"memory_id": "new"}}));
-    has(&found["hits"][1], json!({"superseded": true, "memory": {"memory_id": "old"}}));
+    for (at, id, superseded) in [(0, "new", false), (1, "old", true)] {
+        has(&found["hits"][at], json!({"superseded": superseded}));
+        has(&found["hits"][at]["memory"], json!({"memory_id": id}));
+    }
     let mut reader = place.connect_with(&["--agent", "cat"]);
     assert_eq!(ops(&mut reader), ["recall_graph"]);
     assert_eq!(reader.refused(json!({"op": "remember", "content": "x"}))["code"], "scope_denied");
