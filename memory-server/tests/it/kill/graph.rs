@@ -24,7 +24,7 @@ const ARRAYS: [&str; 6] = [
 ];
 
 fn rounds(kind: &Kind) -> u64 {
-    kind.rounds(6, 2)
+    kind.rounds(4, 2)
 }
 
 /// A file of a graph all of whose texts say `word`.
@@ -162,8 +162,11 @@ async fn migrations(kind: &Kind, home: &Path) {
     sessions_file(home);
     let sources = ["ada.db", "sessions.db"].map(|name| (name, std::fs::read(home.join(name)).unwrap()));
     let (mut random, mut cut, mut partly) = (Random::new(13), 0, 0);
-    let first = kind.fresh(home).await;
-    let whole_run = timed(home, &["graph", "migrate", "sessions.db", "--url", &first.url, "-q"]);
+    // The shorter of two: another program may have slowed one of them down.
+    let (first, second) = (kind.fresh(home).await, kind.fresh(home).await);
+    let whole_run = [&first, &second]
+        .map(|store| timed(home, &["graph", "migrate", "sessions.db", "--url", &store.url, "-q"]));
+    let whole_run = whole_run[0].min(whole_run[1]);
     for round in 0..rounds(kind) {
         let to = kind.fresh(home).await;
         let migrate = |name| ["graph", "migrate", name, "--url", &to.url, "-q"];
