@@ -137,7 +137,8 @@ on_both_stores! {
             let found = sessions.entries(&EntryQuery::default().in_session("sx")).await.unwrap();
             let mut found: Vec<&str> = found.iter().map(|entry| entry.id.as_str()).collect();
             let mut live = live.to_vec();
-            (found.sort_unstable(), live.sort_unstable());
+            found.sort_unstable();
+            live.sort_unstable();
             assert_eq!(found, live, "at {now}");
             let listed = sessions.list().await.unwrap();
             let of_sx = listed.iter().find(|session| session.session_id == "sx").unwrap();
