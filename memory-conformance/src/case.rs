@@ -216,6 +216,8 @@ impl Case {
             "docs/spec/lifecycle.md"
         } else if self.area() == "gov" {
             "docs/spec/governed.md"
+        } else if self.area() == "graph" {
+            "docs/spec/hierarchical.md"
         } else if self.is_sql() {
             "docs/spec/sql.md"
         } else if self.is_layer() {
@@ -232,7 +234,7 @@ impl Case {
     pub fn level(&self) -> Level {
         let needs = |need| self.needs.contains(&need);
         let about = |prefix: &str| self.is_sql() && self.proves.iter().any(|id| id.starts_with(prefix));
-        if matches!(self.area(), "con" | "gov")
+        if matches!(self.area(), "con" | "gov" | "graph")
             || needs(Need::Cas)
             || needs(Need::Drift)
             || needs(Need::Quotas)

@@ -44,6 +44,7 @@
 //!   if a mutant passes every case, or if a case catches no mutant. Vendors do not need them.
 //! - `governed`: the cases about shared state of several agents, which run the stages of `memory-governed` over the
 //!   provider. A vendor needs them only to say that shared state works on its store.
+//! - `hierarchical`: the cases about sessions and graphs of agents, which run `memory-hierarchical` over the provider.
 
 pub mod case;
 pub mod cases;

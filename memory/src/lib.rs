@@ -38,6 +38,8 @@ pub mod forget;
 pub mod gc;
 #[cfg(feature = "governed")]
 pub mod governed;
+#[cfg(feature = "hierarchical")]
+mod graphs;
 mod hex;
 #[cfg(feature = "hierarchical")]
 pub mod hierarchical;
@@ -69,7 +71,7 @@ pub use crate::backends::sqlite;
 pub use crate::config::Config;
 pub use crate::factory::{Access, Factory, OpenContext};
 pub use crate::memory::Memory;
-pub use crate::policy::{Policy, SharedAccess};
+pub use crate::policy::{GraphAccess, Policy, SharedAccess};
 pub use crate::registry::{Registry, open};
 pub use crate::tool::{MemoryTool, ToolOp, tool_description, tool_schema};
 pub use crate::url::BackendUrl;

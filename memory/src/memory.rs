@@ -21,6 +21,9 @@ pub struct Memory {
     embedding_model: Option<EmbeddingModel>,
     conversation_embedder: Option<Arc<dyn Embedder>>,
     drift_backups: Option<PathBuf>,
+    /// The graphs of tenants, which all runs share with the indexes of recall.
+    #[cfg(feature = "hierarchical")]
+    graphs: Arc<crate::graphs::Opened>,
 }
 
 impl Memory {
@@ -34,7 +37,17 @@ impl Memory {
             embedding_model: None,
             conversation_embedder: None,
             drift_backups: None,
+            #[cfg(feature = "hierarchical")]
+            graphs: Arc::default(),
         })
+    }
+
+    /// The tenant's graphs, opened once for all who share this backend.
+    #[cfg(feature = "hierarchical")]
+    pub(crate) async fn graphs(&self, tenant: &TenantId) -> Result<Arc<crate::graphs::TenantGraphs>> {
+        // Not a clone of this value, which would keep itself open.
+        let provider = Arc::<Checked<Arc<dyn Provider>>>::clone(&self.provider);
+        self.graphs.of(provider, tenant).await
     }
 
     /// Records the model that the provider was given.

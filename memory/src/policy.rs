@@ -38,6 +38,19 @@ pub enum SharedAccess {
     Authority,
 }
 
+/// What an agent may do with its own graph (`docs/hierarchical.md`): each includes those before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum GraphAccess {
+    /// Recall from it: `recall_graph`.
+    Read,
+    /// Add memories and relate them: `remember` and `relate`.
+    Add,
+    /// Say that a memory replaces another, which then comes last in every recall.
+    Supersede,
+}
+
 /// The operator's rules for one agent. The default denies everything.
 ///
 /// Nothing that an agent sends extends it: [`Policy::narrow`] is the only way to combine two, and takes the stricter of
@@ -53,6 +66,8 @@ pub struct Policy {
     pub shared_state: Option<SharedAccess>,
     /// The shared space of its tenant; `None`: [`DEFAULT_SPACE`].
     pub shared_space: Option<ScopeId>,
+    /// What the agent may do with its graph; `None`: nothing.
+    pub graph: Option<GraphAccess>,
     /// Quota of each of its scopes, checked by the backend inside every write.
     pub quota: Quota,
     /// Quota of the database of each of its scopes, in bytes; `None`: the provider's own.
@@ -74,6 +89,7 @@ impl Default for Policy {
             sql_scopes: BTreeSet::new(),
             shared_state: None,
             shared_space: None,
+            graph: None,
             quota: Quota::default(),
             sql_max_bytes: None,
             drift: None,
@@ -96,6 +112,7 @@ impl Policy {
         with_sql_scopes(sql_scopes: impl IntoIterator<Item = ScopeKind> => sql_scopes.into_iter().collect());
         with_shared_state(shared_state: SharedAccess => Some(shared_state));
         with_shared_space(shared_space: ScopeId => Some(shared_space));
+        with_graph(graph: GraphAccess => Some(graph));
         with_quota(quota: Quota);
         with_sql_max_bytes(sql_max_bytes: u64 => Some(sql_max_bytes));
         /// [`MemoryTool::new`](crate::MemoryTool::new) refuses a backend that does not serve it.
@@ -133,6 +150,7 @@ impl Policy {
                 .clone()
                 .or_else(|| other.shared_space.clone())
                 .filter(|_| one_space),
+            graph: self.graph.min(other.graph),
             quota: Quota {
                 max_entries: tighter(self.quota.max_entries, other.quota.max_entries),
                 max_bytes: tighter(self.quota.max_bytes, other.quota.max_bytes),
@@ -188,12 +206,14 @@ mod tests {
             .with_sql_scopes([ScopeKind::Agent])
             .with_quota(Quota { max_entries: Some(10), max_bytes: None })
             .with_drift(DriftPolicy::Row)
+            .with_graph(GraphAccess::Read)
             .with_max_rows(50);
         let b = Policy::default()
             .with_memory_scopes(ScopeKind::ALL)
             .with_quota(Quota { max_entries: Some(20), max_bytes: Some(5) })
             .with_sql_max_bytes(7)
             .with_drift(DriftPolicy::Strict)
+            .with_graph(GraphAccess::Supersede)
             .with_max_answer_bytes(20_000);
         let both = a.narrow(&b);
         assert_eq!(both, b.narrow(&a));
@@ -202,6 +222,7 @@ mod tests {
         assert_eq!(both.quota, Quota { max_entries: Some(10), max_bytes: Some(5) });
         assert_eq!((both.sql_max_bytes, both.drift), (Some(7), Some(DriftPolicy::Strict)));
         assert_eq!(a.narrow(&Policy::default()).drift, Some(DriftPolicy::Row));
+        assert_eq!((both.graph, a.narrow(&Policy::default()).graph), (Some(GraphAccess::Read), None));
         assert_eq!((both.max_rows, both.max_answer_bytes), (50, 20_000));
     }
 }

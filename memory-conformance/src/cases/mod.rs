@@ -3,6 +3,8 @@
 mod contract;
 #[cfg(feature = "governed")]
 mod governed;
+#[cfg(feature = "hierarchical")]
+mod graph;
 mod kv;
 mod layer;
 mod lifecycle;
@@ -23,6 +25,8 @@ pub fn all() -> Vec<Case> {
         layer::cases(),
         #[cfg(feature = "governed")]
         governed::cases(),
+        #[cfg(feature = "hierarchical")]
+        graph::cases(),
     ]
     .concat()
 }

@@ -4,6 +4,8 @@ mod context;
 pub(crate) mod conversation;
 pub(crate) mod database;
 pub(crate) mod entries;
+#[cfg(feature = "hierarchical")]
+pub(crate) mod graph;
 #[cfg(feature = "governed")]
 pub(crate) mod shared;
 mod store;

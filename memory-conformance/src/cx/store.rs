@@ -6,7 +6,7 @@ use memory_core::{Backend, Checked, MemoryLayer, Provider, SqlFacet};
 
 use crate::check::{CaseResult, Stop};
 use crate::harness::embedder::TestEmbedder;
-#[cfg(feature = "governed")]
+#[cfg(any(feature = "governed", feature = "hierarchical"))]
 use crate::harness::fixture::TestIds;
 use crate::harness::fixture::{Fixture, TestClock};
 use crate::harness::{Harness, SqlSetup};
@@ -105,19 +105,19 @@ impl Store {
     }
 
     /// As [`Store::provider`], shared.
-    #[cfg(feature = "governed")]
+    #[cfg(any(feature = "governed", feature = "hierarchical"))]
     pub(crate) fn shared_provider(&self) -> Arc<dyn Provider> {
         Arc::clone(&self.wrapped)
     }
 
     /// The harness.
-    #[cfg(feature = "governed")]
+    #[cfg(any(feature = "governed", feature = "hierarchical"))]
     pub(crate) fn harness(&self) -> &dyn Harness {
         &*self.harness
     }
 
     /// Its clock and ids, shared.
-    #[cfg(feature = "governed")]
+    #[cfg(any(feature = "governed", feature = "hierarchical"))]
     pub(crate) fn time_and_ids(&self) -> (Arc<TestClock>, Arc<TestIds>) {
         (Arc::clone(&self.fixture.clock), Arc::clone(&self.fixture.ids))
     }

@@ -3,7 +3,11 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+#[cfg(feature = "hierarchical")]
+use memory_core::TenantId;
 use memory_core::{Provider, Result};
+#[cfg(feature = "hierarchical")]
+use memory_hierarchical::{GraphStore, SqlGraphs};
 
 use crate::harness::executor::{self, BoxFuture};
 use crate::harness::fixture::Fixture;
@@ -106,6 +110,20 @@ pub trait Harness: Send + Sync + 'static {
     #[doc(hidden)]
     fn wrap_checked(&self, checked: Arc<dyn Provider>) -> Arc<dyn Provider> {
         checked
+    }
+
+    /// The graphs of a tenant for the cases about them. Default: tables over the provider. A store of graphs that is no
+    /// provider stands in here.
+    ///
+    /// # Errors
+    /// Any error of opening; the case then fails with it.
+    #[cfg(feature = "hierarchical")]
+    async fn open_graphs(
+        &self,
+        provider: Arc<dyn Provider>,
+        tenant: &TenantId,
+    ) -> Result<Arc<dyn GraphStore>> {
+        Ok(Arc::new(SqlGraphs::open(provider, tenant).await?))
     }
 
     /// Changes the stages of shared state that cases use: used by mutants.

@@ -136,6 +136,18 @@ impl Harness for MutantHarness {
         }
     }
 
+    #[cfg(feature = "hierarchical")]
+    async fn open_graphs(
+        &self,
+        provider: Arc<dyn Provider>,
+        tenant: &memory_core::TenantId,
+    ) -> Result<Arc<dyn memory_hierarchical::GraphStore>> {
+        match &self.inner {
+            Inner::Reference(reference) => reference.open_graphs(provider, tenant).await,
+            Inner::Other(harness) => harness.open_graphs(provider, tenant).await,
+        }
+    }
+
     #[cfg(feature = "governed")]
     fn change_shared(&self, setup: &mut crate::governed::Setup) {
         if let Defect::InStages(change) = self.mutant.defect {

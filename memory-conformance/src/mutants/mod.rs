@@ -6,6 +6,8 @@ mod contract;
 mod defect;
 #[cfg(feature = "governed")]
 mod governed;
+#[cfg(feature = "hierarchical")]
+mod graph;
 mod harness;
 mod kv;
 mod layer;
@@ -15,6 +17,8 @@ pub(crate) mod mutant;
 mod requests;
 mod search;
 mod sql;
+#[cfg(any(feature = "governed", feature = "hierarchical"))]
+mod statements;
 
 pub use harness::MutantHarness;
 pub use mutant::{Mutant, MutantOutcome};
@@ -31,6 +35,8 @@ pub fn all() -> Vec<Mutant> {
         layer::mutants(),
         #[cfg(feature = "governed")]
         governed::mutants(),
+        #[cfg(feature = "hierarchical")]
+        graph::mutants(),
     ]
     .concat()
 }

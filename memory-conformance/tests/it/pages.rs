@@ -30,12 +30,13 @@ fn sentences(page: &str) -> BTreeMap<String, bool> {
         .collect()
 }
 
-const PAGES: [(&str, usize); 7] = [
+const PAGES: [(&str, usize); 8] = [
     ("docs/spec/backend.md", 100),
     ("docs/spec/sql.md", 80),
     ("docs/spec/layer.md", 40),
     ("docs/spec/drift.md", 30),
     ("docs/spec/governed.md", 41),
+    ("docs/spec/hierarchical.md", 20),
     ("docs/spec/lifecycle.md", 20),
     ("docs/spec/forget.md", 20),
 ];

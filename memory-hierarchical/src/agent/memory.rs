@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
-use memory_core::{Clock, Error, ErrorKind, IdGen, Result};
+use memory_core::{Clock, Error, ErrorKind, IdGen, Result, Retry};
 
 use super::answers::Stats;
 use crate::limits::{check_content, check_entity, check_id, check_metadata, check_share, check_tags, short};
@@ -160,6 +160,7 @@ impl AgentMemory {
                         "`{newer}` cannot supersede `{older}`, by which it is itself superseded; store a new memory instead"
                     ),
                 )
+                .with_retry(Retry::Never)
                 .with_detail("source_id", newer)
                 .with_detail("target_id", older));
             }
@@ -210,6 +211,7 @@ fn fresh(stored: Stored, id: &str) -> Result<()> {
         ErrorKind::Conflict,
         format!("this agent has a memory `{id}` already; give another id or none"),
     )
+    .with_retry(Retry::Never)
     .with_detail("memory_id", id))
 }
 

@@ -5,10 +5,8 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use super::paths::Paths;
-use super::probe::is_there;
+use super::probe::{MAX_ENTRIES, is_there};
 
-/// Most entries of the folder of graphs that are looked at.
-const MAX_ENTRIES: usize = 10_000;
 /// How a file of the graph engine begins.
 const MAGIC: &[u8; 4] = b"LBUG";
 

@@ -1,11 +1,12 @@
 //! Where the original keeps its files.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 
-use memory_core::Result;
+use memory_core::{Error, ErrorKind, Result};
 
 use super::environment::Environment;
-use super::probe::is_there;
+use super::probe::{MAX_ENTRIES, is_there};
 use crate::model::Agent;
 
 /// The default places, below a home folder.
@@ -56,6 +57,29 @@ impl Paths {
         storage.map_or_else(|| self.graphs(), Path::to_owned).join(format!("{agent}.db"))
     }
 
+    /// The SQLite files of an installation: that of sessions, then those of graphs by name. `storage`: the folder of graphs that
+    /// is given, and no sessions. Symbolic links are passed over.
+    ///
+    /// # Errors
+    /// `not_found` if there are none, or the folder cannot be listed.
+    pub fn sqlite_files(&self, storage: Option<&Path>) -> Result<Vec<PathBuf>> {
+        let folder = storage.map_or_else(|| self.graphs(), Path::to_owned);
+        let base = storage.unwrap_or(&self.home);
+        let is_file = |path: &Path| {
+            is_there(base, path) && fs::symlink_metadata(path).is_ok_and(|found| found.is_file())
+        };
+        let mut graphs = Vec::new();
+        if is_there(base, &folder) {
+            let entries = fs::read_dir(&folder).map_err(|error| none_in(&folder).with_source(error))?;
+            graphs.extend(entries.take(MAX_ENTRIES).filter_map(|entry| Some(entry.ok()?.path())));
+        }
+        graphs.retain(|path| path.extension().is_some_and(|ending| ending == "db") && is_file(path));
+        graphs.sort();
+        let sessions = Some(self.sessions()).filter(|path| storage.is_none() && is_file(path));
+        let files: Vec<PathBuf> = sessions.into_iter().chain(graphs).collect();
+        if files.is_empty() { Err(none_in(&folder)) } else { Ok(files) }
+    }
+
     /// The graph engine's file of sessions: what a variable says, or `~/.amplihack/memory_graph.db`.
     #[must_use]
     pub fn graph_sessions(&self) -> PathBuf {
@@ -69,4 +93,11 @@ impl Paths {
         let (current, legacy) = (folder.join("graph_db"), folder.join("kuzu_db"));
         if !is_there(&self.home, &current) && is_there(&self.home, &legacy) { legacy } else { current }
     }
+}
+
+fn none_in(folder: &Path) -> Error {
+    Error::new(
+        ErrorKind::NotFound,
+        format!("there are no databases of the original in {}; name a file", folder.display()),
+    )
 }

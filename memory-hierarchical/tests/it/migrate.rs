@@ -118,10 +118,54 @@ on_both_stores! {
     }
 }
 
+on_both_stores! {
+    /// Ten entries that expire around a time of 2026-11-21T20:09:45Z, each spelled in another way.
+    async fn an_expiry_means_the_same_whatever_its_spelling(world) {
+        let Some(file) = shared("flat/memory_expiry_probe.db") else { return };
+        let report = migrated(&world, &file, None).await;
+        assert_eq!((report.layout, counts(&report)[2]), (Layout::Entries, [14, 12, 0, 2]));
+        assert_eq!(refused(&report), [("memory_entries", Why::Malformed, 2)], "`never`, and an empty text");
+        let sessions = sessions(&world).await;
+        for (now, live) in [
+            ("2026-11-19T20:09:45Z", &["past-1h-rfc3339", "past-1h-space", "past-2d-rfc3339", "past-1h-offset+14", "past-epoch-secs",
+                "future-1h-rfc3339", "future-1h-offset-12", "future-epoch-secs"][..]),
+            ("2026-11-21T20:09:45Z", &["future-1h-rfc3339", "future-1h-offset-12", "future-epoch-secs"]),
+            ("2026-11-21T21:09:45.589Z", &["future-epoch-secs"]),
+            ("2026-11-22T20:09:45Z", &[]),
+        ] {
+            world.clock.set(now);
+            let found = sessions.entries(&EntryQuery::default().in_session("sx")).await.unwrap();
+            let mut found: Vec<&str> = found.iter().map(|entry| entry.id.as_str()).collect();
+            let mut live = live.to_vec();
+            found.sort_unstable();
+            live.sort_unstable();
+            assert_eq!(found, live, "at {now}");
+            let listed = sessions.list().await.unwrap();
+            let of_sx = listed.iter().find(|session| session.session_id == "sx").unwrap();
+            assert_eq!(of_sx.entries, u64::try_from(live.len()).unwrap(), "at {now}");
+        }
+    }
+}
+
 #[test]
-fn an_expiry_means_the_same_whatever_its_spelling() {
-    let Some(file) = shared("flat/memory_expiry_probe.db") else { return };
-    assert_eq!(Source::read(&file, None).unwrap().layout(), Layout::Entries);
+fn an_installation_is_found_where_the_original_keeps_it_and_links_are_passed_over() {
+    use memory_hierarchical::backend::{Environment, Paths};
+    let home = tempfile::tempdir().unwrap();
+    let paths = Paths::of(&Environment::of(|name| (name == "HOME").then(|| home.path().into()))).unwrap();
+    let none = paths.sqlite_files(None).unwrap_err();
+    assert_eq!(none.kind(), ErrorKind::NotFound);
+    std::fs::create_dir_all(paths.graphs().join("folder.db")).unwrap();
+    for name in ["b.db", "a.db", "a.db-wal", "a.db.bak", "notes.txt"] {
+        std::fs::write(paths.graphs().join(name), "").unwrap();
+    }
+    std::os::unix::fs::symlink(paths.graphs().join("a.db"), paths.graphs().join("link.db")).unwrap();
+    let graphs = ["a.db", "b.db"].map(|name| paths.graphs().join(name));
+    assert_eq!(paths.sqlite_files(None).unwrap(), graphs);
+    std::fs::write(paths.sessions(), "").unwrap();
+    assert_eq!(paths.sqlite_files(None).unwrap(), [&[paths.sessions()][..], &graphs].concat());
+    let other = tempfile::tempdir().unwrap();
+    std::fs::write(other.path().join("z.db"), "").unwrap();
+    assert_eq!(paths.sqlite_files(Some(other.path())).unwrap(), [other.path().join("z.db")]);
 }
 
 #[test]

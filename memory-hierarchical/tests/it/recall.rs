@@ -2,7 +2,8 @@
 
 use memory_core::ErrorKind;
 use memory_hierarchical::{
-    Agent, DEFAULT_MEMORY_BYTES, Edge, GraphHit, GraphRecall, GraphStore as _, RecallOptions, Semantic,
+    Agent, DEFAULT_MEMORY_BYTES, Direction, Edge, EdgeKind, GraphHit, GraphRecall, GraphStore as _,
+    RecallOptions, Semantic,
 };
 
 use crate::support::*;
@@ -112,6 +113,33 @@ on_both_stores! {
             assert_eq!(recall.recall(&agent("ada"), query, &options).await.unwrap_err().kind(), kind);
         }
     }
+}
+
+/// A memory that many others resemble: a walk looks at so many edges and no more, and lists stay as short as they are asked.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_memory_with_very_many_edges_is_walked_and_listed() {
+    const MANY: usize = 60_000;
+    let world = World::on(Store::sqlite()).await;
+    let ada = agent("ada");
+    let mut write = world.graphs.write(&ada).await.unwrap();
+    write.add_semantic(&[says("hub", "the hub")]).await.unwrap();
+    let spoke = |at: usize| says(&format!("n{at:06}"), "spoke");
+    write.add_semantic(&(0..MANY).map(spoke).collect::<Vec<_>>()).await.unwrap();
+    let edges: Vec<Edge> = (0..MANY).map(|at| similar(&format!("n{at:06}"), "hub")).collect();
+    write.add_edges(&edges).await.unwrap();
+    write.commit().await.unwrap();
+    let hits = recaller(&world).recall(&ada, "hub", &RecallOptions::default().with_steps(4)).await.unwrap();
+    assert_eq!((hits.len(), hits[0].node.id(), hits[1].path.len()), (10, "hub", 1));
+    let memory = memory_hierarchical::AgentMemory::new(
+        world.graphs.clone(),
+        ada,
+        world.clock.clone(),
+        world.ids.clone(),
+    );
+    let beside = memory.neighbours("hub", Direction::Both, &EdgeKind::ALL, 10).await.unwrap();
+    assert_eq!((beside.total, beside.shown.len()), (MANY, 10));
+    let path = memory.path("n000000", "n059999", Direction::Both, 2).await.unwrap();
+    assert_eq!(path.map(|path| path.len()), Some(2));
 }
 
 /// Prints how long a recall takes: `cargo test -p memory-hierarchical --test it -- recall::pace --ignored --nocapture`.

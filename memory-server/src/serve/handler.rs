@@ -146,7 +146,7 @@ fn answered(result: memory_core::Result<String>) -> CallToolResponse {
 
 #[cfg(test)]
 mod tests {
-    use memory::{MemoryTool, Policy, RunContext, ScopeKind, SharedAccess};
+    use memory::{GraphAccess, MemoryTool, Policy, RunContext, ScopeKind, SharedAccess};
 
     /// Bytes of the tool's description and schema on a file.
     async fn bytes(policy: Policy) -> usize {
@@ -158,11 +158,13 @@ mod tests {
 
     /// A model reads the tool with every message.
     #[tokio::test]
-    async fn the_tool_stays_small_and_shared_state_costs_only_those_who_have_it() {
+    async fn the_tool_stays_small_and_shared_state_and_graphs_cost_only_those_who_have_them() {
         let all = Policy::default().with_memory_scopes(ScopeKind::ALL).with_sql_scopes(ScopeKind::ALL);
         let without = bytes(all.clone()).await;
         assert!(without <= 6_100, "{without} bytes");
-        let with = bytes(all.with_shared_state(SharedAccess::Authority)).await;
+        let with = bytes(all.clone().with_shared_state(SharedAccess::Authority)).await;
         assert!(with <= 7_000, "{with} bytes");
+        let with = bytes(all.with_graph(GraphAccess::Supersede)).await;
+        assert!(with <= 8_100, "{with} bytes");
     }
 }

@@ -34,7 +34,7 @@ use sections::file::with_sql;
 use sections::rules::Rules;
 
 use crate::memory::Memory;
-use crate::policy::{Policy, SharedAccess};
+use crate::policy::{GraphAccess, Policy, SharedAccess};
 use crate::registry::Registry;
 use crate::url::BackendUrl;
 
@@ -260,6 +260,7 @@ impl Config {
             sql_scopes: if self.file.sql.enabled { ScopeKind::ALL.into() } else { BTreeSet::new() },
             shared_state: Some(SharedAccess::Authority),
             shared_space: rules.shared_space.clone(),
+            graph: Some(GraphAccess::Supersede),
             quota: limits.quota,
             sql_max_bytes: limits.sql_max_bytes,
             drift: limits.drift,
@@ -326,7 +327,14 @@ impl Config {
                     .to_owned(),
             );
         }
-        if !memory_is_allowed && !sql_is_allowed && !shares {
+        let has_graph = sections().any(|(_, rules)| rules.graph.is_some());
+        if has_graph && !cfg!(feature = "hierarchical") {
+            warnings.push(
+                "`graph` is set, but this build has no graphs; build with the cargo feature `hierarchical`"
+                    .to_owned(),
+            );
+        }
+        if !memory_is_allowed && !sql_is_allowed && !shares && !has_graph {
             warnings.push("no `memory_scopes` anywhere: every agent is denied everything".to_owned());
         }
         warnings

@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use super::answer::{Budget, text};
 use super::memory_tool::MemoryTool;
 use super::ops::{DEFAULT_SCOPE, Describe, ListScopes, ToolOp};
-use crate::policy::SharedAccess;
+use crate::policy::{GraphAccess, SharedAccess};
 
 impl MemoryTool {
     pub(super) async fn list_scopes(&self, op: ListScopes) -> Result<String> {
@@ -58,6 +58,8 @@ impl MemoryTool {
             default_scope: ScopeKind,
             #[serde(skip_serializing_if = "Option::is_none")]
             shared_state: Option<SharedAccess>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            graph: Option<GraphAccess>,
             limits: Limits,
             capabilities: &'a Capabilities,
             #[serde(skip_serializing_if = "Option::is_none")]
@@ -101,6 +103,7 @@ impl MemoryTool {
             scopes: Scopes { memory: self.memory_kinds(), sql: self.sql_kinds() },
             default_scope: DEFAULT_SCOPE,
             shared_state: self.policy.shared_state.filter(|_| self.serves(ToolOp::Shared, &capabilities)),
+            graph: self.policy.graph.filter(|_| self.serves(ToolOp::RecallGraph, &capabilities)),
             limits: Limits {
                 max_input_bytes: self.policy.max_input_bytes,
                 max_answer_bytes: self.policy.max_answer_bytes,
@@ -153,6 +156,9 @@ impl MemoryTool {
             }
             ToolOp::Note | ToolOp::Shared | ToolOp::Why | ToolOp::Pending => {
                 cfg!(feature = "governed") && capabilities.host_tables && self.granted(op).is_ok()
+            }
+            ToolOp::Remember | ToolOp::Relate | ToolOp::RecallGraph => {
+                cfg!(feature = "hierarchical") && capabilities.host_tables && self.granted(op).is_ok()
             }
             ToolOp::ListScopes | ToolOp::Describe => true,
         }

@@ -14,7 +14,7 @@ use crate::drift::{Backups, DriftSession};
 #[cfg(feature = "governed")]
 use crate::governed::{PromotionPipeline, Space};
 use crate::memory::Memory;
-use crate::policy::{Policy, SharedAccess};
+use crate::policy::{GraphAccess, Policy, SharedAccess};
 
 /// The tool of one run: a backend, the operator's policy, and who is calling.
 ///
@@ -176,17 +176,25 @@ impl MemoryTool {
             .with_detail("allowed", names))
     }
 
-    /// Checks that the operator grants this operation on shared state.
+    /// Checks that the operator grants this operation on shared state or on the agent's graph.
     pub(super) fn granted(&self, op: ToolOp) -> Result<()> {
-        let least = if op == ToolOp::Note { SharedAccess::Note } else { SharedAccess::Read };
-        if self.policy.shared_state >= Some(least) {
+        let (shared, graph) = (self.policy.shared_state, self.policy.graph);
+        let (is_granted, instead) = match op {
+            ToolOp::Note if shared.is_some() => {
+                (shared >= Some(SharedAccess::Note), "only read shared state")
+            }
+            ToolOp::Remember | ToolOp::Relate if graph.is_some() => {
+                (graph >= Some(GraphAccess::Add), "only recall from your graph")
+            }
+            ToolOp::Remember | ToolOp::Relate | ToolOp::RecallGraph => {
+                (graph.is_some(), "continue without a graph")
+            }
+            _ => (shared.is_some(), "continue without shared state"),
+        };
+        if is_granted {
             return Ok(());
         }
         let name = op.as_str();
-        let instead = match self.policy.shared_state {
-            None => "continue without shared state",
-            Some(_) => "only read shared state",
-        };
         let message =
             format!("the operator does not allow this agent `{name}`; {instead}, or ask the operator");
         Err(Error::new(ErrorKind::ScopeDenied, message).with_detail("operation", name))

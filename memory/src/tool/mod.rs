@@ -7,6 +7,8 @@ mod describe;
 mod description;
 #[cfg(feature = "governed")]
 mod governed;
+#[cfg(feature = "hierarchical")]
+mod graph;
 mod input;
 mod kv;
 mod layer;

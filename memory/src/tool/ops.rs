@@ -88,6 +88,12 @@ operations! {
     Why = "why": Why;
     /// List writes that wait until it is certain which row they mean.
     Pending = "pending": Pending;
+    /// Keep what you learned, or what happened, in your graph.
+    Remember = "remember": Remember;
+    /// Say how two memories of your graph belong together.
+    Relate = "relate": Relate;
+    /// Find memories of your graph by words, and along edges what belongs to them.
+    RecallGraph = "recall_graph": RecallGraph;
     /// List the scopes that may be used.
     ListScopes = "list_scopes": ListScopes;
     /// Tell what is served and allowed, and within which limits.
@@ -115,8 +121,26 @@ pub(super) enum BucketWord {
     Learnings,
 }
 
-/// The fields of each operation besides `scope`, which all of them take but those on shared state: the operator names the
-/// space. Unknown fields are refused.
+/// A kind of memory in a graph.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum NodeWord {
+    Semantic,
+    Episodic,
+}
+
+/// A kind of edge in a graph.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum EdgeWord {
+    SimilarTo,
+    DerivesFrom,
+    Supersedes,
+    TransitionedTo,
+}
+
+/// The fields of each operation besides `scope`, which all of them take but those on shared state and graphs: the operator
+/// names the space, and the agent's name the graph. Unknown fields are refused.
 macro_rules! fields {
     ($($name:ident { $($(#[$about:meta])* $field:ident: $type:ty,)* })*) => {$(
         #[derive(Debug, Deserialize, JsonSchema)]
@@ -317,18 +341,21 @@ fields! {
     Describe {}
 }
 
-macro_rules! shared_fields {
+macro_rules! unscoped_fields {
     ($($name:ident { $($(#[$about:meta])* $field:ident: $type:ty,)* })*) => {$(
         #[derive(Debug, Deserialize, JsonSchema)]
         #[serde(deny_unknown_fields)]
-        #[cfg_attr(not(feature = "governed"), allow(dead_code, reason = "read with the feature alone"))]
+        #[cfg_attr(
+            not(all(feature = "governed", feature = "hierarchical")),
+            allow(dead_code, reason = "read with the features alone")
+        )]
         pub(super) struct $name {
             $($(#[$about])* pub(super) $field: $type,)*
         }
     )*};
 }
 
-shared_fields! {
+unscoped_fields! {
     Note {
         /// What you noticed: `issue ID: TEXT`, `ID is resolved`, `task ID: done`, `decision: TEXT`, `constraint: TEXT`, `learning: TEXT`, `result: NAME = 0.7`, `plan: TEXT`.
         note: String,
@@ -360,6 +387,56 @@ shared_fields! {
         bind: Option<String>,
         /// Id of the row that `bind` means.
         target: Option<String>,
+    }
+
+    Remember {
+        /// What is known, or what happened.
+        content: String,
+        /// `semantic` (default): it is known; `episodic`: it happened.
+        kind: Option<NodeWord>,
+        /// A short label.
+        concept: Option<String>,
+        /// The entity that it is about.
+        entity: Option<String>,
+        /// How certain it is, 0 to 1; default 1.
+        confidence: Option<f64>,
+        /// Where it comes from, as `chat` or `tool:web`.
+        source: Option<String>,
+        /// Labels that are found as words.
+        tags: Option<Vec<String>>,
+        /// Its id; default: a new one.
+        memory_id: Option<String>,
+    }
+
+    Relate {
+        /// Id of the memory where the edge begins.
+        source_id: String,
+        /// How the source relates to the target: resembles it, was drawn from that event, replaces it, holds the value after it.
+        relation: EdgeWord,
+        /// Id of the memory where the edge ends.
+        target_id: String,
+        /// How strongly, 0 to 1; default 1.
+        weight: Option<f64>,
+        /// Why, or how it was found.
+        reason: Option<String>,
+        /// Value before a transition.
+        from_value: Option<String>,
+        /// Value after a transition.
+        to_value: Option<String>,
+        /// Turn of the conversation in which the value changed.
+        #[serde(default, deserialize_with = "whole")]
+        turn: Option<i64>,
+    }
+
+    RecallGraph {
+        /// What to look for, in plain words.
+        query: String,
+        /// Most hits; default 10.
+        #[serde(default, deserialize_with = "whole")]
+        top_k: Option<usize>,
+        /// Edges to follow from what the words found: 0 to 4, default 2.
+        #[serde(default, deserialize_with = "whole")]
+        steps: Option<usize>,
     }
 }
 

@@ -1,6 +1,6 @@
 //! Refuses an operation that the backend does not serve, suggesting an alternative here or backends that serve it.
 
-#[cfg(not(feature = "governed"))]
+#[cfg(not(all(feature = "governed", feature = "hierarchical")))]
 use memory_core::Result;
 use memory_core::{Error, ErrorKind, Retry};
 
@@ -8,6 +8,8 @@ use super::memory_tool::MemoryTool;
 use super::ops::ToolOp;
 #[cfg(not(feature = "governed"))]
 use super::ops::{Note, Pending, Shared, Why};
+#[cfg(not(feature = "hierarchical"))]
+use super::ops::{RecallGraph, Relate, Remember};
 
 /// Backends with entries and SQL.
 const STORES: &str = "sqlite or postgres";
@@ -25,6 +27,12 @@ impl MemoryTool {
             }
             (op, _) if is_shared(op) => format!(
                 "it has no tables for shared state: continue without, or ask the operator for a backend with SQL, such as {STORES}"
+            ),
+            (op, _) if is_graph(op) && !cfg!(feature = "hierarchical") => {
+                "this build has no graphs: they need the cargo feature `hierarchical`".to_owned()
+            }
+            (op, _) if is_graph(op) => format!(
+                "it has no tables for graphs: continue without, or ask the operator for a backend with SQL, such as {STORES}"
             ),
             (ToolOp::Event, _) if capabilities.memory_layer => {
                 "pending work has no event here: look with `facts`".to_owned()
@@ -77,6 +85,27 @@ impl MemoryTool {
     pub(super) async fn pending(&self, _: Pending) -> Result<String> {
         self.granted(ToolOp::Pending).and_then(|()| Err(self.unsupported(ToolOp::Pending)))
     }
+}
+
+/// Without the feature there are no graphs.
+#[cfg(not(feature = "hierarchical"))]
+#[allow(clippy::unused_async, reason = "with the feature they wait for the store")]
+impl MemoryTool {
+    pub(super) async fn remember(&self, _: Remember) -> Result<String> {
+        self.granted(ToolOp::Remember).and_then(|()| Err(self.unsupported(ToolOp::Remember)))
+    }
+
+    pub(super) async fn relate(&self, _: Relate) -> Result<String> {
+        self.granted(ToolOp::Relate).and_then(|()| Err(self.unsupported(ToolOp::Relate)))
+    }
+
+    pub(super) async fn recall_graph(&self, _: RecallGraph) -> Result<String> {
+        self.granted(ToolOp::RecallGraph).and_then(|()| Err(self.unsupported(ToolOp::RecallGraph)))
+    }
+}
+
+fn is_graph(op: ToolOp) -> bool {
+    matches!(op, ToolOp::Remember | ToolOp::Relate | ToolOp::RecallGraph)
 }
 
 fn is_shared(op: ToolOp) -> bool {

@@ -140,9 +140,13 @@ fn shared_state_is_granted_by_agent_or_default_in_the_space_that_is_named() {
     assert_eq!(granted("anyone"), (Some(SharedAccess::Read), "team".to_owned()));
     let unnamed = Config::parse("[default]\nshared_state = \"note\"\n", "memory.toml").unwrap();
     assert_eq!(unnamed.policy("x").shared_space_name(), "shared");
-    for bad in
-        ["shared_state = \"write\"", "shared_state = true", "shared_space = \"*\"", "shared_space = \"\""]
-    {
+    for bad in [
+        "shared_state = \"write\"",
+        "shared_state = true",
+        "shared_space = \"*\"",
+        "shared_space = \"\"",
+        "graph = \"all\"",
+    ] {
         let error = Config::parse(&format!("[default]\n{bad}\n"), "memory.toml").unwrap_err();
         assert!(error.to_string().contains("line 2"), "{bad}: {error}");
     }
@@ -357,6 +361,7 @@ fn the_documented_configuration_is_valid_and_complete() {
         "sql_scopes",
         "shared_state",
         "shared_space",
+        "graph",
         "quota",
         "max_entries",
         "max_bytes",

@@ -40,7 +40,7 @@ const RULES: &[Rule] = &[
         package: "memory-conformance",
         arguments: &["--features", "mutants"],
         must: &["memory-core"],
-        must_not: &["memory-governed"],
+        must_not: &["memory-governed", "memory-hierarchical"],
     },
     Rule {
         package: "memory-validator",
@@ -230,17 +230,9 @@ const RULES: &[Rule] = &[
 const FLOORS: &[&[&str]] = &[
     &["memory-core", "memory-validator"],
     &["memory-governed", "memory-http", "memory-recall", "memory-sql"],
-    &[
-        "memory-conformance",
-        "memory-embed",
-        "memory-mem0",
-        "memory-mem9",
-        "memory-model",
-        "memory-postgres",
-        "memory-sqlite",
-    ],
+    &["memory-embed", "memory-mem0", "memory-mem9", "memory-model", "memory-postgres", "memory-sqlite"],
     &["memory-hierarchical"],
-    &["memory", "memory-fakes"],
+    &["memory", "memory-conformance", "memory-fakes"],
     &["memory-eval"],
     &["memory-server", "prime-stream", "shared-state"],
     &["memory-fuzz", "memory-lab"],

@@ -1,11 +1,12 @@
 //! Defects between the stages and their tables: what a stage writes or reads is another thing. They name statements of
 //! `memory-governed`; one that no longer matches catches nothing, and fails the tests.
 
-use memory_core::sql::{ExecOutcome, SqlValue};
+use memory_core::sql::SqlValue;
 use memory_core::{Error, Next, Reply, Request, Result};
 
 use crate::mutants::memory::Memory;
 use crate::mutants::mutant::mutants;
+use crate::mutants::statements::{column_of, keeps_what_failed, nothing_of, set, written};
 
 mutants! {
     |memory, request, next|
@@ -73,19 +74,6 @@ mutants! {
 /// How a stage reads a deferred write that it tries again.
 const DEFERRED: &str = "FROM pending_memory_events WHERE pending_id = ?";
 
-fn set(args: &mut [SqlValue], at: usize, value: SqlValue) {
-    if let Some(arg) = args.get_mut(at) {
-        *arg = value;
-    }
-}
-
-/// So many rows were written.
-fn written(rows: u64) -> Reply {
-    let mut outcome = ExecOutcome::default();
-    outcome.rows_affected = rows;
-    Reply::Exec(outcome)
-}
-
 /// The id without what makes it another than the one asked for.
 fn without_suffix(args: &mut [SqlValue]) {
     if let Some(SqlValue::Text(id)) = args.first_mut()
@@ -93,53 +81,6 @@ fn without_suffix(args: &mut [SqlValue]) {
         && suffix.len() == 12
     {
         *id = asked.to_owned();
-    }
-}
-
-fn reads(request: &Request, what: &str) -> bool {
-    matches!(request, Request::Query { sql, .. } if sql.contains(what))
-}
-
-/// Such a query finds nothing.
-async fn nothing_of(what: &str, request: Request, next: Next<'_>) -> Result<Reply> {
-    let is_asked = reads(&request, what);
-    let mut reply = next.run(request).await?;
-    if let Reply::Query(rows) = &mut reply
-        && is_asked
-    {
-        rows.rows.clear();
-    }
-    Ok(reply)
-}
-
-/// Such a query finds this value in a column.
-async fn column_of(
-    what: &str,
-    column: &str,
-    value: SqlValue,
-    request: Request,
-    next: Next<'_>,
-) -> Result<Reply> {
-    let is_asked = reads(&request, what);
-    let mut reply = next.run(request).await?;
-    if let Reply::Query(rows) = &mut reply
-        && is_asked
-        && let Some(at) = rows.columns.iter().position(|name| name == column)
-    {
-        rows.rows.iter_mut().for_each(|row| set(row, at, value.clone()));
-    }
-    Ok(reply)
-}
-
-/// What is rolled back at this depth of a transaction is committed.
-async fn keeps_what_failed(memory: &Memory, depth: u32, request: Request, next: Next<'_>) -> Result<Reply> {
-    match request {
-        Request::Rollback { run, scope, tx }
-            if memory.open_as(&tx).is_some_and(|open| open.depth == depth) =>
-        {
-            next.run(Request::Commit { run, scope, tx }).await
-        }
-        request => next.run(request).await,
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod backend;
 mod reading;
+mod storage;
 mod transfer;
 mod writing;
 
@@ -54,7 +55,7 @@ enum Action {
     Export(transfer::ExportArgs),
     /// Read an agent's graph from a file, in the place of the one that is there or into it
     Import(transfer::ImportArgs),
-    /// Take over a database of the original program: a graph, or sessions and their entries
+    /// Take over databases of the original program: graphs, or sessions and their entries
     Migrate(transfer::MigrateArgs),
     /// Remove sessions by a pattern; without --yes only say which
     Clean(transfer::CleanArgs),
@@ -78,6 +79,14 @@ pub(crate) async fn graph(context: &Context, args: GraphArgs, out: &mut Out) -> 
         }
         Action::Recall(args) => {
             reading::recall(&open(context, which, Access::Existing).await?, &args, out).await
+        }
+        Action::Export(args) if args.storage_path.is_some() => {
+            serve_tables(which)?;
+            storage::export(context, &args, out)
+        }
+        Action::Import(args) if args.storage_path.is_some() => {
+            serve_tables(which)?;
+            storage::import(context, &args, out).await
         }
         Action::Export(args) => {
             transfer::export(&open_for_transfer(context, which, Access::Existing).await?, &args, out).await
@@ -132,18 +141,30 @@ async fn open(context: &Context, which: &Which, access: Access) -> Result<Graphs
 
 /// As [`open`]; a variable that names no backend is a warning here, and then the graph engine is meant.
 async fn open_for_transfer(context: &Context, which: &Which, access: Access) -> Result<Graphs> {
-    let resolved = match &which.graph_backend {
-        Some(flag) => resolve_backend(Some(flag), &environment())?,
-        None => resolve_transfer_backend(&environment())?,
-    };
-    open_on(resolved, context, access).await
+    open_on(resolve_for_transfer(which)?, context, access).await
 }
 
-async fn open_on(resolved: Resolved, context: &Context, access: Access) -> Result<Graphs> {
+fn resolve_for_transfer(which: &Which) -> Result<Resolved> {
+    match &which.graph_backend {
+        Some(flag) => resolve_backend(Some(flag), &environment()),
+        None => resolve_transfer_backend(&environment()),
+    }
+}
+
+/// Refuses a transfer where another backend than tables is chosen.
+fn serve_tables(which: &Which) -> Result<()> {
+    served(&resolve_for_transfer(which)?)
+}
+
+fn served(resolved: &Resolved) -> Result<()> {
     for warning in &resolved.warnings {
         note(&format!("memory: {warning}"));
     }
-    resolved.backend.require_served()?;
+    resolved.backend.require_served()
+}
+
+async fn open_on(resolved: Resolved, context: &Context, access: Access) -> Result<Graphs> {
+    served(&resolved)?;
     let opened = context.open(access).await?;
     let graphs = hierarchical::open(&opened.memory, &opened.settings.tenant).await?;
     Ok(Graphs { opened, graphs })

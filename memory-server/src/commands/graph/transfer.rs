@@ -5,17 +5,18 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use memory::hierarchical::migrate::Source;
+use memory::hierarchical::backend::Paths;
+use memory::hierarchical::migrate::{Migrated, Source};
 use memory::hierarchical::transfer::{
-    Graph, MAX_BYTES, Mode, Tables, read_json, read_raw_db, write_json, write_raw_db,
+    Graph, Imported, MAX_BYTES, Mode, Tables, read_json, read_raw_db, write_json, write_raw_db,
 };
 use memory::hierarchical::{self, Agent};
-use memory::snapshot::NewFile;
+use memory::snapshot::{FileOptions, NewFile};
 use memory::system::SystemClock;
 use memory_core::{Clock as _, Error};
 use serde_json::json;
 
-use super::Graphs;
+use super::{Graphs, environment};
 use crate::terminal::{Exit, Failure, Out, bytes, note, word};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -37,24 +38,41 @@ pub(crate) struct ExportArgs {
     /// How
     #[arg(long, value_enum, default_value = "json")]
     format: Format,
+    /// A folder with the original's databases: AGENT.db there is read, and not the store
+    #[arg(long, value_name = "FOLDER")]
+    pub(super) storage_path: Option<PathBuf>,
+}
+
+impl ExportArgs {
+    pub(super) fn agent(&self) -> memory_core::Result<Agent> {
+        Agent::new(&self.of)
+    }
 }
 
 pub(super) async fn export(graphs: &Graphs, args: &ExportArgs, out: &mut Out) -> Result<Exit, Failure> {
-    let agent = Agent::new(&args.of)?;
+    let agent = args.agent()?;
     let graph = Graph::read(&*graphs.graphs, &agent).await?;
-    let options = graphs.opened.settings.file_options(true)?;
+    write(&agent, &graph, args, &graphs.opened.settings.file_options(true)?, out)
+}
+
+/// Writes a graph to the file.
+pub(super) fn write(
+    agent: &Agent,
+    graph: &Graph,
+    args: &ExportArgs,
+    options: &FileOptions,
+    out: &mut Out,
+) -> Result<Exit, Failure> {
     let refused = |error| Failure::unwritten(&args.file, error);
-    let mut file = NewFile::begin(&args.file, &options).map_err(refused)?;
     let size = match args.format {
-        Format::Json => write_json(&agent, &graph, SystemClock.now(), &mut file)?,
-        Format::RawDb => {
-            let database = write_raw_db(&agent, &graph)?;
-            file.write_all(&database).map_err(|error| unwritten(&args.file, error))?;
-            keep(graphs, &args.file)?;
-            u64::try_from(database.len()).unwrap_or(u64::MAX)
+        Format::Json => {
+            let mut file = NewFile::begin(&args.file, options).map_err(refused)?;
+            let size = write_json(agent, graph, SystemClock.now(), &mut file)?;
+            file.finish().map_err(refused)?;
+            size
         }
+        Format::RawDb => write_database(&args.file, agent, graph, options)?,
     };
-    file.finish().map_err(refused)?;
     let path = args.file.display().to_string();
     let counts = graph.counts();
     let format = if args.format == Format::Json { "json" } else { "raw-db" };
@@ -74,8 +92,24 @@ fn unwritten(path: &Path, error: std::io::Error) -> Failure {
     Failure::File(format!("{} cannot be written", path.display()), error)
 }
 
+/// Writes a graph as a database, and keeps the one that was there. Returns its size.
+pub(super) fn write_database(
+    path: &Path,
+    agent: &Agent,
+    graph: &Graph,
+    options: &FileOptions,
+) -> Result<u64, Failure> {
+    let refused = |error| Failure::unwritten(path, error);
+    let mut file = NewFile::begin(path, options).map_err(refused)?;
+    let database = write_raw_db(agent, graph)?;
+    file.write_all(&database).map_err(|error| unwritten(path, error))?;
+    keep(path, options)?;
+    file.finish().map_err(refused)?;
+    Ok(u64::try_from(database.len()).unwrap_or(u64::MAX))
+}
+
 /// Copies the database that is about to be replaced to `FILE.bak`.
-fn keep(graphs: &Graphs, path: &Path) -> Result<(), Failure> {
+fn keep(path: &Path, options: &FileOptions) -> Result<(), Failure> {
     if std::fs::symlink_metadata(path).is_err() {
         return Ok(());
     }
@@ -83,7 +117,7 @@ fn keep(graphs: &Graphs, path: &Path) -> Result<(), Failure> {
     name.push(".bak");
     let kept = PathBuf::from(name);
     let refused = |error| Failure::unwritten(&kept, error);
-    let mut file = NewFile::begin(&kept, &graphs.opened.settings.file_options(true)?).map_err(refused)?;
+    let mut file = NewFile::begin(&kept, options).map_err(refused)?;
     File::open(path)
         .and_then(|mut from| std::io::copy(&mut from, &mut file))
         .map_err(|error| unwritten(&kept, error))?;
@@ -103,24 +137,46 @@ pub(crate) struct ImportArgs {
     /// Keep the graph that is there, and add what it does not have
     #[arg(long)]
     merge: bool,
+    /// A folder with the original's databases: AGENT.db there is written, and not the store. The one that is there is kept as
+    /// AGENT.db.bak
+    #[arg(long, value_name = "FOLDER")]
+    pub(super) storage_path: Option<PathBuf>,
 }
 
-pub(super) async fn import(graphs: &Graphs, args: &ImportArgs, out: &mut Out) -> Result<Exit, Failure> {
-    let agent = Agent::new(&args.of)?;
-    let graph = match args.format {
+impl ImportArgs {
+    pub(super) fn agent(&self) -> memory_core::Result<Agent> {
+        Agent::new(&self.of)
+    }
+
+    pub(super) const fn mode(&self) -> Mode {
+        if self.merge { Mode::Merge } else { Mode::Replace }
+    }
+}
+
+/// Reads the file.
+pub(super) fn read(agent: &Agent, args: &ImportArgs) -> Result<Graph, Failure> {
+    Ok(match args.format {
         Format::RawDb if args.merge => {
             return Err(Failure::invalid("a database file cannot be merged; export it as JSON for --merge"));
         }
-        Format::RawDb => read_raw_db(&args.file, &agent)?,
+        Format::RawDb => read_raw_db(&args.file, agent)?,
         Format::Json => {
             let mut file = File::open(&args.file)
                 .map_err(|error| Failure::File(format!("{} cannot be read", args.file.display()), error))?;
             read_json(&mut file, MAX_BYTES)?.graph
         }
-    };
-    let mode = if args.merge { Mode::Merge } else { Mode::Replace };
-    let imported = hierarchical::transfer::import(&*graphs.graphs, &agent, graph, mode).await?;
-    out.tell(&imported, |out| {
+    })
+}
+
+pub(super) async fn import(graphs: &Graphs, args: &ImportArgs, out: &mut Out) -> Result<Exit, Failure> {
+    let agent = args.agent()?;
+    let graph = read(&agent, args)?;
+    tell(&hierarchical::transfer::import(&*graphs.graphs, &agent, graph, args.mode()).await?, out)
+}
+
+/// Says what an import did.
+pub(super) fn tell(imported: &Imported, out: &mut Out) -> Result<Exit, Failure> {
+    out.tell(imported, |out| {
         let rows = imported
             .tables
             .named()
@@ -132,8 +188,11 @@ pub(super) async fn import(graphs: &Graphs, args: &ImportArgs, out: &mut Out) ->
 
 #[derive(Args, Debug)]
 pub(crate) struct MigrateArgs {
-    /// The database; it is only read. What its layout is, its columns tell
-    path: PathBuf,
+    /// The database; it is only read. What its layout is, its columns tell [default: all of ~/.amplihack]
+    path: Option<PathBuf>,
+    /// The folder with the databases of graphs, in place of ~/.amplihack
+    #[arg(long, value_name = "FOLDER", conflicts_with = "path")]
+    storage_path: Option<PathBuf>,
     /// Take this agent's rows only [default: of a graph, the agent that the file is named after; else all]
     #[arg(long = "only", value_name = "AGENT")]
     only: Option<String>,
@@ -141,37 +200,70 @@ pub(crate) struct MigrateArgs {
 
 pub(super) async fn migrate(graphs: &Graphs, args: &MigrateArgs, out: &mut Out) -> Result<Exit, Failure> {
     let only = args.only.as_ref().map(Agent::new).transpose()?;
-    let source = Source::read(&args.path, only.as_ref())?;
     let opened = &graphs.opened;
     let sessions = hierarchical::sessions(&opened.memory, &opened.settings.tenant).await?;
-    let migrated = source.store(&*graphs.graphs, &sessions).await?;
-    out.tell(&migrated, |out| {
-        let numbers = |table: &hierarchical::migrate::TableReport| {
-            [
-                table.table.to_owned(),
-                table.rows.to_string(),
-                table.stored.to_string(),
-                table.skipped.to_string(),
-                table.refused.to_string(),
-            ]
+    if let Some(path) = &args.path {
+        let migrated = Source::read(path, only.as_ref())?.store(&*graphs.graphs, &sessions).await?;
+        out.tell(&migrated, |out| lines(&migrated, out))?;
+        hint(&[&migrated], only.as_ref());
+        return Ok(exit(&[&migrated]));
+    }
+    let mut all = Vec::new();
+    for path in Paths::of(&environment())?.sqlite_files(args.storage_path.as_deref())? {
+        let failed = |error: Error| {
+            let message = format!("{}: {}", path.display(), error.message());
+            error.retold(message)
         };
-        let rows: Vec<[String; 5]> = migrated.tables.iter().map(numbers).collect();
-        out.table(["TABLE", "ROWS", "STORED", "SKIPPED", "REFUSED"], &rows)?;
-        migrated.refusals.iter().try_for_each(|refusal| {
-            let what = format!("of {} refused: {}", refusal.table, word(&refusal.why));
-            out.named(&what, refusal.count, &refusal.first, Clone::clone)
+        let source = Source::read(&path, only.as_ref()).map_err(failed)?;
+        all.push((path.clone(), source.store(&*graphs.graphs, &sessions).await.map_err(failed)?));
+    }
+    let reports: Vec<&Migrated> = all.iter().map(|(_, migrated)| migrated).collect();
+    let document: Vec<_> =
+        all.iter().map(|(path, migrated)| json!({ "path": path, "migrated": migrated })).collect();
+    out.tell(&document, |out| {
+        all.iter().try_for_each(|(path, migrated)| {
+            out.line(path.display().to_string())?;
+            lines(migrated, out)
         })
     })?;
-    let is_empty = migrated.tables.iter().all(|table| table.stored + table.skipped == 0);
-    if args.only.is_none()
-        && is_empty
-        && migrated.refusals.iter().any(|refusal| word(&refusal.why) == "foreign")
-    {
+    hint(&reports, only.as_ref());
+    Ok(exit(&reports))
+}
+
+/// What became of the rows of one database.
+fn lines(migrated: &Migrated, out: &mut Out) -> Result<(), Failure> {
+    let numbers = |table: &hierarchical::migrate::TableReport| {
+        [
+            table.table.to_owned(),
+            table.rows.to_string(),
+            table.stored.to_string(),
+            table.skipped.to_string(),
+            table.refused.to_string(),
+        ]
+    };
+    let rows: Vec<[String; 5]> = migrated.tables.iter().map(numbers).collect();
+    out.table(["TABLE", "ROWS", "STORED", "SKIPPED", "REFUSED"], &rows)?;
+    migrated.refusals.iter().try_for_each(|refusal| {
+        let what = format!("of {} refused: {}", refusal.table, word(&refusal.why));
+        out.named(&what, refusal.count, &refusal.first, Clone::clone)
+    })
+}
+
+/// Says how to take rows of another agent, where a file has nothing else.
+fn hint(all: &[&Migrated], only: Option<&Agent>) {
+    let has_others_alone = |migrated: &&Migrated| {
+        migrated.tables.iter().all(|table| table.stored + table.skipped == 0)
+            && migrated.refusals.iter().any(|refusal| word(&refusal.why) == "foreign")
+    };
+    if only.is_none() && all.iter().any(has_others_alone) {
         note(
             "memory: the file holds nothing of the agent that it is named after; `--only AGENT` takes another's rows",
         );
     }
-    Ok(if migrated.refused() == 0 { Exit::Ok } else { Exit::Partial })
+}
+
+fn exit(all: &[&Migrated]) -> Exit {
+    if all.iter().all(|migrated| migrated.refused() == 0) { Exit::Ok } else { Exit::Partial }
 }
 
 #[derive(Args, Debug)]

@@ -203,6 +203,134 @@ fn a_faulty_file_changes_nothing_and_a_link_is_never_followed() {
 }
 
 #[test]
+fn databases_of_the_original_are_read_and_written_in_their_folder() {
+    let user = User::new();
+    user.file("graph.json", small_graph().to_string());
+    let place = ["--storage-path", "agents"];
+    let with = |arguments: &[&'static str]| [arguments, &place[..]].concat();
+    let imported = user.json(&with(&["graph", "import", "ada", "graph.json"]));
+    assert_eq!(imported["semantic_nodes"]["imported"], 1);
+    assert!(!user.home().join(".local/share/memory/memory.db").exists(), "the store is not touched");
+    let mode = |name: &str| {
+        use std::os::unix::fs::PermissionsExt as _;
+        std::fs::metadata(user.home().join(name)).unwrap().permissions().mode() & 0o777
+    };
+    assert_eq!((mode("agents"), mode("agents/ada.db")), (0o700, 0o600));
+    let mut other = small_graph();
+    other["semantic_nodes"][0]["memory_id"] = json!("s2");
+    other["derives_from_edges"] = json!([]);
+    user.file("other.json", other.to_string());
+    let merged = user.json(&with(&["graph", "import", "ada", "other.json", "--merge"]));
+    assert_eq!(
+        (&merged["semantic_nodes"]["imported"], &merged["episodic_nodes"]["skipped"]),
+        (&json!(1), &json!(1))
+    );
+    assert!(user.home().join("agents/ada.db.bak").exists());
+    let said = user.json(&with(&["graph", "export", "ada", "out.json"]));
+    assert_eq!(said["statistics"]["semantic_node_count"], 2);
+    user.refused(&with(&["graph", "export", "bob", "none.json"]), 3, "not_found");
+    user.refused(
+        &with(&["graph", "export", "ada", "agents/ada.db", "--format", "raw-db"]),
+        3,
+        "invalid_argument",
+    );
+    user.refused(&with(&["graph", "import", "a/b", "other.json"]), 3, "invalid_argument");
+
+    // A program that uses it, and links in its place.
+    user.file("agents/ada.db-wal", "what was written last");
+    user.refused(&with(&["graph", "import", "ada", "graph.json"]), 4, "conflict");
+    std::fs::remove_file(user.home().join("agents/ada.db-wal")).unwrap();
+    let victim = user.file("victim", "precious");
+    for name in ["agents/eve.db", "agents/bob.db.bak"] {
+        std::os::unix::fs::symlink(&victim, user.home().join(name)).unwrap();
+    }
+    user.ok(&with(&["graph", "import", "bob", "graph.json"]));
+    for agent in ["eve", "bob"] {
+        let ran = user.run(&with(&["graph", "import", agent, "other.json"]));
+        assert_ne!(ran.code, Some(0), "{agent}: {ran:?}");
+    }
+    assert_eq!(std::fs::read_to_string(&victim).unwrap(), "precious");
+
+    // All that is there comes into the store.
+    let all = user.json(&with(&["graph", "migrate"]));
+    let names: Vec<&str> = all.as_array().unwrap().iter().map(|one| one["path"].as_str().unwrap()).collect();
+    assert_eq!(names, ["agents/ada.db", "agents/bob.db"]);
+    assert_eq!(user.json(&ada(&["stats"]))["semantic_node_count"], 2);
+    user.refused(&["graph", "migrate"], 3, "not_found");
+    std::fs::create_dir_all(user.home().join(".amplihack/hierarchical_memory")).unwrap();
+    std::fs::rename(
+        user.home().join("agents/bob.db"),
+        user.home().join(".amplihack/hierarchical_memory/bob.db"),
+    )
+    .unwrap();
+    assert!(user.ok(&["graph", "migrate"]).contains("hierarchical_memory/bob.db"));
+}
+
+#[test]
+fn bad_files_and_a_missing_home_are_refused_at_once() {
+    let user = User::new();
+    let pipe = user.home().join("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    // Nobody writes to it: whoever opens it to read waits for ever.
+    for arguments in [
+        &["graph", "migrate", "pipe"][..],
+        &["graph", "import", "ada", "pipe", "--format", "raw-db"],
+        &["graph", "export", "ada", "pipe"],
+        &["graph", "export", "ada", "pipe", "--format", "raw-db"],
+    ] {
+        user.ok(&ada(&["remember", "one"]));
+        user.refused(arguments, 3, "invalid_argument");
+    }
+    let victim = user.file("victim.db", "precious");
+    std::os::unix::fs::symlink(&victim, user.home().join("link.db")).unwrap();
+    for arguments in [
+        &["graph", "migrate", "link.db", "--only", "ada"][..],
+        &["graph", "import", "ada", "link.db", "--format", "raw-db"],
+    ] {
+        user.refused(arguments, 3, "invalid_argument");
+    }
+    for home in [None, Some("")] {
+        let mut command = user.command(&["graph", "backend", "--json"]);
+        command.env_remove("AMPLIHACK_MEMORY_BACKEND").env_remove("HOME");
+        if let Some(home) = home {
+            command.env("HOME", home);
+        }
+        let output = command.output().unwrap();
+        assert_eq!(output.status.code(), Some(3), "{home:?}: {output:?}");
+        assert!(String::from_utf8_lossy(&output.stderr).contains("HOME"), "{output:?}");
+    }
+}
+
+/// A file may bring a circle of memories that replace each other, which no command makes.
+#[test]
+fn a_circle_in_a_file_ends_no_command_in_a_loop() {
+    let user = User::new();
+    let mut graph = small_graph();
+    let node = graph["semantic_nodes"][0].clone();
+    let mut nodes = Vec::new();
+    for id in ["s1", "s2", "s3"] {
+        let mut node = node.clone();
+        (node["memory_id"], node["entity_name"]) = (json!(id), json!("proxy"));
+        nodes.push(node);
+    }
+    graph["semantic_nodes"] = json!(nodes);
+    let edge = |source: &str, target: &str| json!({"source_id": source, "target_id": target, "reason": "", "temporal_delta": ""});
+    graph["supersedes_edges"] =
+        json!([edge("s1", "s2"), edge("s2", "s3"), edge("s3", "s1"), edge("s1", "s1")]);
+    user.file("circle.json", graph.to_string());
+    user.ok(&["graph", "import", "ada", "circle.json"]);
+    let hits = user.json(&ada(&["recall", "quote"]));
+    assert!(
+        hits.as_array().unwrap().iter().filter(|hit| hit["is_superseded"] == true).count() == 3,
+        "{hits}"
+    );
+    assert_eq!(user.json(&ada(&["history", "proxy"])).as_array().unwrap().len(), 3);
+    assert!(user.ok(&ada(&["tree", "--depth", "4"])).contains("SUPERSEDES s1"));
+    user.ok(&ada(&["remember", "newest", "--id", "s4"]));
+    user.ok(&ada(&["relate", "s4", "supersedes", "s1"]));
+}
+
+#[test]
 fn sessions_are_removed_by_pattern_when_told_twice() {
     let user = User::new();
     memory::sqlite::prepare_process();

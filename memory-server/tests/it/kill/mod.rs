@@ -2,6 +2,7 @@
 
 mod forget;
 mod gc;
+mod graph;
 mod import;
 mod restore;
 mod snapshot;

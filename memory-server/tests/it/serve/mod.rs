@@ -8,6 +8,7 @@ mod drift;
 mod extract;
 mod gc;
 mod governed;
+mod graph;
 mod identity;
 mod layer;
 mod life;

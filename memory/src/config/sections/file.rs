@@ -13,7 +13,7 @@ use super::gc::GcSection;
 use super::models::{GovernedSection, ModelsSection, RecallSection};
 use super::snapshot::SnapshotSection;
 use crate::policy::{
-    DEFAULT_MAX_ANSWER_BYTES, DEFAULT_MAX_ANSWER_ROWS, DEFAULT_MAX_INPUT_BYTES, SharedAccess,
+    DEFAULT_MAX_ANSWER_BYTES, DEFAULT_MAX_ANSWER_ROWS, DEFAULT_MAX_INPUT_BYTES, GraphAccess, SharedAccess,
 };
 use crate::url::BackendUrl;
 
@@ -156,6 +156,8 @@ pub struct DefaultSection {
     pub shared_state: Option<SharedAccess>,
     /// The shared space of the tenant.
     pub shared_space: Option<ScopeId>,
+    /// What may be done with the agent's graph: `read`, `add` or `supersede`.
+    pub graph: Option<GraphAccess>,
     /// Quota of each scope.
     pub quota: Option<Quota>,
     /// Quota of each scope's database, in bytes.
@@ -183,6 +185,8 @@ pub struct AgentSection {
     pub shared_state: Option<SharedAccess>,
     /// The shared space of the tenant.
     pub shared_space: Option<ScopeId>,
+    /// What may be done with the agent's graph: `read`, `add` or `supersede`.
+    pub graph: Option<GraphAccess>,
     /// Quota of each of its scopes.
     pub quota: Option<Quota>,
     /// Quota of the database of each of its scopes, in bytes.

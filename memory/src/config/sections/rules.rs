@@ -6,7 +6,9 @@ use memory_core::sql::DEFAULT_MAX_ROWS;
 use memory_core::{DriftPolicy, Error, Quota, Result, ScopeId, ScopeKind};
 
 use super::file::{AgentSection, DefaultSection, LimitsSection};
-use crate::policy::{MAX_ANSWER_BYTES, MAX_INPUT_BYTES, MIN_ANSWER_BYTES, Policy, SharedAccess, tighter};
+use crate::policy::{
+    GraphAccess, MAX_ANSWER_BYTES, MAX_INPUT_BYTES, MIN_ANSWER_BYTES, Policy, SharedAccess, tighter,
+};
 
 /// The rules that both `[default]` and `[agents.NAME]` may contain.
 #[derive(Clone, Debug, Default)]
@@ -15,6 +17,7 @@ pub(in crate::config) struct Rules {
     pub(in crate::config) sql_scopes: Option<BTreeSet<ScopeKind>>,
     pub(in crate::config) shared_state: Option<SharedAccess>,
     pub(in crate::config) shared_space: Option<ScopeId>,
+    pub(in crate::config) graph: Option<GraphAccess>,
     quota: Option<Quota>,
     sql_max_bytes: Option<u64>,
     drift: Option<DriftPolicy>,
@@ -31,6 +34,7 @@ macro_rules! rules_of {
                     sql_scopes: self.sql_scopes.clone(),
                     shared_state: self.shared_state,
                     shared_space: self.shared_space.clone(),
+                    graph: self.graph,
                     quota: self.quota,
                     sql_max_bytes: self.sql_max_bytes,
                     drift: self.drift,
@@ -53,6 +57,7 @@ impl Rules {
             sql_scopes: self.sql_scopes.or_else(|| other.sql_scopes.clone()),
             shared_state: self.shared_state.or(other.shared_state),
             shared_space: self.shared_space.or_else(|| other.shared_space.clone()),
+            graph: self.graph.or(other.graph),
             quota: complete(self.quota, other.quota),
             sql_max_bytes: self.sql_max_bytes.or(other.sql_max_bytes),
             drift: self.drift.or(other.drift),
@@ -68,6 +73,7 @@ impl Rules {
             sql_scopes: self.sql_scopes.unwrap_or_default(),
             shared_state: self.shared_state,
             shared_space: self.shared_space,
+            graph: self.graph,
             quota: self.quota.unwrap_or_default(),
             sql_max_bytes: self.sql_max_bytes,
             drift: self.drift,

@@ -4,6 +4,8 @@ mod facets;
 mod fake;
 #[cfg(feature = "governed")]
 mod governed;
+#[cfg(feature = "hierarchical")]
+mod graph;
 mod hostile;
 mod kv;
 mod limits;

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use memory::tool::{op_schema, tool_schema};
-use memory::{ErrorKind, MemoryTool, Policy, Quota, ScopeKind, SharedAccess, ToolOp};
+use memory::{ErrorKind, GraphAccess, MemoryTool, Policy, Quota, ScopeKind, SharedAccess, ToolOp};
 use memory_conformance::TestClock;
 use serde_json::Value;
 
@@ -84,7 +84,9 @@ async fn every_example_of_the_page_answers_as_it_says() {
         assert!(examples.iter().any(|example| example.input.starts_with(&call)), "no example of {op:?}");
     }
     assert!(
-        examples.iter().all(|example| ["", "layer", "sql", "governed"].contains(&example.about.as_str()))
+        examples
+            .iter()
+            .all(|example| ["", "layer", "sql", "governed", "graph"].contains(&example.about.as_str()))
     );
     let about = |what: &'static str| examples.iter().filter(move |example| example.about == what);
     let policy = Policy::default()
@@ -98,6 +100,10 @@ async fn every_example_of_the_page_answers_as_it_says() {
                 let policy = Policy::default().with_shared_state(SharedAccess::Authority);
                 compare(&MemoryTool::new(memory.clone(), policy, run(None)).unwrap(), about("governed"))
                     .await;
+            }
+            if cfg!(feature = "hierarchical") {
+                let policy = Policy::default().with_graph(GraphAccess::Add);
+                compare(&MemoryTool::new(memory.clone(), policy, run(None)).unwrap(), about("graph")).await;
             }
         }
         let tool = MemoryTool::new(memory, policy.clone(), run(None)).unwrap();

@@ -50,11 +50,11 @@ fn the_schema_is_flat_and_small() {
         assert_eq!(field["type"].is_string(), !any_value, "{name}: {field}");
     }
     assert_eq!(text.len(), SCHEMA_BYTES, "the size is stated here so that growth is a decision");
-    assert!(tool_description().len() <= 2_100, "{}", tool_description().len());
+    assert!(tool_description().len() <= 2_500, "{}", tool_description().len());
 }
 
-/// Bytes of `tool_schema()` with all operations: about 1,250 tokens for a model.
-const SCHEMA_BYTES: usize = 4_978;
+/// Bytes of `tool_schema()` with all operations: about 1,650 tokens for a model.
+const SCHEMA_BYTES: usize = 6_501;
 
 #[tokio::test]
 async fn the_parser_accepts_exactly_the_fields_of_the_schema() {

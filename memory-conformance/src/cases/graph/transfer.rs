@@ -1,0 +1,87 @@
+//! GRA-16 to GRA-19: graphs from and to files.
+
+use memory_core::ErrorKind;
+use memory_hierarchical::transfer::{Graph, MAX_BYTES, Mode, Outcome, read_json, write_json};
+use serde_json::json;
+
+use crate::case::{Case, case};
+use crate::check::{check, expect_eq, expect_kind};
+use crate::cx::graph::{agent, event, known, similar, small};
+
+pub(crate) const CASES: &[Case] = &[
+    case!("graph.import.all-or-nothing", [Sql, HostTables], ["GRA-16"], |cx| {
+        let (graphs, ada) = (cx.graphs().await?, agent("ada")?);
+        graphs.import(&ada, &small(), Mode::Replace).await?;
+        let mut dangling = Graph {
+            semantic: (0..1_200).map(|n| known(&format!("n{n}"), "new")).collect(),
+            ..Graph::default()
+        };
+        dangling.push(similar("n0", "a", 1.0));
+        dangling.push(similar("n1", "missing", 1.0));
+        let merged = graphs.import(&ada, &dangling, Mode::Merge).await;
+        expect_kind!(merged, ErrorKind::NotFound, "an edge to nothing, on merging");
+        let replaced = graphs.import(&ada, &dangling, Mode::Replace).await;
+        let error = expect_kind!(replaced, ErrorKind::Corrupt, "an edge to nothing, on replacing");
+        expect_eq!(error.details().get("place"), Some(&json!("similar_to_edges[0].target_id")));
+        expect_eq!(graphs.whole(&ada).await?, small(), "the graph after imports that failed");
+        check!(graphs.found(&ada, "new").await?.is_empty(), "half an import is recalled");
+    }),
+    case!("graph.import.replaces", [Sql, HostTables], ["GRA-17"], |cx| {
+        let (graphs, ada) = (cx.graphs().await?, agent("ada")?);
+        let memory = graphs.of(&ada);
+        memory.store_episodic(event("old", "an event")).await?;
+        memory.store_semantic(known("b", "other words under the same id")).await?;
+        memory.store_semantic(known("z", "knowledge")).await?;
+        memory.link(similar("b", "z", 1.0)).await?;
+        for _ in 0..2 {
+            let imported = graphs.import(&ada, &small(), Mode::Replace).await?;
+            for (table, outcome) in imported.tables.named() {
+                let all = if table == "semantic_nodes" { 2 } else { 1 };
+                expect_eq!(*outcome, Outcome { imported: all, skipped: 0 }, "{table}");
+            }
+            expect_eq!(graphs.whole(&ada).await?, small(), "the graph is that of the file");
+        }
+    }),
+    case!("graph.import.merges", [Sql, HostTables], ["GRA-18"], |cx| {
+        let (graphs, ada) = (cx.graphs().await?, agent("ada")?);
+        let memory = graphs.of(&ada);
+        memory.store_semantic(known("b", "what the graph says stays")).await?;
+        memory.store_semantic(known("z", "knowledge")).await?;
+        let first = graphs.import(&ada, &small(), Mode::Merge).await?;
+        expect_eq!(first.tables.semantic_nodes, Outcome { imported: 1, skipped: 1 }, "the first time");
+        let merged = graphs.whole(&ada).await?;
+        let second = graphs.import(&ada, &small(), Mode::Merge).await?;
+        for (table, outcome) in second.tables.named() {
+            let all = if table == "semantic_nodes" { 2 } else { 1 };
+            expect_eq!(*outcome, Outcome { imported: 0, skipped: all }, "{table}, the second time");
+        }
+        expect_eq!(graphs.whole(&ada).await?, merged, "the graph after a second merge");
+        expect_eq!(merged.semantic.len(), 3, "memories");
+        let kept = merged.semantic.iter().find(|node| node.memory_id == "b");
+        expect_eq!(kept.map(|node| node.content.as_str()), Some("what the graph says stays"));
+    }),
+    case!("graph.export.comes-back", [Sql, HostTables], ["GRA-19"], |cx| {
+        let (graphs, ada, bob) = (cx.graphs().await?, agent("ada")?, agent("bob")?);
+        let mut graph = small();
+        for n in 0..1_100 {
+            graph.episodic.push(event(&format!("many-{n:05}"), "event"));
+        }
+        if let Some(node) = graph.semantic.first_mut() {
+            node.metadata =
+                json!({ "a": 0.1, "z": { "b": 1.7976931348623157e308, "c": [5e-324, "é\u{7f}"] } });
+            node.confidence = 0.1 + 0.2;
+        }
+        graphs.import(&ada, &graph, Mode::Replace).await?;
+        let mut file = Vec::new();
+        let whole = graphs.whole(&ada).await?;
+        write_json(&ada, &whole, cx.now(), &mut file)?;
+        let document = read_json(&mut file.as_slice(), MAX_BYTES)?;
+        expect_eq!(document.graph, graph, "what was exported, read again");
+        // The file says `ada`; the caller says `bob`.
+        graphs.import(&bob, &document.graph, Mode::Replace).await?;
+        expect_eq!(graphs.whole(&bob).await?, graph, "the graph of whom it was imported for");
+        let mut again = Vec::new();
+        write_json(&ada, &graphs.whole(&ada).await?, cx.now(), &mut again)?;
+        check!(again == file, "a second export of the same graph is another file");
+    }),
+];

@@ -1,0 +1,71 @@
+//! Defects between our own stages and their tables: what is written or read there is another thing.
+
+use memory_core::sql::{ExecOutcome, SqlValue};
+use memory_core::{Next, Reply, Request, Result};
+
+use super::memory::Memory;
+
+pub(super) fn set(args: &mut [SqlValue], at: usize, value: SqlValue) {
+    if let Some(arg) = args.get_mut(at) {
+        *arg = value;
+    }
+}
+
+/// So many rows were written.
+pub(super) fn written(rows: u64) -> Reply {
+    let mut outcome = ExecOutcome::default();
+    outcome.rows_affected = rows;
+    Reply::Exec(outcome)
+}
+
+fn reads(request: &Request, what: &str) -> bool {
+    matches!(request, Request::Query { sql, .. } if sql.contains(what))
+}
+
+/// Such a query finds nothing.
+pub(super) async fn nothing_of(what: &str, request: Request, next: Next<'_>) -> Result<Reply> {
+    let is_asked = reads(&request, what);
+    let mut reply = next.run(request).await?;
+    if let Reply::Query(rows) = &mut reply
+        && is_asked
+    {
+        rows.rows.clear();
+    }
+    Ok(reply)
+}
+
+/// Such a query finds this value in a column.
+pub(super) async fn column_of(
+    what: &str,
+    column: &str,
+    value: SqlValue,
+    request: Request,
+    next: Next<'_>,
+) -> Result<Reply> {
+    let is_asked = reads(&request, what);
+    let mut reply = next.run(request).await?;
+    if let Reply::Query(rows) = &mut reply
+        && is_asked
+        && let Some(at) = rows.columns.iter().position(|name| name == column)
+    {
+        rows.rows.iter_mut().for_each(|row| set(row, at, value.clone()));
+    }
+    Ok(reply)
+}
+
+/// What is rolled back at this depth of a transaction is committed.
+pub(super) async fn keeps_what_failed(
+    memory: &Memory,
+    depth: u32,
+    request: Request,
+    next: Next<'_>,
+) -> Result<Reply> {
+    match request {
+        Request::Rollback { run, scope, tx }
+            if memory.open_as(&tx).is_some_and(|open| open.depth == depth) =>
+        {
+            next.run(Request::Commit { run, scope, tx }).await
+        }
+        request => next.run(request).await,
+    }
+}

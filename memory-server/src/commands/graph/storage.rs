@@ -1,0 +1,60 @@
+//! `--storage-path`: databases of the original program in a folder, in place of the store.
+
+use std::path::{Path, PathBuf};
+
+use memory::hierarchical::transfer::{Graph, Mode, import as import_graph, read_raw_db};
+use memory::hierarchical::{self, Agent};
+use memory_core::{Error, ErrorKind};
+
+use super::transfer::{ExportArgs, ImportArgs, read, tell, write, write_database};
+use crate::terminal::{Context, Exit, Failure, Out, create_private_folder};
+
+/// The database of an agent's graph in a folder.
+fn database(folder: Option<&PathBuf>, agent: &Agent) -> PathBuf {
+    folder.map_or_else(PathBuf::new, Clone::clone).join(format!("{agent}.db"))
+}
+
+pub(super) fn export(context: &Context, args: &ExportArgs, out: &mut Out) -> Result<Exit, Failure> {
+    let agent = args.agent()?;
+    let path = database(args.storage_path.as_ref(), &agent);
+    let graph = read_raw_db(&path, &agent)?;
+    let mut options = context.settings()?.file_options(true)?;
+    options.own.push(path);
+    write(&agent, &graph, args, &options, out)
+}
+
+/// The graphs meet in a store in memory, so that merging means the same as there.
+pub(super) async fn import(context: &Context, args: &ImportArgs, out: &mut Out) -> Result<Exit, Failure> {
+    let agent = args.agent()?;
+    let path = database(args.storage_path.as_ref(), &agent);
+    let settings = context.settings()?;
+    let graph = read(&agent, args)?;
+    let memory = memory::open("sqlite::memory:").await?;
+    let graphs = hierarchical::open(&memory, &settings.tenant).await?;
+    if args.mode() == Mode::Merge && std::fs::symlink_metadata(&path).is_ok() {
+        import_graph(&*graphs, &agent, read_raw_db(&path, &agent)?, Mode::Replace).await?;
+    }
+    let imported = import_graph(&*graphs, &agent, graph, args.mode()).await?;
+    check_unused(&path)?;
+    if let Some(folder) = &args.storage_path {
+        create_private_folder(folder)?;
+    }
+    let graph = Graph::read(&*graphs, &agent).await?;
+    write_database(&path, &agent, &graph, &settings.file_options(true)?)?;
+    tell(&imported, out)
+}
+
+/// Refuses to replace a database that a program has open, or left with what it wrote last beside it.
+fn check_unused(path: &Path) -> Result<(), Error> {
+    for ending in ["-wal", "-journal"] {
+        let mut name = path.as_os_str().to_owned();
+        name.push(ending);
+        if std::fs::symlink_metadata(&name).is_ok_and(|found| found.len() > 0) {
+            return Err(Error::new(
+                ErrorKind::Conflict,
+                "a program uses the database, or left it without closing it; close the program, or open the database once",
+            ));
+        }
+    }
+    Ok(())
+}
