@@ -240,6 +240,7 @@ const FLOORS: &[&[&str]] = &[
         "memory-sqlite",
     ],
     &["memory-hierarchical"],
+    &["memory-ladybug"],
     &["memory", "memory-fakes"],
     &["memory-eval"],
     &["memory-server", "prime-stream", "shared-state"],
