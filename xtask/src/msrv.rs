@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::libclang::Libclang;
+use crate::libraries::Libclang;
 use crate::workspace::Workspace;
 use crate::{Result, process};
 

@@ -141,7 +141,7 @@ pub(crate) struct MigrateArgs {
 
 pub(super) async fn migrate(graphs: &Graphs, args: &MigrateArgs, out: &mut Out) -> Result<Exit, Failure> {
     let only = args.only.as_ref().map(Agent::new).transpose()?;
-    let source = Source::read(&args.path, only.as_ref())?;
+    let source = source(&args.path, only.as_ref()).await?;
     let opened = &graphs.opened;
     let sessions = hierarchical::sessions(&opened.memory, &opened.settings.tenant).await?;
     let migrated = source.store(&*graphs.graphs, &sessions).await?;
@@ -172,6 +172,15 @@ pub(super) async fn migrate(graphs: &Graphs, args: &MigrateArgs, out: &mut Out) 
         );
     }
     Ok(if migrated.refused() == 0 { Exit::Ok } else { Exit::Partial })
+}
+
+/// Reads a database; which kind of file it is, its first bytes tell.
+async fn source(path: &Path, only: Option<&Agent>) -> memory_core::Result<Source> {
+    #[cfg(feature = "ladybug")]
+    if hierarchical::ladybug::is_engine_file(path) {
+        return hierarchical::ladybug::read_source(path, only).await;
+    }
+    Source::read(path, only)
 }
 
 #[derive(Args, Debug)]

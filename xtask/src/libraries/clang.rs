@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use super::ladybug::Ladybug;
 use crate::pip::{self, Package};
 use crate::process;
 use crate::workspace::{Member, Workspace};
@@ -62,7 +63,7 @@ impl Libclang {
         command.envs(self.variables.iter().map(|(name, value)| (name, value)))
     }
 
-    /// The arguments that turn on every feature of every member that can be built.
+    /// The arguments that turn on every feature of every member that can be built, but for the graph engine.
     pub(crate) fn every_feature(&self, workspace: &Workspace) -> Vec<String> {
         let mut features = Vec::new();
         for member in &workspace.members {
@@ -72,9 +73,12 @@ impl Libclang {
         vec!["--features".to_owned(), features.join(",")]
     }
 
-    /// Whether a feature of a member can be built. libFuzzer's cannot: it needs a C++ compiler and special flags.
+    /// Whether a feature of a member can be built. libFuzzer's cannot: it needs a C++ compiler and special flags. What the
+    /// graph engine needs is not linked unless a step asks for it.
     pub(crate) fn builds(&self, member: &Member, feature: &str) -> bool {
-        (member.name.as_str(), feature) != FUZZER && (self.found || feature != FEATURE)
+        (member.name.as_str(), feature) != FUZZER
+            && !Ladybug::is_needed(&member.name, feature)
+            && (self.found || feature != FEATURE)
     }
 }
 
