@@ -11,7 +11,7 @@ mod words;
 
 use std::cell::OnceCell;
 
-use crate::libraries::{Ladybug, Libclang};
+use crate::libraries::Libraries;
 use crate::steps::{Done, Steps};
 use crate::workspace::{Member, Workspace};
 use crate::{Result, process};
@@ -30,7 +30,7 @@ type Step<'w> = (&'static str, Box<dyn FnOnce() -> Result<Done> + 'w>);
 
 pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     let prepared = OnceCell::new();
-    let libclang = || prepared.get_or_init(|| Libclang::prepare(workspace));
+    let libraries = || prepared.get_or_init(|| Libraries::prepare(workspace));
     // Quick ones first.
     let all: Vec<Step<'_>> = vec![
         ("pages", passed(|| links::pages(workspace))),
@@ -44,9 +44,9 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
         ("formatting", passed(|| formatting(workspace))),
         ("interleavings", passed(|| interleavings(workspace))),
         ("dependency trees", passed(|| tree::feature_sets(workspace))),
-        ("lints", passed(|| lints(workspace, libclang()))),
-        ("documentation", passed(|| documentation(workspace, libclang()))),
-        ("features", passed(|| features(workspace, libclang()))),
+        ("lints", passed(|| lints(workspace, libraries()))),
+        ("documentation", passed(|| documentation(workspace, libraries()))),
+        ("features", passed(|| features(workspace, libraries()))),
         ("product", passed(|| product::check(workspace))),
         ("licences, bans, sources", passed(|| deny::check(workspace))),
         ("advisories", Box::new(|| deny::advisories(workspace, args.advisories))),
@@ -74,27 +74,23 @@ fn interleavings(workspace: &Workspace) -> Result<()> {
     process::run(cargo.arg(workspace.target.join("loom")))
 }
 
-fn lints(workspace: &Workspace, libclang: &Libclang) -> Result<()> {
+fn lints(workspace: &Workspace, libraries: &Libraries) -> Result<()> {
     let mut what = vec!["--workspace".to_owned(), "--all-targets".to_owned()];
-    what.extend(libclang.every_feature(workspace));
-    let mut cargo = workspace.cargo();
-    // The graph engine only where the tests have set up its library: compiling it would take the better part of an hour.
-    match Ladybug::ready(workspace) {
-        Some(ladybug) => {
-            what.extend(Ladybug::features());
-            ladybug.apply(&mut cargo);
-        }
-        None => println!("the graph engine's library is not set up, so what needs it is left out"),
-    }
-    cargo.arg("clippy").args(what).args(["--", "-D", "warnings"]);
-    process::run(libclang.apply(&mut cargo))
+    what.extend(libraries.every_feature(workspace));
+    clippy(workspace, libraries, &what)
 }
 
-fn documentation(workspace: &Workspace, libclang: &Libclang) -> Result<()> {
+fn clippy(workspace: &Workspace, libraries: &Libraries, what: &[String]) -> Result<()> {
+    let mut cargo = workspace.cargo();
+    cargo.arg("clippy").args(what).args(["--", "-D", "warnings"]);
+    process::run(libraries.apply(&mut cargo))
+}
+
+fn documentation(workspace: &Workspace, libraries: &Libraries) -> Result<()> {
     let mut cargo = workspace.cargo();
     // Libraries only: the binary and the library `memory` would write the same pages.
-    cargo.args(["doc", "--no-deps", "--lib"]).args(libclang.every_feature(workspace));
-    libclang.apply(&mut cargo);
+    cargo.args(["doc", "--no-deps", "--lib"]).args(libraries.every_feature(workspace));
+    libraries.apply(&mut cargo);
     for member in workspace.members.iter().filter(|member| member.has_library()) {
         cargo.args(["--package", &member.name]);
     }
@@ -103,19 +99,19 @@ fn documentation(workspace: &Workspace, libclang: &Libclang) -> Result<()> {
 
 /// The facade's features, which adopters choose from, are linted one by one; the other members' are compiled with none
 /// and with each alone. "lints" covers all together.
-fn features(workspace: &Workspace, libclang: &Libclang) -> Result<()> {
+fn features(workspace: &Workspace, libraries: &Libraries) -> Result<()> {
     let mut failed = Vec::new();
     for member in &workspace.members {
         let (command, lint): (&str, &[&str]) =
             if member.name == "memory" { ("clippy", &["--", "-D", "warnings"]) } else { ("check", &[]) };
-        for set in feature_sets(member, libclang) {
+        for set in feature_sets(member, libraries) {
             let mut cargo = workspace.cargo();
             // Libraries only: tests and programs are built with the features they ask for.
             cargo
                 .args([command, "--lib", "--package", &member.name, "--no-default-features"])
                 .args(set)
                 .args(lint);
-            if let Err(error) = process::run(libclang.apply(&mut cargo)) {
+            if let Err(error) = process::run(libraries.apply(&mut cargo)) {
                 failed.push(error.to_string());
             }
         }
@@ -124,12 +120,12 @@ fn features(workspace: &Workspace, libclang: &Libclang) -> Result<()> {
 }
 
 /// None, and each alone. One member at a time: in a workspace build another member may enable a missing feature.
-fn feature_sets(member: &Member, libclang: &Libclang) -> Vec<Vec<String>> {
+fn feature_sets(member: &Member, libraries: &Libraries) -> Vec<Vec<String>> {
     if !member.has_library() || member.features.is_empty() {
         return Vec::new();
     }
     let alone =
-        member.features.keys().filter(|feature| *feature != "default" && libclang.builds(member, feature));
+        member.features.keys().filter(|feature| *feature != "default" && libraries.builds(member, feature));
     let alone = alone.map(|feature| vec!["--features".to_owned(), feature.clone()]);
     std::iter::once(Vec::new()).chain(alone).collect()
 }

@@ -101,13 +101,6 @@ impl Ladybug {
         FEATURES.contains(&(member, feature))
     }
 
-    /// The arguments that turn on every feature that needs it.
-    pub(crate) fn features() -> [String; 2] {
-        let names: Vec<String> =
-            FEATURES.iter().map(|(member, feature)| format!("{member}/{feature}")).collect();
-        ["--features".to_owned(), names.join(",")]
-    }
-
     /// Gives a build, and what it built, the library.
     pub(crate) fn apply<'c>(&self, command: &'c mut Command) -> &'c mut Command {
         command.envs(self.0.iter().map(|(name, value)| (name, value)))

@@ -2,7 +2,9 @@
 //! what is built.
 
 mod clang;
+mod features;
 mod ladybug;
 
 pub(crate) use clang::Libclang;
+pub(crate) use features::Libraries;
 pub(crate) use ladybug::Ladybug;
