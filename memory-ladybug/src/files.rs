@@ -117,9 +117,7 @@ fn is_there(base: &Path, path: &Path) -> Result<bool> {
         at.push(part);
         match fs::symlink_metadata(&at) {
             Ok(metadata) if metadata.file_type().is_symlink() => {
-                return Err(Error::invalid(
-                    "the path of an agent's graph is a symbolic link; give the file itself",
-                ));
+                return Err(link());
             }
             Ok(_) => {}
             Err(_) => return Ok(false),
@@ -139,15 +137,23 @@ fn begins_as_engine_file(path: &Path) -> bool {
     File::open(path).and_then(|mut file| file.read_exact(&mut begin)).is_ok() && begin == *MAGIC
 }
 
+/// Refuses a symbolic link, which opening the file would follow.
+pub(crate) fn refuse_link(path: &Path) -> Result<()> {
+    match fs::symlink_metadata(path) {
+        Ok(metadata) if metadata.file_type().is_symlink() => Err(link()),
+        _ => Ok(()),
+    }
+}
+
+fn link() -> Error {
+    Error::invalid("the path of an agent's graph is a symbolic link; give the file itself")
+}
+
 /// Refuses what is no file of the engine, before the engine sees it. Not for a file that is open in this process: closing
 /// it here would end the engine's lock on it.
 pub(crate) fn check(path: &Path, may_be_empty: bool) -> Result<()> {
-    let metadata = fs::symlink_metadata(path)
-        .map_err(|error| unread("the agent's graph cannot be read; check its folder", error))?;
-    if metadata.file_type().is_symlink() {
-        return Err(Error::invalid("the path of an agent's graph is a symbolic link; give the file itself"));
-    }
-    if (may_be_empty && metadata.is_file() && metadata.len() == 0) || is_engine_file(path) {
+    let is_empty = || fs::symlink_metadata(path).is_ok_and(|found| found.is_file() && found.len() == 0);
+    if (may_be_empty && is_empty()) || is_engine_file(path) {
         return Ok(());
     }
     Err(Error::new(

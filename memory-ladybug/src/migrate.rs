@@ -24,7 +24,7 @@ use crate::rows::Cells;
 /// `invalid_argument` for a symbolic link, and where the name is no agent's; `corrupt` for anything else than these two, and
 /// for a damaged file; `unavailable` while a program has it open for writing.
 pub async fn read_source(path: &Path, agent: Option<&Agent>) -> Result<Source> {
-    crate::files::check(path, false)?;
+    crate::files::refuse_link(path)?;
     let named = named(path);
     let agent = agent.cloned();
     let engine = Engine::open(path, Opening::Foreign).await?;

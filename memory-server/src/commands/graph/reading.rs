@@ -2,8 +2,8 @@
 
 use clap::Args;
 use memory::hierarchical::{
-    Agent, AgentMemory, DEFAULT_MEMORY_BYTES, Direction, Edge, EdgeKind, GraphHit, GraphRecall,
-    GraphStore as _, Neighbour, Node, RecallOptions,
+    Agent, AgentMemory, DEFAULT_MEMORY_BYTES, Direction, Edge, EdgeKind, GraphHit, GraphRecall, Neighbour,
+    Node, RecallOptions,
 };
 use memory_core::{Error, ErrorKind};
 use serde_json::{Value, json};
