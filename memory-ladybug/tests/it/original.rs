@@ -32,7 +32,7 @@ async fn each_place_is_found_and_exports_what_the_original_exports() {
         let (world, agent) = (World::new(), agent("my-agent"));
         let Some(file) = placed(&world, name) else { return };
         let before = (fs::read(&file).unwrap(), beside(&file));
-        assert_eq!(world.graphs.agents().await.unwrap(), [agent.clone()]);
+        assert_eq!(world.graphs.agents().await.unwrap(), std::slice::from_ref(&agent));
         let graph = Graph::read(&*world.graphs, &agent).await.unwrap();
         for export in ["json/my-agent.graph.export.json", "json/my-agent.export.json"] {
             assert_eq!(multiset(&graph), multiset(&graph_of(export).unwrap()));
