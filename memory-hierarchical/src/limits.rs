@@ -1,6 +1,6 @@
 //! What a memory and an edge may hold.
 
-use memory_core::{Error, Result};
+use memory_core::{Error, ErrorKind, Result};
 use serde_json::Value;
 
 /// Most bytes of an id.
@@ -34,8 +34,19 @@ pub fn check_id(id: &str) -> Result<()> {
 ///
 /// # Errors
 /// `too_large`.
-pub(crate) fn check_entity(name: &str) -> Result<()> {
+pub fn check_entity(name: &str) -> Result<()> {
     short("entity_name", name)
+}
+
+/// The error of an edge that ends at a memory which the agent does not have, or has only as one of the other kind.
+#[must_use]
+pub fn missing_end(id: &str, kind: &str) -> Error {
+    Error::new(
+        ErrorKind::NotFound,
+        format!("an edge ends at `{id}`, which is no {kind} memory of this agent; store that first"),
+    )
+    .with_detail("memory_id", id)
+    .with_detail("kind", kind)
 }
 
 /// A short text has at most 1,024 bytes.

@@ -6,6 +6,10 @@ use memory_core::{Result, TenantId};
 
 pub use memory_hierarchical::*;
 
+/// Graphs in files of the graph engine (feature `ladybug`).
+#[cfg(feature = "ladybug")]
+pub use memory_ladybug as ladybug;
+
 use crate::memory::Memory;
 use crate::system::{RandomIds, SystemClock};
 

@@ -1,4 +1,4 @@
-//! Developer commands: `cargo xtask test`, `check`, `fuzz`, `soak`, `model`, `postgres`, `msrv`.
+//! Developer commands: `cargo xtask test`, `check`, `fuzz`, `soak`, `model`, `ladybug`, `postgres`, `msrv`.
 //!
 //! For what shell scripts do badly: steps that need the workspace's metadata, that must all be reported when one fails,
 //! or that set up and tear down what tests need.
@@ -11,7 +11,7 @@ mod binaries;
 mod check;
 mod clients;
 mod fuzz;
-mod libclang;
+mod libraries;
 mod model;
 mod msrv;
 mod pip;
@@ -30,6 +30,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use crate::libraries::Ladybug;
 use crate::workspace::Workspace;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
@@ -54,6 +55,8 @@ enum Command {
     Soak(soak::Args),
     /// Get the small static model that tests use, into the target folder.
     Model,
+    /// Get the library of the graph engine that tests use, into the target folder, and print what builds need to find it.
+    Ladybug,
     /// Run the PostgreSQL servers that tests use, until interrupted.
     Postgres,
     /// Build with the oldest Rust this workspace promises to support, where that toolchain is installed.
@@ -68,6 +71,7 @@ fn main() -> ExitCode {
         Command::Fuzz(args) => fuzz::run(&workspace, &args),
         Command::Soak(args) => soak::run(&workspace, &args),
         Command::Model => model::run(&workspace),
+        Command::Ladybug => Ladybug::prepare(&workspace).map(|ladybug| ladybug.print()),
         Command::Postgres => postgres::run(&workspace),
         Command::Msrv => msrv::run(&workspace),
     });

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::libclang::Libclang;
+use crate::libraries::Libraries;
 use crate::workspace::Workspace;
 use crate::{Result, process};
 
@@ -22,9 +22,9 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
         return Ok(());
     }
     let mut check = Command::new("rustup");
-    let libclang = Libclang::prepare(workspace);
+    let libraries = Libraries::prepare(workspace);
     check.current_dir(&workspace.root).args(["run", version, "cargo", "check", "--workspace"]);
-    libclang.apply(check.args(libclang.every_feature(workspace)));
+    libraries.apply(check.args(libraries.every_feature(workspace)));
     // A separate folder: artefacts of two compilers would evict each other.
     check.env_remove("CARGO").env("CARGO_TARGET_DIR", workspace.target.join("msrv"));
     process::run(&mut check)

@@ -2,7 +2,7 @@
 
 use crate::Result;
 use crate::binaries::{self, Job};
-use crate::libclang::Libclang;
+use crate::libraries::{Ladybug, Libclang};
 use crate::process::{self, Stream};
 use crate::steps::{Done, Steps};
 use crate::tally::Tally;
@@ -11,7 +11,7 @@ use crate::workspace::Workspace;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Only the workspace's tests: not a SQLite without SQL, or PostgreSQL's own grammar.
+    /// Only the workspace's tests: not a SQLite without SQL, PostgreSQL's own grammar, or the graph engine.
     #[arg(long)]
     quick: bool,
 }
@@ -20,7 +20,9 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     println!(
         "Builds the workspace and runs every test: unit, integration, conformance and documentation tests, and"
     );
-    println!("the seeds of the fuzz targets; then SQLite without SQL, and PostgreSQL's own grammar. Into");
+    println!(
+        "the seeds of the fuzz targets; then SQLite without SQL, PostgreSQL's own grammar, and the graph engine. Into"
+    );
     println!("{}, unless it is there already, it downloads", workspace.target.display());
     testbed::DOWNLOADS.iter().for_each(|what| println!("  {what}"));
     println!("and compiles some 400 crates: about ten minutes on two cores, the tests as much again.");
@@ -59,6 +61,18 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
             let mut cargo = workspace.cargo();
             cargo.args(["test", "--no-fail-fast", "--package", "memory-validator", "--all-features"]);
             libclang.apply(bed.apply(0, &mut cargo));
+            process::watch(&mut cargo, Stream::Stdout, |line| tally.read(line))?;
+            Ok(Done::Passed)
+        });
+        steps.step("the graph engine", || {
+            let ladybug = match Ladybug::prepare(workspace) {
+                Ok(ladybug) => ladybug,
+                Err(error) => return Ok(Done::Skipped(error.to_string())),
+            };
+            let mut cargo = workspace.cargo();
+            // With the features of the whole workspace, so that nothing but the engine is compiled again.
+            cargo.args(["test", "--no-fail-fast", "--workspace", "--features", "memory-ladybug/engine"]);
+            ladybug.apply(bed.apply(0, cargo.args(["--test", "ladybug"])));
             process::watch(&mut cargo, Stream::Stdout, |line| tally.read(line))?;
             Ok(Done::Passed)
         });

@@ -14,6 +14,7 @@ pub(crate) const DOWNLOADS: &[&str] = &[
     "PostgreSQL 18 with pgvector (14 MB), by pip",
     "a static embedding model (19 MB), by pip",
     "libclang, for PostgreSQL's own grammar (25 MB), by pip",
+    "the graph engine LadybugDB (8 MB), by pip",
     "clients of MCP, by pip and npm",
 ];
 

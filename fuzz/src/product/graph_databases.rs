@@ -31,7 +31,7 @@ pub fn run(data: &[u8]) {
     }
     connection.progress_handler(0, None::<fn() -> bool>).expect("no handler");
     let agent = Agent::new("ann").expect("a name");
-    if let Err(error) = Source::of_connection(connection, &agent) {
+    if let Err(error) = Source::of_connection(connection, Some(&agent)) {
         assert!(!error.to_string().is_empty());
     }
 }

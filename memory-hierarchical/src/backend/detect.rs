@@ -15,7 +15,8 @@ pub(super) fn graph_files(paths: &Paths) -> Option<PathBuf> {
     let root = paths.root();
     let named = paths.graph_override().and_then(|path| Some((path.parent()?.to_owned(), path.to_owned())));
     let below_home = |path: PathBuf| (paths.home().to_owned(), path);
-    let known = ["memory_graph.db", "memory_kuzu.db"].map(|name| below_home(root.join(name)));
+    let known = ["memory_graph.db", "memory_kuzu.db"].map(|name| root.join(name));
+    let known = known.into_iter().chain([paths.own_graphs()]).map(below_home);
     let direct = named.into_iter().chain(known).find(|(from, path)| is_there(from, path));
     direct.map(|(_, path)| path).or_else(|| of_agents(paths))
 }

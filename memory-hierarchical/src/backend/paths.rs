@@ -51,6 +51,12 @@ impl Paths {
         self.root().join("hierarchical_memory")
     }
 
+    /// The folder of the graph engine's files that are ours: `~/.amplihack/graphs`. The original writes nothing there.
+    #[must_use]
+    pub fn own_graphs(&self) -> PathBuf {
+        self.root().join("graphs")
+    }
+
     /// The SQLite file of an agent's graph: `<agent>.db` in the folder of graphs, or in the one that is given.
     #[must_use]
     pub fn sqlite_graph(&self, agent: &Agent, storage: Option<&Path>) -> PathBuf {

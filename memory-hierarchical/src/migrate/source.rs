@@ -44,13 +44,13 @@ impl Source {
         Ok(source)
     }
 
-    /// Reads a connection, for the fuzz target.
+    /// Reads a connection: for the graph engine, whose files are read into tables of these layouts, and for the fuzz target.
     ///
     /// # Errors
     /// As [`read`](Self::read).
     #[doc(hidden)]
-    pub fn of_connection(connection: rusqlite::Connection, agent: &Agent) -> Result<Self> {
-        Self::of(&Foreign::over(connection, None)?, Some(agent), || "")
+    pub fn of_connection(connection: rusqlite::Connection, agent: Option<&Agent>) -> Result<Self> {
+        Self::of(&Foreign::over(connection, None)?, agent, || "")
     }
 
     fn of<'a>(foreign: &Foreign, agent: Option<&Agent>, named: impl Fn() -> &'a str) -> Result<Self> {

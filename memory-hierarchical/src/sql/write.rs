@@ -3,15 +3,15 @@
 use std::collections::{BTreeSet, HashSet};
 
 use async_trait::async_trait;
+use memory_core::Result;
 use memory_core::host::{Session, int, text};
 use memory_core::sql::SqlValue;
-use memory_core::{Error, ErrorKind, Result};
 
 use super::insert::{MAX_IDS, insert, marks};
 use super::rows::{
     EPISODIC, SEMANTIC, Table, edge_table, edge_values, episodic_values, semantic_values, target_table,
 };
-use crate::limits::{check_entity, check_id};
+use crate::limits::{check_entity, check_id, missing_end};
 use crate::model::{Agent, Edge, EdgeKind, Episodic, Semantic};
 use crate::store::{GraphWrite, Stored};
 
@@ -104,12 +104,7 @@ fn counted(given: usize, stored: u64) -> Stored {
 fn all_held(ids: &BTreeSet<&str>, held: &HashSet<String>, kind: &str) -> Result<()> {
     match ids.iter().find(|id| !held.contains(**id)) {
         None => Ok(()),
-        Some(id) => Err(Error::new(
-            ErrorKind::NotFound,
-            format!("an edge ends at `{id}`, which is no {kind} memory of this agent; store that first"),
-        )
-        .with_detail("memory_id", *id)
-        .with_detail("kind", kind)),
+        Some(id) => Err(missing_end(id, kind)),
     }
 }
 

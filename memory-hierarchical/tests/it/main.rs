@@ -14,6 +14,7 @@ mod backend;
 mod graphs;
 #[cfg(feature = "sqlite")]
 mod migrate;
+mod pace;
 mod recall;
 mod sessions;
 mod support;

@@ -11,7 +11,7 @@ mod words;
 
 use std::cell::OnceCell;
 
-use crate::libclang::Libclang;
+use crate::libraries::Libraries;
 use crate::steps::{Done, Steps};
 use crate::workspace::{Member, Workspace};
 use crate::{Result, process};
@@ -30,7 +30,7 @@ type Step<'w> = (&'static str, Box<dyn FnOnce() -> Result<Done> + 'w>);
 
 pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     let prepared = OnceCell::new();
-    let libclang = || prepared.get_or_init(|| Libclang::prepare(workspace));
+    let libraries = || prepared.get_or_init(|| Libraries::prepare(workspace));
     // Quick ones first.
     let all: Vec<Step<'_>> = vec![
         ("pages", passed(|| links::pages(workspace))),
@@ -44,9 +44,9 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
         ("formatting", passed(|| formatting(workspace))),
         ("interleavings", passed(|| interleavings(workspace))),
         ("dependency trees", passed(|| tree::feature_sets(workspace))),
-        ("lints", passed(|| lints(workspace, libclang()))),
-        ("documentation", passed(|| documentation(workspace, libclang()))),
-        ("features", passed(|| features(workspace, libclang()))),
+        ("lints", passed(|| lints(workspace, libraries()))),
+        ("documentation", passed(|| documentation(workspace, libraries()))),
+        ("features", passed(|| features(workspace, libraries()))),
         ("product", passed(|| product::check(workspace))),
         ("licences, bans, sources", passed(|| deny::check(workspace))),
         ("advisories", Box::new(|| deny::advisories(workspace, args.advisories))),
@@ -74,23 +74,23 @@ fn interleavings(workspace: &Workspace) -> Result<()> {
     process::run(cargo.arg(workspace.target.join("loom")))
 }
 
-fn lints(workspace: &Workspace, libclang: &Libclang) -> Result<()> {
+fn lints(workspace: &Workspace, libraries: &Libraries) -> Result<()> {
     let mut what = vec!["--workspace".to_owned(), "--all-targets".to_owned()];
-    what.extend(libclang.every_feature(workspace));
-    clippy(workspace, libclang, &what)
+    what.extend(libraries.every_feature(workspace));
+    clippy(workspace, libraries, &what)
 }
 
-fn clippy(workspace: &Workspace, libclang: &Libclang, what: &[String]) -> Result<()> {
+fn clippy(workspace: &Workspace, libraries: &Libraries, what: &[String]) -> Result<()> {
     let mut cargo = workspace.cargo();
     cargo.arg("clippy").args(what).args(["--", "-D", "warnings"]);
-    process::run(libclang.apply(&mut cargo))
+    process::run(libraries.apply(&mut cargo))
 }
 
-fn documentation(workspace: &Workspace, libclang: &Libclang) -> Result<()> {
+fn documentation(workspace: &Workspace, libraries: &Libraries) -> Result<()> {
     let mut cargo = workspace.cargo();
     // Libraries only: the binary and the library `memory` would write the same pages.
-    cargo.args(["doc", "--no-deps", "--lib"]).args(libclang.every_feature(workspace));
-    libclang.apply(&mut cargo);
+    cargo.args(["doc", "--no-deps", "--lib"]).args(libraries.every_feature(workspace));
+    libraries.apply(&mut cargo);
     for member in workspace.members.iter().filter(|member| member.has_library()) {
         cargo.args(["--package", &member.name]);
     }
@@ -99,16 +99,16 @@ fn documentation(workspace: &Workspace, libclang: &Libclang) -> Result<()> {
 
 /// Published libraries are linted without features and with each alone: what adopters choose from. "lints" covers all
 /// together.
-fn features(workspace: &Workspace, libclang: &Libclang) -> Result<()> {
+fn features(workspace: &Workspace, libraries: &Libraries) -> Result<()> {
     let mut failed = Vec::new();
     for member in &workspace.members {
-        for set in feature_sets(member, libclang) {
+        for set in feature_sets(member, libraries) {
             // Libraries only: tests and programs are built with the features they ask for. One tool for all, so that
             // members which depend on each other are compiled once.
             let mut what = vec!["--lib".to_owned(), "--package".to_owned(), member.name.clone()];
             what.push("--no-default-features".to_owned());
             what.extend(set);
-            if let Err(error) = clippy(workspace, libclang, &what) {
+            if let Err(error) = clippy(workspace, libraries, &what) {
                 failed.push(error.to_string());
             }
         }
@@ -117,12 +117,12 @@ fn features(workspace: &Workspace, libclang: &Libclang) -> Result<()> {
 }
 
 /// None, and each alone. One member at a time: in a workspace build another member may enable a missing feature.
-fn feature_sets(member: &Member, libclang: &Libclang) -> Vec<Vec<String>> {
+fn feature_sets(member: &Member, libraries: &Libraries) -> Vec<Vec<String>> {
     if !member.is_published() || !member.has_library() || member.features.is_empty() {
         return Vec::new();
     }
     let alone =
-        member.features.keys().filter(|feature| *feature != "default" && libclang.builds(member, feature));
+        member.features.keys().filter(|feature| *feature != "default" && libraries.builds(member, feature));
     let alone = alone.map(|feature| vec!["--features".to_owned(), feature.clone()]);
     std::iter::once(Vec::new()).chain(alone).collect()
 }

@@ -232,6 +232,7 @@ const FLOORS: &[&[&str]] = &[
     &["memory-governed", "memory-http", "memory-recall", "memory-sql"],
     &["memory-embed", "memory-mem0", "memory-mem9", "memory-model", "memory-postgres", "memory-sqlite"],
     &["memory-hierarchical"],
+    &["memory-ladybug"],
     &["memory", "memory-conformance", "memory-fakes"],
     &["memory-eval"],
     &["memory-server", "prime-stream", "shared-state"],

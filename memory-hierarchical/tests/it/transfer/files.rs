@@ -37,6 +37,6 @@ pub(crate) fn multiset(graph: &Graph) -> Vec<String> {
 }
 
 /// The agent's graph.
-pub(super) async fn stored(graphs: &dyn GraphStore, agent: &Agent) -> Graph {
+pub(crate) async fn stored(graphs: &dyn GraphStore, agent: &Agent) -> Graph {
     Graph::read(graphs, agent).await.unwrap()
 }

@@ -1,14 +1,28 @@
 //! `graph backend`.
 
-use memory::hierarchical::backend::{ChosenBy, resolve_backend};
+use memory::hierarchical::backend::{BackendChoice, ChosenBy, resolve_backend};
+use memory_core::Result;
 use serde_json::json;
 
 use super::{Which, environment};
 use crate::terminal::{Exit, Failure, Out, note};
 
+/// Refuses what this build cannot open.
+pub(super) fn require_served(backend: BackendChoice) -> Result<()> {
+    if cfg!(feature = "ladybug") { Ok(()) } else { backend.require_served() }
+}
+
+/// The graphs of the engine: ours beside the original's, which are only read.
+#[cfg(feature = "ladybug")]
+pub(super) fn engine_graphs() -> Result<std::sync::Arc<dyn memory::hierarchical::GraphStore>> {
+    let paths = memory::hierarchical::backend::Paths::of(&environment())?;
+    let graphs = memory::hierarchical::ladybug::LadybugGraphs::new(paths.own_graphs(), Some(paths.graphs()));
+    Ok(std::sync::Arc::new(graphs))
+}
+
 pub(super) fn backend(which: &Which, out: &mut Out) -> Result<Exit, Failure> {
     let resolved = resolve_backend(which.graph_backend.as_deref(), &environment())?;
-    let served = resolved.backend.require_served();
+    let served = require_served(resolved.backend);
     let document = json!({
         "backend": resolved.backend,
         "chosen": resolved.by,

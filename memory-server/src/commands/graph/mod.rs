@@ -10,8 +10,10 @@ use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 use memory::Access;
+#[cfg(feature = "ladybug")]
+use memory::hierarchical::backend::BackendChoice;
 use memory::hierarchical::backend::{Environment, Resolved, resolve_backend, resolve_transfer_backend};
-use memory::hierarchical::{self, Agent, AgentMemory, SqlGraphs};
+use memory::hierarchical::{self, Agent, AgentMemory, GraphStore};
 use memory_core::{Result, ScopeKind};
 
 use crate::terminal::{Context, Exit, Failure, Opened, Out, note};
@@ -106,7 +108,7 @@ pub(crate) async fn graph(context: &Context, args: GraphArgs, out: &mut Out) -> 
 /// The graphs of the opened store.
 pub(super) struct Graphs {
     pub(super) opened: Opened,
-    pub(super) graphs: Arc<SqlGraphs>,
+    pub(super) graphs: Arc<dyn GraphStore>,
 }
 
 impl Graphs {
@@ -117,7 +119,6 @@ impl Graphs {
 
     /// The agents to show: the one that is named, or all.
     async fn agents(&self) -> Result<Vec<Agent>> {
-        use memory::hierarchical::GraphStore as _;
         match self.opened.scope().kind {
             ScopeKind::Agent => Ok(vec![self.agent()?]),
             _ => self.graphs.agents().await,
@@ -125,7 +126,7 @@ impl Graphs {
     }
 
     fn memory_of(&self, agent: Agent) -> AgentMemory {
-        hierarchical::memory_of(Arc::clone(&self.graphs) as _, agent)
+        hierarchical::memory_of(Arc::clone(&self.graphs), agent)
     }
 }
 
@@ -153,19 +154,25 @@ fn resolve_for_transfer(which: &Which) -> Result<Resolved> {
 
 /// Refuses a transfer where another backend than tables is chosen.
 fn serve_tables(which: &Which) -> Result<()> {
-    served(&resolve_for_transfer(which)?)
-}
-
-fn served(resolved: &Resolved) -> Result<()> {
-    for warning in &resolved.warnings {
-        note(&format!("memory: {warning}"));
-    }
+    let resolved = resolve_for_transfer(which)?;
+    warned(&resolved);
     resolved.backend.require_served()
 }
 
+fn warned(resolved: &Resolved) {
+    for warning in &resolved.warnings {
+        note(&format!("memory: {warning}"));
+    }
+}
+
 async fn open_on(resolved: Resolved, context: &Context, access: Access) -> Result<Graphs> {
-    served(&resolved)?;
+    warned(&resolved);
+    backend::require_served(resolved.backend)?;
     let opened = context.open(access).await?;
-    let graphs = hierarchical::open(&opened.memory, &opened.settings.tenant).await?;
+    let graphs: Arc<dyn GraphStore> = match resolved.backend {
+        #[cfg(feature = "ladybug")]
+        BackendChoice::GraphDb => backend::engine_graphs()?,
+        _ => hierarchical::open(&opened.memory, &opened.settings.tenant).await?,
+    };
     Ok(Graphs { opened, graphs })
 }

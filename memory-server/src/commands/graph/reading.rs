@@ -2,8 +2,8 @@
 
 use clap::Args;
 use memory::hierarchical::{
-    Agent, AgentMemory, DEFAULT_MEMORY_BYTES, Direction, Edge, EdgeKind, GraphHit, GraphRecall,
-    GraphStore as _, Neighbour, Node, RecallOptions,
+    Agent, AgentMemory, DEFAULT_MEMORY_BYTES, Direction, Edge, EdgeKind, GraphHit, GraphRecall, Neighbour,
+    Node, RecallOptions,
 };
 use memory_core::{Error, ErrorKind};
 use serde_json::{Value, json};
@@ -170,7 +170,7 @@ pub(crate) struct RecallArgs {
 }
 
 pub(super) async fn recall(graphs: &Graphs, args: &RecallArgs, out: &mut Out) -> Result<Exit, Failure> {
-    let recall = GraphRecall::new(std::sync::Arc::clone(&graphs.graphs) as _, DEFAULT_MEMORY_BYTES);
+    let recall = GraphRecall::new(std::sync::Arc::clone(&graphs.graphs), DEFAULT_MEMORY_BYTES);
     let options = RecallOptions::default().with_top_k(args.limit).with_steps(args.steps);
     let hits = recall.recall(&graphs.agent()?, &args.words.join(" "), &options).await?;
     out.tell(&hits, |out| {

@@ -203,7 +203,7 @@ pub(super) async fn migrate(graphs: &Graphs, args: &MigrateArgs, out: &mut Out) 
     let opened = &graphs.opened;
     let sessions = hierarchical::sessions(&opened.memory, &opened.settings.tenant).await?;
     if let Some(path) = &args.path {
-        let migrated = Source::read(path, only.as_ref())?.store(&*graphs.graphs, &sessions).await?;
+        let migrated = source(path, only.as_ref()).await?.store(&*graphs.graphs, &sessions).await?;
         out.tell(&migrated, |out| lines(&migrated, out))?;
         hint(&[&migrated], only.as_ref());
         return Ok(exit(&[&migrated]));
@@ -264,6 +264,15 @@ fn hint(all: &[&Migrated], only: Option<&Agent>) {
 
 fn exit(all: &[&Migrated]) -> Exit {
     if all.iter().all(|migrated| migrated.refused() == 0) { Exit::Ok } else { Exit::Partial }
+}
+
+/// Reads a database; which kind of file it is, its first bytes tell.
+async fn source(path: &Path, only: Option<&Agent>) -> memory_core::Result<Source> {
+    #[cfg(feature = "ladybug")]
+    if hierarchical::ladybug::is_engine_file(path) {
+        return hierarchical::ladybug::read_source(path, only).await;
+    }
+    Source::read(path, only)
 }
 
 #[derive(Args, Debug)]

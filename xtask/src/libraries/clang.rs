@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::pip::{self, Package};
 use crate::process;
-use crate::workspace::{Member, Workspace};
+use crate::workspace::Workspace;
 
 const PACKAGE: Package = Package { requirement: "libclang==18.1.1", megabytes: 25, archive: None };
 const LIBRARY: &str = "clang/native";
@@ -16,7 +16,6 @@ const VARIABLE: &str = "LIBCLANG_PATH";
 const ARGUMENTS: &str = "BINDGEN_EXTRA_CLANG_ARGS";
 /// The feature that needs it.
 const FEATURE: &str = "pg-grammar";
-const FUZZER: (&str, &str) = ("memory-fuzz", "libfuzzer");
 
 /// What this run can build.
 #[derive(Debug)]
@@ -62,19 +61,9 @@ impl Libclang {
         command.envs(self.variables.iter().map(|(name, value)| (name, value)))
     }
 
-    /// The arguments that turn on every feature of every member that can be built.
-    pub(crate) fn every_feature(&self, workspace: &Workspace) -> Vec<String> {
-        let mut features = Vec::new();
-        for member in &workspace.members {
-            let kept = member.features.keys().filter(|feature| self.builds(member, feature));
-            features.extend(kept.map(|feature| format!("{}/{feature}", member.name)));
-        }
-        vec!["--features".to_owned(), features.join(",")]
-    }
-
-    /// Whether a feature of a member can be built. libFuzzer's cannot: it needs a C++ compiler and special flags.
-    pub(crate) fn builds(&self, member: &Member, feature: &str) -> bool {
-        (member.name.as_str(), feature) != FUZZER && (self.found || feature != FEATURE)
+    /// Whether it is what a feature lacks.
+    pub(crate) fn is_missing_for(&self, feature: &str) -> bool {
+        !self.found && feature == FEATURE
     }
 }
 

@@ -1,0 +1,242 @@
+//! An open file of the engine, on a thread of its own: the engine blocks, and its connections borrow the database.
+//!
+//! A file is open at most once in a process. The engine's lock on it keeps other processes away, but would not keep this one
+//! from opening it again, and two openings would damage it.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use lbug::{Connection, Database, SystemConfig, Value};
+use memory_core::{Error, ErrorKind, Result};
+use tokio::sync::{OwnedMutexGuard, oneshot};
+
+use crate::cypher::{AGENTS, SCHEMA};
+use crate::error::{ended, failed, is_locked, unopened};
+use crate::files;
+use crate::rows::Cells;
+
+/// The engine's pages in memory.
+const BUFFER_BYTES: u64 = 512 << 20;
+/// The largest file. The engine reserves this much address space for each open one.
+const MAX_FILE_BYTES: u64 = 64 << 30;
+/// How long a statement may take.
+const STATEMENT_MILLIS: u64 = 600_000;
+/// How long to wait for another process to close the file, and how often to look.
+const OPENING: (u32, Duration) = (300, Duration::from_millis(100));
+
+/// The connections to a file: readers see nothing of a transaction of the writer's.
+pub(crate) struct Connections<'db> {
+    pub(crate) reader: Side<'db>,
+    pub(crate) writer: Side<'db>,
+}
+
+/// A connection.
+pub(crate) struct Side<'db> {
+    connection: Connection<'db>,
+    pub(crate) is_own: bool,
+}
+
+impl Side<'_> {
+    /// Runs a statement and reads each row of its answer.
+    pub(crate) fn rows<T>(
+        &self,
+        statement: &str,
+        parameters: Vec<(&str, Value)>,
+        mut read: impl FnMut(&mut Cells) -> Result<T>,
+    ) -> Result<Vec<T>> {
+        let mut prepared = self.connection.prepare(statement).map_err(|error| failed(&error))?;
+        let answer = self.connection.execute(&mut prepared, parameters).map_err(|error| failed(&error))?;
+        answer.map(|row| read(&mut Cells::of(row))).collect()
+    }
+
+    /// Runs a statement once for each set of parameters.
+    pub(crate) fn each<'p>(
+        &self,
+        statement: &str,
+        parameters: impl Iterator<Item = Vec<(&'p str, Value)>>,
+    ) -> Result<()> {
+        let mut prepared = self.connection.prepare(statement).map_err(|error| failed(&error))?;
+        for some in parameters {
+            self.connection.execute(&mut prepared, some).map_err(|error| failed(&error))?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn run(&self, statement: &str, parameters: Vec<(&str, Value)>) -> Result<()> {
+        self.each(statement, std::iter::once(parameters))
+    }
+
+    /// The labels that the file has.
+    pub(crate) fn labels(&self) -> Result<Vec<String>> {
+        self.rows("CALL show_tables() RETURN name", Vec::new(), |row| row.text())
+    }
+}
+
+type Job = Box<dyn FnOnce(&Connections<'_>) + Send>;
+
+/// An open file. Dropping the last of it closes the file.
+pub(crate) struct Engine {
+    jobs: Option<mpsc::Sender<Job>>,
+    thread: Option<JoinHandle<()>>,
+    /// Held by the one who writes.
+    pub(crate) turn: Arc<tokio::sync::Mutex<()>>,
+}
+
+/// How a file is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Opening {
+    /// Ours; an empty file becomes a graph.
+    Own,
+    /// Not ours: reading only.
+    Foreign,
+}
+
+#[derive(Default)]
+struct Slot {
+    engine: tokio::sync::Mutex<Weak<Engine>>,
+    /// Held by the thread until the file is closed.
+    running: Arc<tokio::sync::Mutex<()>>,
+}
+
+static SLOTS: LazyLock<Mutex<HashMap<PathBuf, Arc<Slot>>>> = LazyLock::new(Mutex::default);
+
+impl Engine {
+    /// Opens a file, or joins those who have it open.
+    pub(crate) async fn open(path: &Path, opening: Opening) -> Result<Arc<Self>> {
+        let path = path.canonicalize().map_err(|error| {
+            Error::new(ErrorKind::Unavailable, "the agent's graph cannot be read; check its folder")
+                .with_source(error)
+        })?;
+        let slot = {
+            let mut slots = SLOTS.lock().unwrap_or_else(PoisonError::into_inner);
+            Arc::clone(slots.entry(path.clone()).or_default())
+        };
+        let mut known = slot.engine.lock().await;
+        if let Some(engine) = known.upgrade() {
+            return Ok(engine);
+        }
+        // The one before may still be closing it.
+        let running = Arc::clone(&slot.running).lock_owned().await;
+        let engine = Arc::new(Self::start(path, opening, running).await?);
+        *known = Arc::downgrade(&engine);
+        Ok(engine)
+    }
+
+    async fn start(path: PathBuf, opening: Opening, running: OwnedMutexGuard<()>) -> Result<Self> {
+        let (jobs, queue) = mpsc::channel::<Job>();
+        let (tell, told) = oneshot::channel();
+        let work = move || {
+            let _running = running;
+            match open(&path, opening, &tell) {
+                Ok(database) => serve(&database, opening, tell, &queue),
+                Err(error) => drop(tell.send(Err(error))),
+            }
+        };
+        let thread = thread::Builder::new().name("memory-ladybug".to_owned()).spawn(work);
+        let thread = thread.map_err(|error| {
+            Error::new(ErrorKind::Unavailable, "no thread can be started; try again").with_source(error)
+        })?;
+        let engine = Self { jobs: Some(jobs), thread: Some(thread), turn: Arc::default() };
+        told.await.unwrap_or_else(|_| Err(ended()))?;
+        Ok(engine)
+    }
+
+    /// Runs work on the thread.
+    pub(crate) async fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Connections<'_>) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let (reply, answer) = oneshot::channel();
+        self.queue(move |connections| drop(reply.send(work(connections))));
+        answer.await.unwrap_or_else(|_| Err(ended()))
+    }
+
+    /// Has work run on the thread after what is queued already.
+    pub(crate) fn queue(&self, work: impl FnOnce(&Connections<'_>) + Send + 'static) {
+        if let Some(jobs) = &self.jobs {
+            drop(jobs.send(Box::new(work)));
+        }
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        drop(self.jobs.take());
+        if let Some(thread) = self.thread.take() {
+            // The file is whole, whatever became of the thread: commits are in the engine's log.
+            drop(thread.join());
+        }
+    }
+}
+
+fn open(path: &Path, opening: Opening, tell: &oneshot::Sender<Result<()>>) -> Result<Database> {
+    files::check(path, opening == Opening::Own)?;
+    let config = SystemConfig::default()
+        .buffer_pool_size(BUFFER_BYTES)
+        .max_db_size(MAX_FILE_BYTES)
+        .read_only(opening == Opening::Foreign);
+    let (mut left, pause) = OPENING;
+    loop {
+        match Database::new(path, config.clone()) {
+            // Nobody waits any more once the channel is closed.
+            Err(error) if is_locked(&error) && left > 0 && !tell.is_closed() => {
+                left -= 1;
+                thread::sleep(pause);
+            }
+            opened => return opened.map_err(unopened),
+        }
+    }
+}
+
+fn serve(
+    database: &Database,
+    opening: Opening,
+    tell: oneshot::Sender<Result<()>>,
+    queue: &mpsc::Receiver<Job>,
+) {
+    let connections = match connect(database, opening) {
+        Ok(connections) => connections,
+        Err(error) => return drop(tell.send(Err(error))),
+    };
+    if tell.send(Ok(())).is_ok() {
+        while let Ok(job) = queue.recv() {
+            job(&connections);
+        }
+    }
+}
+
+fn connect(database: &Database, opening: Opening) -> Result<Connections<'_>> {
+    let side = || -> Result<Side<'_>> {
+        let connection = Connection::new(database).map_err(|error| failed(&error))?;
+        connection.set_query_timeout(STATEMENT_MILLIS);
+        Ok(Side { connection, is_own: opening == Opening::Own })
+    };
+    let connections = Connections { reader: side()?, writer: side()? };
+    let labels = connections.reader.labels()?;
+    let has = |label: &str| labels.iter().any(|known| known == label);
+    match opening {
+        Opening::Own if has(AGENTS) => {}
+        Opening::Own if labels.is_empty() => {
+            connections.writer.run("BEGIN TRANSACTION", Vec::new())?;
+            for statement in SCHEMA {
+                connections.writer.run(statement, Vec::new())?;
+            }
+            connections.writer.run("COMMIT", Vec::new())?;
+        }
+        Opening::Own => return Err(no_graph()),
+        Opening::Foreign => {}
+    }
+    Ok(connections)
+}
+
+/// The file holds other tables.
+pub(crate) fn no_graph() -> Error {
+    Error::new(
+        ErrorKind::Corrupt,
+        "the file of the graph engine holds no graph of an agent; docs/hierarchical.md lists what is read",
+    )
+}

@@ -1,0 +1,301 @@
+//! Files of the original's engine, read into tables of the original's SQLite layouts: from there on they are migrated as its
+//! databases are, with the same checks and the same account.
+
+use std::path::Path;
+
+use lbug::Value;
+use memory_core::{Error, Result};
+use memory_hierarchical::migrate::Source;
+use memory_hierarchical::{Agent, EdgeKind};
+use rusqlite::Connection;
+use rusqlite::types::Value as Cell;
+use serde_json::Value as Json;
+
+use crate::cypher::{EPISODIC, SEMANTIC, edge_table};
+use crate::engine::{Engine, Opening, Side, no_graph};
+use crate::rows::Cells;
+
+/// Reads a file of the original's engine: the graph of an agent, or sessions and their memories. The file is only read.
+///
+/// `agent`: whose rows are taken, the others are refused as foreign. Without one, of a graph those of the agent that the file
+/// is named after (of `graph_db` and `kuzu_db`, its folder), and of sessions those of every agent.
+///
+/// # Errors
+/// `invalid_argument` for a symbolic link, and where the name is no agent's; `corrupt` for anything else than these two, and
+/// for a damaged file; `unavailable` while a program has it open for writing.
+pub async fn read_source(path: &Path, agent: Option<&Agent>) -> Result<Source> {
+    crate::files::refuse_link(path)?;
+    let named = named(path);
+    let agent = agent.cloned();
+    let engine = Engine::open(path, Opening::Foreign).await?;
+    let read = engine.run(move |connections| {
+        let (connection, is_graph) = tables(&connections.reader)?;
+        let agent = match agent {
+            None if is_graph => Some(named?),
+            agent => agent,
+        };
+        Source::of_connection(connection, agent.as_ref())
+    });
+    read.await
+}
+
+/// The agent that a file is named after.
+fn named(path: &Path) -> Result<Agent> {
+    let is_graph = |name: &str| matches!(name, "graph_db" | "kuzu_db");
+    let of = |path: &Path| path.file_name().and_then(|name| name.to_str()).map(str::to_owned);
+    let name = match of(path) {
+        Some(name) if is_graph(&name) => path.parent().and_then(of),
+        name => name,
+    };
+    Agent::new(name.unwrap_or_default()).map_err(|error| {
+        error.retold("the file is not named after an agent; name the agent whose graph it is")
+    })
+}
+
+/// The file's content in SQLite, and whether it is the graph of an agent.
+fn tables(side: &Side<'_>) -> Result<(Connection, bool)> {
+    let labels = side.labels()?;
+    let has = |label: &str| labels.iter().any(|known| known == label);
+    memory_sqlite::prepare_process();
+    let tables = Tables { side, connection: Connection::open_in_memory().map_err(sql)? };
+    let is_graph = has(edge_table(EdgeKind::SimilarTo).label) && has(SEMANTIC.label) && has(EPISODIC.label);
+    if is_graph {
+        tables.graph()?;
+    } else if has("Session") && FLAT.iter().all(|memories| has(memories.label) && has(memories.edge)) {
+        tables.flat()?;
+    } else {
+        return Err(no_graph());
+    }
+    Ok((tables.connection, is_graph))
+}
+
+struct Tables<'a, 'db> {
+    side: &'a Side<'db>,
+    connection: Connection,
+}
+
+impl Tables<'_, '_> {
+    /// Makes a table and fills it with the answer of a statement, whose values have the order of the columns.
+    fn fill(&self, table: &str, columns: &[&str], statement: &str) -> Result<()> {
+        let rows = self
+            .side
+            .rows(statement, Vec::new(), |cells| Ok(columns.iter().map(|_| cells.value()).collect()))?;
+        self.make(table, columns)?;
+        self.insert(table, columns.len(), rows)
+    }
+
+    fn make(&self, table: &str, columns: &[&str]) -> Result<()> {
+        self.connection.execute_batch(&format!("CREATE TABLE {table} ({})", columns.join(", "))).map_err(sql)
+    }
+
+    fn insert(&self, table: &str, width: usize, rows: Vec<Vec<Value>>) -> Result<()> {
+        let marks = vec!["?"; width].join(", ");
+        let mut insert =
+            self.connection.prepare(&format!("INSERT INTO {table} VALUES ({marks})")).map_err(sql)?;
+        for row in rows {
+            insert.execute(rusqlite::params_from_iter(row.into_iter().map(cell))).map_err(sql)?;
+        }
+        Ok(())
+    }
+
+    fn graph(&self) -> Result<()> {
+        for (table, nodes) in [("semantic_memories", SEMANTIC), ("episodic_memories", EPISODIC)] {
+            let columns: Vec<&str> =
+                std::iter::once("agent_id").chain(nodes.columns.iter().copied()).collect();
+            self.fill(table, &columns, &nodes.all())?;
+        }
+        for (table, kind) in [
+            ("similar_to_edges", EdgeKind::SimilarTo),
+            ("derives_from_edges", EdgeKind::DerivesFrom),
+            ("supersedes_edges", EdgeKind::Supersedes),
+            ("transitioned_to_edges", EdgeKind::TransitionedTo),
+        ] {
+            let edges = edge_table(kind);
+            let columns: Vec<&str> = ["source_id", "target_id"]
+                .into_iter()
+                .chain(edges.columns.iter().copied())
+                .chain(["id"])
+                .collect();
+            self.fill(table, &columns, &edges.all())?;
+        }
+        Ok(())
+    }
+
+    fn flat(&self) -> Result<()> {
+        let sessions = "MATCH (n:Session) RETURN n.session_id, CAST(n.created_at AS STRING), \
+             CAST(n.last_accessed AS STRING), n.metadata, n.user_id, n.context, n.status";
+        let rows = self.side.rows(sessions, Vec::new(), |cells| {
+            let (id, created, last) = (cells.value(), utc(cells.value()), utc(cells.value()));
+            let metadata = with(cells.value(), &["user_id", "context", "status"], cells)?;
+            Ok(vec![id, created, last, metadata])
+        })?;
+        self.make("sessions", &["session_id", "created_at", "last_accessed", "metadata"])?;
+        self.insert("sessions", 4, rows)?;
+        self.make("memory_entries", ENTRY_COLUMNS)?;
+        for memories in FLAT {
+            let rows = self.side.rows(&memories.statement(), Vec::new(), |cells| memories.row(cells))?;
+            self.insert("memory_entries", ENTRY_COLUMNS.len(), rows)?;
+        }
+        let used = "CREATE TABLE session_agents AS SELECT session_id, agent_id, min(created_at) AS first_used, \
+             max(accessed_at) AS last_used FROM memory_entries WHERE session_id IS NOT NULL GROUP BY 1, 2";
+        self.connection.execute_batch(used).map_err(sql)
+    }
+}
+
+const ENTRY_COLUMNS: &[&str] = &[
+    "id",
+    "session_id",
+    "agent_id",
+    "memory_type",
+    "title",
+    "content",
+    "content_hash",
+    "metadata",
+    "tags",
+    "importance REAL",
+    "created_at",
+    "accessed_at",
+    "expires_at",
+    "parent_id",
+];
+
+/// A table of memories of sessions.
+struct Flat {
+    label: &'static str,
+    /// From a session to a memory.
+    edge: &'static str,
+    kind: &'static str,
+    importance: &'static str,
+    expires: &'static str,
+    /// Properties that the tables have no column for; they go into the metadata.
+    more: &'static [&'static str],
+}
+
+const FLAT: &[Flat] = &[
+    Flat {
+        label: "SemanticMemory",
+        edge: "CONTRIBUTES_TO_SEMANTIC",
+        kind: "semantic",
+        importance: "NULL",
+        expires: "NULL",
+        more: &["concept", "category", "confidence_score", "version"],
+    },
+    Flat {
+        label: "EpisodicMemory",
+        edge: "CONTAINS_EPISODIC",
+        kind: "episodic",
+        importance: "n.importance_score",
+        expires: "CAST(n.expires_at AS STRING)",
+        more: &["event_type", "emotional_valence"],
+    },
+    Flat {
+        label: "ProceduralMemory",
+        edge: "USES_PROCEDURE",
+        kind: "procedural",
+        importance: "NULL",
+        expires: "NULL",
+        more: &[
+            "procedure_name",
+            "description",
+            "steps",
+            "preconditions",
+            "postconditions",
+            "success_rate",
+            "usage_count",
+        ],
+    },
+    Flat {
+        label: "ProspectiveMemory",
+        edge: "CREATES_INTENTION",
+        kind: "prospective",
+        importance: "NULL",
+        expires: "CAST(n.expires_at AS STRING)",
+        more: &["intention", "trigger_condition", "priority", "status", "scope", "completion_criteria"],
+    },
+    Flat {
+        label: "WorkingMemory",
+        edge: "CONTAINS_WORKING",
+        kind: "working",
+        importance: "NULL",
+        expires: "CAST(n.expires_at AS STRING)",
+        more: &["memory_type", "priority", "ttl_seconds"],
+    },
+];
+
+impl Flat {
+    fn statement(&self) -> String {
+        let more: String = self.more.iter().map(|property| format!(", n.{property}")).collect();
+        format!(
+            "MATCH (n:{}) OPTIONAL MATCH (s:Session)-[:{}]->(n) RETURN n.memory_id, s.session_id, n.agent_id, n.title, \
+             n.content, n.tags, {}, CAST(n.created_at AS STRING), CAST(n.accessed_at AS STRING), {}, n.metadata{more}",
+            self.label, self.edge, self.importance, self.expires
+        )
+    }
+
+    fn row(&self, cells: &mut Cells) -> Result<Vec<Value>> {
+        let (id, session, agent) = (cells.value(), cells.value(), cells.value());
+        let (title, content, tags) = (cells.value(), cells.value(), cells.value());
+        let importance = cells.value();
+        let (created, accessed, expires) = (utc(cells.value()), utc(cells.value()), utc(cells.value()));
+        let metadata = with(cells.value(), self.more, cells)?;
+        let (kind, none) = (Value::String(self.kind.to_owned()), || Value::Null(lbug::LogicalType::Any));
+        Ok(vec![
+            id,
+            session,
+            agent,
+            kind,
+            title,
+            content,
+            none(),
+            metadata,
+            tags,
+            importance,
+            created,
+            accessed,
+            expires,
+            none(),
+        ])
+    }
+}
+
+/// A time of the engine's, which is UTC to the microsecond, as RFC 3339.
+fn utc(time: Value) -> Value {
+    match time {
+        Value::String(text) => Value::String(format!("{}+00:00", text.replacen(' ', "T", 1))),
+        other => other,
+    }
+}
+
+/// Metadata with the next cells under these names, where they are set and their names free. Metadata that are no object are
+/// left as they are, for the reader to refuse.
+fn with(metadata: Value, names: &[&str], cells: &mut Cells) -> Result<Value> {
+    let parsed = match &metadata {
+        Value::String(text) if !text.is_empty() => serde_json::from_str(text).ok(),
+        _ => Some(Json::Object(serde_json::Map::new())),
+    };
+    let Some(Json::Object(mut members)) = parsed else { return Ok(metadata) };
+    for name in names {
+        let value = match cells.value() {
+            Value::String(text) if !text.is_empty() => Json::from(text),
+            Value::Double(number) => Json::from(number),
+            Value::Int64(number) => Json::from(number),
+            _ => continue,
+        };
+        members.entry(*name).or_insert(value);
+    }
+    let written = serde_json::to_string(&members);
+    written.map(Value::String).map_err(|error| Error::internal("metadata is no JSON").with_source(error))
+}
+
+fn cell(value: Value) -> Cell {
+    match value {
+        Value::String(text) => Cell::Text(text),
+        Value::Double(number) => Cell::Real(number),
+        Value::Int64(number) => Cell::Integer(number),
+        _ => Cell::Null,
+    }
+}
+
+fn sql(error: rusqlite::Error) -> Error {
+    Error::internal("a database in memory cannot be filled").with_source(error)
+}

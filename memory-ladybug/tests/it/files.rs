@@ -1,0 +1,109 @@
+//! Files of graphs: their permissions, links, damage, and several who use one.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+use memory_core::ErrorKind;
+use memory_hierarchical::GraphStore as _;
+
+use crate::support::{World, agent, semantic, similar};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_committed_is_there_after_opening_again_and_nothing_else() {
+    let (world, ada) = (World::new(), agent("ada"));
+    let mut write = world.graphs.write(&ada).await.unwrap();
+    write.add_semantic(&[semantic("a"), semantic("b")]).await.unwrap();
+    write.add_edges(&[similar("a", "b")]).await.unwrap();
+    write.commit().await.unwrap();
+    let mut write = world.graphs.write(&ada).await.unwrap();
+    write.add_semantic(&[semantic("half")]).await.unwrap();
+    drop(write);
+    let World { graphs, folder } = world;
+    drop(graphs);
+    let again = World {
+        graphs: std::sync::Arc::new(memory_ladybug::LadybugGraphs::new(folder.path().join("graphs"), None)),
+        folder,
+    };
+    let counts = again.graphs.counts(&ada).await.unwrap();
+    assert_eq!((counts.semantic_node_count, counts.similar_to_edge_count), (2, 1));
+    assert_eq!(again.graphs.revision(&ada).await.unwrap(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_stores_of_a_process_on_one_folder_lose_nothing() {
+    let (world, ada) = (World::new(), agent("ada"));
+    let writers = (0..8).map(|at| {
+        let (graphs, ada) = (world.others(), ada.clone());
+        tokio::spawn(async move {
+            let mut write = graphs.write(&ada).await.unwrap();
+            write.add_semantic(&[semantic(&format!("n{at}"))]).await.unwrap();
+            write.commit().await.unwrap();
+        })
+    });
+    for writer in writers.collect::<Vec<_>>() {
+        writer.await.unwrap();
+    }
+    assert_eq!(world.graphs.counts(&ada).await.unwrap().semantic_node_count, 8);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_write_goes_on_after_a_refusal() {
+    let (world, ada) = (World::new(), agent("ada"));
+    let mut write = world.graphs.write(&ada).await.unwrap();
+    write.add_edges(&[similar("a", "b")]).await.unwrap_err();
+    write.add_semantic(&[semantic("a"), semantic("b")]).await.unwrap();
+    write.add_edges(&[similar("a", "b")]).await.unwrap();
+    write.commit().await.unwrap();
+    assert_eq!(world.graphs.counts(&ada).await.unwrap().similar_to_edge_count, 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn files_and_folders_are_their_owners_only() {
+    let world = World::new();
+    world.graphs.write(&agent("ada")).await.unwrap().commit().await.unwrap();
+    let mode = |path: &std::path::Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let file = world.file("ada");
+    assert_eq!(mode(&file), 0o600);
+    assert_eq!(mode(file.parent().unwrap()), 0o700);
+    assert_eq!(mode(&world.folder.path().join("graphs")), 0o700);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn reading_creates_nothing() {
+    let world = World::new();
+    assert_eq!(world.graphs.revision(&agent("ada")).await.unwrap(), 0);
+    assert!(world.graphs.agents().await.unwrap().is_empty());
+    assert!(!world.folder.path().join("graphs").exists());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_symbolic_link_is_refused_and_its_target_untouched() {
+    let world = World::new();
+    let target = world.folder.path().join("target");
+    fs::create_dir(&target).unwrap();
+    fs::create_dir(world.folder.path().join("graphs")).unwrap();
+    symlink(&target, world.folder.path().join("graphs/ada")).unwrap();
+    let refused = world.graphs.write(&agent("ada")).await.err().unwrap();
+    assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
+    assert_eq!(fs::read_dir(&target).unwrap().count(), 0);
+    let elsewhere = world.folder.path().join("elsewhere");
+    fs::write(&elsewhere, "").unwrap();
+    fs::create_dir(world.folder.path().join("graphs/bob")).unwrap();
+    symlink(&elsewhere, world.file("bob")).unwrap();
+    assert_eq!(world.graphs.counts(&agent("bob")).await.unwrap_err().kind(), ErrorKind::InvalidArgument);
+    assert_eq!(fs::read(&elsewhere).unwrap(), b"");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_no_graph_is_refused_and_left_alone() {
+    let world = World::new();
+    let cases: [(&str, &[u8]); 3] =
+        [("text", b"something else"), ("begun", b"LBUG"), ("newer", b"LBUG\xff\0\0\0\0\0\0\0 and more")];
+    for (name, bytes) in cases {
+        fs::create_dir_all(world.file(name).parent().unwrap()).unwrap();
+        fs::write(world.file(name), bytes).unwrap();
+        let refused = world.graphs.counts(&agent(name)).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Corrupt, "{name}: {refused:?}");
+        assert_eq!(fs::read(world.file(name)).unwrap(), bytes);
+    }
+}

@@ -1,0 +1,105 @@
+//! Files that the original program wrote.
+
+use std::fs;
+use std::path::Path;
+
+use memory_core::ErrorKind;
+use memory_hierarchical::transfer::{Graph, Mode, import};
+use memory_hierarchical::{Direction, EdgeKind, EntryQuery, GraphStore as _};
+use serde_json::json;
+
+use crate::support::{World, agent, semantic};
+use crate::transfer::files::{graph_of, multiset, shared, stored};
+use crate::transfer::sessions;
+
+const GRAPH: &str = "graph/hierarchical_my-agent.lbug-v40";
+
+/// Puts the original's graph of `my-agent` where it would have it.
+fn placed(world: &World, name: &str) -> Option<std::path::PathBuf> {
+    let file = world.original().join(name);
+    fs::create_dir_all(file.parent().unwrap()).unwrap();
+    fs::copy(shared(GRAPH)?, &file).unwrap();
+    Some(file)
+}
+
+fn beside(file: &Path) -> usize {
+    fs::read_dir(file.parent().unwrap()).unwrap().count()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_place_is_found_and_exports_what_the_original_exports() {
+    for name in ["my-agent/graph_db", "my-agent/kuzu_db", "my-agent"] {
+        let (world, agent) = (World::new(), agent("my-agent"));
+        let Some(file) = placed(&world, name) else { return };
+        let before = (fs::read(&file).unwrap(), beside(&file));
+        assert_eq!(world.graphs.agents().await.unwrap(), std::slice::from_ref(&agent));
+        let graph = Graph::read(&*world.graphs, &agent).await.unwrap();
+        for export in ["json/my-agent.graph.export.json", "json/my-agent.export.json"] {
+            assert_eq!(multiset(&graph), multiset(&graph_of(export).unwrap()));
+        }
+        let edges =
+            world.graphs.edges(&agent, &["sem-004".to_owned()], Direction::Both, &EdgeKind::ALL).await;
+        assert_eq!(edges.unwrap().len(), 2);
+        let added = world.graphs.added_nodes(&agent, (1, ""), 1, 100).await.unwrap();
+        assert_eq!(added.len(), 6);
+        drop(world.graphs);
+        assert!((fs::read(&file).unwrap(), beside(&file)) == before, "{name} was changed");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn they_are_not_written_until_they_are_taken_over() {
+    let (world, agent) = (World::new(), agent("my-agent"));
+    let Some(file) = placed(&world, "my-agent/graph_db") else { return };
+    let before = fs::read(&file).unwrap();
+    let refused = world.graphs.write(&agent).await.err().unwrap();
+    assert_eq!(refused.kind(), ErrorKind::ReadOnly);
+    let source = memory_ladybug::read_source(&file, None).await.unwrap();
+    let target = memory_ladybug::LadybugGraphs::new(world.folder.path().join("graphs"), None);
+    let (graph, kept) = (world.others(), sessions().await);
+    let migrated = source.store(&target, &kept).await.unwrap();
+    let rows: Vec<_> =
+        migrated.tables.iter().map(|table| (table.rows, table.stored, table.refused)).collect();
+    assert_eq!(rows, [(4, 4, 0), (2, 2, 0), (1, 1, 0), (2, 2, 0), (1, 1, 0), (1, 1, 0)]);
+    // From here on the graph is ours.
+    assert_eq!(
+        multiset(&stored(&*graph, &agent).await),
+        multiset(&graph_of("json/my-agent.export.json").unwrap())
+    );
+    let more = Graph { semantic: vec![semantic("new")], ..Graph::default() };
+    import(&*graph, &agent, more, Mode::Merge).await.unwrap();
+    assert_eq!(graph.counts(&agent).await.unwrap().semantic_node_count, 5);
+    assert!(fs::read(&file).unwrap() == before);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_of_another_agent_is_foreign_and_counted() {
+    let (world, bob) = (World::new(), agent("bob"));
+    let Some(file) = placed(&world, "bob/graph_db") else { return };
+    assert!(world.graphs.nodes(&bob, &["sem-001".to_owned()]).await.unwrap().is_empty());
+    assert!(world.graphs.agents().await.unwrap().is_empty());
+    let source = memory_ladybug::read_source(&file, None).await.unwrap();
+    let migrated = source.store(&*world.graphs, &sessions().await).await;
+    assert_eq!(migrated.unwrap().refused(), 11);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sessions_and_learnings_are_taken_over() {
+    let world = World::new();
+    let Some(file) = shared("graph/memory_graph.lbug-v40.db") else { return };
+    let copy = world.folder.path().join("memory_graph.db");
+    fs::copy(file, &copy).unwrap();
+    let kept = sessions().await;
+    let source = memory_ladybug::read_source(&copy, None).await.unwrap();
+    let migrated = source.store(&*world.graphs, &kept).await.unwrap();
+    let rows: Vec<_> = migrated.tables.iter().map(|table| (table.rows, table.stored)).collect();
+    assert_eq!(rows, [(2, 2), (2, 2), (2, 2)], "{migrated:?}");
+    let mut found: Vec<String> = kept.list().await.unwrap().into_iter().map(|kept| kept.session_id).collect();
+    found.sort();
+    assert_eq!(found, ["sess-alpha", "sess-beta"]);
+    let entries = kept.entries(&EntryQuery::default()).await.unwrap();
+    let first = entries.iter().find(|entry| entry.id.starts_with("mem-be126af7")).unwrap();
+    assert_eq!((first.session_id.as_str(), first.agent_id.as_str()), ("sess-alpha", "analyzer"));
+    assert_eq!(first.created_at, "2026-11-21T20:33:47.63035+00:00");
+    assert_eq!((&first.metadata["task"], &first.metadata["version"]), (&json!("fix uploader"), &json!(1)));
+}
