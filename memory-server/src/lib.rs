@@ -11,6 +11,7 @@ mod commands;
 mod demo;
 #[doc(hidden)]
 pub mod fuzzing;
+mod http;
 mod import;
 mod serve;
 mod sql;
