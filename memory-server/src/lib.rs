@@ -11,7 +11,8 @@ mod commands;
 mod demo;
 #[doc(hidden)]
 pub mod fuzzing;
-mod http;
+#[doc(hidden)]
+pub mod http;
 mod import;
 mod serve;
 mod sql;

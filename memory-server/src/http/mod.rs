@@ -2,3 +2,5 @@
 
 pub(crate) mod caller;
 mod metrics;
+pub(crate) mod refusal;
+pub mod v1;

@@ -75,6 +75,12 @@ const RULES: &[Rule] = &[
         must_not: &["memory-mem0", "memory-conformance", "rusqlite", "tokio-postgres", "openssl"],
     },
     Rule {
+        package: "memory-remote",
+        arguments: &[],
+        must: &["memory-core", "memory-http"],
+        must_not: &["axum", "memory-conformance", "rusqlite", "tokio-postgres", "openssl"],
+    },
+    Rule {
         package: "memory-embed",
         arguments: &["--features", "openai"],
         must: &["memory-core", "memory-http"],
@@ -237,6 +243,7 @@ const FLOORS: &[&[&str]] = &[
         "memory-mem9",
         "memory-model",
         "memory-postgres",
+        "memory-remote",
         "memory-sqlite",
     ],
     &["memory-hierarchical"],
