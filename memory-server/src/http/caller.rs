@@ -25,6 +25,7 @@ pub(crate) struct Grant {
     pub(crate) read_only: bool,
 }
 
+#[allow(dead_code, reason = "what `/v1` asks")]
 impl Grant {
     /// Whether it is bound to an agent or a user, so that it never sees a whole tenant.
     fn is_bound(&self) -> bool {
@@ -42,6 +43,7 @@ pub(crate) struct Caller {
     metrics: Arc<Metrics>,
 }
 
+#[allow(dead_code, reason = "what `/v1` asks")]
 impl Caller {
     /// `policy` is the operator's for the grant's agent.
     pub(crate) fn new(id: Arc<str>, grant: Grant, policy: &Policy, metrics: Arc<Metrics>) -> Self {
@@ -163,7 +165,11 @@ impl Caller {
         decision
     }
 
-    fn allows(&self, op: Op) -> Result<()> {
+    /// Whether the token names the operation, without counting the question.
+    ///
+    /// # Errors
+    /// `forbidden`, `read_only`.
+    pub(crate) fn allows(&self, op: Op) -> Result<()> {
         let named = match &self.grant.ops {
             Some(ops) => ops.contains(&op),
             None => !on_whole_stores(op),
