@@ -25,6 +25,7 @@ pub(crate) struct Grant {
     pub(crate) read_only: bool,
 }
 
+#[allow(dead_code, reason = "what `/v1` asks")]
 impl Grant {
     /// Whether it is bound to an agent or a user, so that it never sees a whole tenant.
     fn is_bound(&self) -> bool {
@@ -42,6 +43,7 @@ pub(crate) struct Caller {
     metrics: Arc<Metrics>,
 }
 
+#[allow(dead_code, reason = "what `/v1` asks")]
 impl Caller {
     /// `policy` is the operator's for the grant's agent.
     pub(crate) fn new(id: Arc<str>, grant: Grant, policy: &Policy, metrics: Arc<Metrics>) -> Self {
@@ -163,7 +165,11 @@ impl Caller {
         decision
     }
 
-    fn allows(&self, op: Op) -> Result<()> {
+    /// Whether the token names the operation, without counting the question.
+    ///
+    /// # Errors
+    /// `forbidden`, `read_only`.
+    pub(crate) fn allows(&self, op: Op) -> Result<()> {
         let named = match &self.grant.ops {
             Some(ops) => ops.contains(&op),
             None => !on_whole_stores(op),
@@ -171,7 +177,7 @@ impl Caller {
         if !named && op != Op::Health {
             return Err(forbidden(&self.id, op));
         }
-        if self.grant.read_only && !only_reads(op) {
+        if self.grant.read_only && !op.is_read() {
             return Err(Error::new(
                 ErrorKind::ReadOnly,
                 format!("the token `{}` only reads; `{op}` needs one made without --read-only", self.id),
@@ -193,34 +199,6 @@ fn forbidden(id: &str, op: Op) -> Error {
 /// Operations that a token has only if its `--ops` names them.
 fn on_whole_stores(op: Op) -> bool {
     op.facet() == "Provider" && !matches!(op, Op::Health | Op::EndRun)
-}
-
-/// Operations that change nothing.
-fn only_reads(op: Op) -> bool {
-    matches!(
-        op,
-        Op::Health
-            | Op::Tenants
-            | Op::ReadSnapshot
-            | Op::Tombstones
-            | Op::ScopeUses
-            | Op::Get
-            | Op::GetMany
-            | Op::List
-            | Op::Search
-            | Op::Stats
-            | Op::Scopes
-            | Op::DriftState
-            | Op::ExportScope
-            | Op::Recall
-            | Op::Event
-            | Op::Facts
-            | Op::Query
-            | Op::DescribeTables
-            | Op::SqlScopes
-            | Op::SqlUsage
-            | Op::Dump
-    )
 }
 
 #[cfg(test)]

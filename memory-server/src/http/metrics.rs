@@ -44,16 +44,19 @@ pub(crate) enum Refused {
     Rate,
     /// Too many requests in flight, or too many connections.
     Busy,
+    /// A body over the limit.
+    Size,
     /// Not answered in time.
     Timeout,
 }
 
 impl Refused {
-    const ALL: [(Self, &str); 5] = [
+    const ALL: [(Self, &str); 6] = [
         (Self::Host, "host"),
         (Self::Unauthenticated, "unauthenticated"),
         (Self::Rate, "rate_limited"),
         (Self::Busy, "busy"),
+        (Self::Size, "too_large"),
         (Self::Timeout, "timeout"),
     ];
 }
