@@ -1,0 +1,111 @@
+//! How much, how fast, how long, how many.
+
+use std::io::{Read as _, Write as _};
+
+use super::door::{Door, INITIALIZE, answer};
+
+#[test]
+fn a_token_over_its_rate_is_told_when_to_come_back() {
+    let door = Door::open("");
+    let slow = door.token("slow", &["--agent", "ann", "--rate", "2"]);
+    let other = door.token("other", &["--agent", "bob"]);
+    for _ in 0..2 {
+        assert_eq!(door.post(&slow, None, INITIALIZE).status, 200);
+    }
+    let answer = door.post(&slow, None, INITIALIZE);
+    assert_eq!((answer.status, answer.code()), (429, "rate_limited".to_owned()));
+    let wait: u64 = answer.header("retry-after").unwrap().parse().unwrap();
+    assert!((1..=30).contains(&wait), "{wait}");
+    assert_eq!(door.post(&other, None, INITIALIZE).status, 200);
+}
+
+#[test]
+fn requests_beyond_those_in_flight_are_told_to_wait_and_open_streams_do_not_count() {
+    let door = Door::open("[http]\nmax_in_flight = 1\n");
+    let token = door.token("ann", &["--agent", "ann"]);
+    let session = door.session(&token);
+    // A stream of a session, which stays open.
+    let mut stream = door.connect();
+    let head = format!(
+        "GET /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {token}\r\nAccept: text/event-stream\r\n\
+         Mcp-Session-Id: {session}\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut begun = [0; 15];
+    stream.read_exact(&mut begun).unwrap();
+    assert_eq!(&begun, b"HTTP/1.1 200 OK");
+    // A request whose body is not there yet.
+    let mut waiting = door.connect();
+    let head = format!(
+        "POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {token}\r\nConnection: close\r\n\
+         Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\nExpect: 100-continue\r\n\
+         Content-Length: {}\r\n\r\n",
+        INITIALIZE.len()
+    );
+    waiting.write_all(head.as_bytes()).unwrap();
+    // It has begun to read the body.
+    let mut continued = [0; 25];
+    waiting.read_exact(&mut continued).unwrap();
+    assert_eq!(&continued, b"HTTP/1.1 100 Continue\r\n\r\n");
+    let refused = door.get("/healthz", &[]);
+    assert_eq!((refused.status, refused.header("retry-after")), (503, Some("1")));
+    waiting.write_all(INITIALIZE.as_bytes()).unwrap();
+    assert_eq!(answer(waiting).status, 200);
+    assert_eq!(door.get("/healthz", &[]).status, 200);
+}
+
+#[test]
+fn what_is_slow_is_ended() {
+    let door = Door::open("[http]\nheader_timeout_ms = 200\nbody_timeout_ms = 200\n");
+    let token = door.token("ann", &["--agent", "ann"]);
+    // A connection that says nothing, one that is half a head, one that is idle after an answer.
+    let silent = door.connect();
+    let mut half = door.connect();
+    half.write_all(b"GET /healthz HTTP/1.1\r\nHost: 127").unwrap();
+    let mut idle = door.connect();
+    idle.write_all(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n").unwrap();
+    assert_ne!(answer(silent).status, 200);
+    assert_ne!(answer(half).status, 200);
+    assert_eq!(answer(idle).status, 200);
+    // A body that stops.
+    let mut stopped = door.connect();
+    let head = format!(
+        "POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {token}\r\nContent-Length: 1000\r\n\r\n{{"
+    );
+    stopped.write_all(head.as_bytes()).unwrap();
+    let answer = answer(stopped);
+    assert_eq!((answer.status, answer.code()), (504, "timeout".to_owned()));
+}
+
+#[test]
+fn connections_have_a_number() {
+    let door = Door::open("[http]\nmax_connections = 2\n");
+    let mut open: Vec<_> = (0..2).map(|_| door.connect()).collect();
+    for stream in &mut open {
+        stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n").unwrap();
+        let mut begun = [0; 12];
+        stream.read_exact(&mut begun).unwrap();
+        assert_eq!(&begun, b"HTTP/1.1 200");
+    }
+    assert_eq!(door.get("/healthz", &[]).status, 0, "closed without an answer");
+    drop(open);
+    // The server notices soon.
+    while door.get("/healthz", &[]).status != 200 {}
+}
+
+#[test]
+fn a_body_over_the_limit_is_refused_announced_or_not() {
+    let door = Door::open("[http]\nmax_body_bytes = 2048\n");
+    let token = door.token("ann", &["--agent", "ann"]);
+    let answer = door.post(&token, None, &" ".repeat(4_000));
+    assert_eq!((answer.status, answer.code()), (413, "too_large".to_owned()));
+    let chunks = format!("3e8\r\n{}\r\n", " ".repeat(1_000)).repeat(4);
+    let answer = door.raw(
+        format!(
+            "POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {token}\r\nConnection: close\r\n\
+             Transfer-Encoding: chunked\r\n\r\n{chunks}0\r\n\r\n"
+        )
+        .as_bytes(),
+    );
+    assert_eq!((answer.status, answer.code()), (413, "too_large".to_owned()));
+}

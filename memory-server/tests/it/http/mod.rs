@@ -1,0 +1,8 @@
+//! `memory serve --http` as clients see it: each test starts the real binary on a free port.
+
+mod bad_input;
+mod door;
+mod limits;
+mod mcp;
+mod operating;
+mod tokens;
