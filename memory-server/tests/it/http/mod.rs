@@ -1,5 +1,6 @@
 //! `memory serve --http` as clients see it: each test starts the real binary on a free port.
 
+mod api;
 mod bad_input;
 mod door;
 mod limits;
