@@ -34,6 +34,10 @@ pub struct RemoteOptions {
     /// Largest reply, in bytes, streams apart: 1 KiB to 64 MiB. Default: 64 MiB.
     #[serde(default = "default_max_reply_bytes")]
     pub max_reply_bytes: usize,
+    /// Sends the time of this side's clock with each request, as `Memory-Clock: MILLISECONDS`: for a suite that moves a
+    /// clock of its own. A server that is not under test ignores it.
+    #[serde(skip)]
+    pub tell_clock: bool,
 }
 
 fn default_stream_timeout_ms() -> u64 {
@@ -57,6 +61,7 @@ impl RemoteOptions {
             write_timeout_ms: default_long_timeout_ms(),
             stream_timeout_ms: default_stream_timeout_ms(),
             max_reply_bytes: default_max_reply_bytes(),
+            tell_clock: false,
         }
     }
 

@@ -37,6 +37,8 @@ pub struct Remote {
     endpoint: Endpoint,
     credential: Option<Credential>,
     options: RemoteOptions,
+    /// Whose time is sent along; `None`: no time is.
+    clock: Option<Arc<dyn Clock>>,
     name: String,
     capabilities: Capabilities,
 }
@@ -53,6 +55,7 @@ pub async fn open(
     ids: Arc<dyn IdGen>,
 ) -> Result<RemoteProvider> {
     options.check()?;
+    let told = options.tell_clock.then(|| Arc::clone(&clock));
     let limits = Limits {
         max_request_bytes: MAX_REQUEST_BYTES,
         max_response_bytes: options.max_reply_bytes,
@@ -65,7 +68,7 @@ pub async fn open(
     let credential =
         options.token()?.map(|token| Credential::bearer(endpoint.origin().clone(), &token)).transpose()?;
     let (name, capabilities) = (String::new(), Capabilities::none());
-    let mut remote = Remote { http, endpoint, credential, options, name, capabilities };
+    let mut remote = Remote { http, endpoint, credential, options, clock: told, name, capabilities };
     remote.meet().await?;
     Ok(Proxy::new(remote))
 }
@@ -97,7 +100,10 @@ impl Remote {
         Ok(())
     }
 
-    fn authorized(&self, call: Call) -> Result<Call> {
+    fn authorized(&self, mut call: Call) -> Result<Call> {
+        if let Some(clock) = &self.clock {
+            call = call.header("memory-clock", &clock.now().as_millis().to_string())?;
+        }
         match &self.credential {
             Some(credential) => call.credential(credential.clone()),
             None => Ok(call),

@@ -33,7 +33,9 @@ pub(crate) struct ServerFactory;
 impl Factory for ServerFactory {
     async fn open(&self, url: &BackendUrl, context: &OpenContext) -> Result<Arc<dyn Provider>> {
         let (clock, ids) = (Arc::clone(&context.clock), Arc::clone(&context.ids));
-        let provider = memory_remote::open(config(url, context)?, remote::policy(context)?, clock, ids)
+        let mut options = config(url, context)?;
+        options.tell_clock = context.given_clock().is_some();
+        let provider = memory_remote::open(options, remote::policy(context)?, clock, ids)
             .await
             .map_err(remote::with_advice)?;
         Ok(Arc::new(provider))
