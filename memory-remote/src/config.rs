@@ -109,6 +109,8 @@ impl RemoteOptions {
 /// Shows the origin, but no token.
 impl fmt::Debug for RemoteOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RemoteOptions").field("endpoint", &Endpoint::parse(&self.base_url).ok()).finish_non_exhaustive()
+        f.debug_struct("RemoteOptions")
+            .field("endpoint", &Endpoint::parse(&self.base_url).ok())
+            .finish_non_exhaustive()
     }
 }

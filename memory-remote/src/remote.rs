@@ -9,11 +9,12 @@ use async_trait::async_trait;
 use futures_core::Stream;
 use memory_core::interposed::frames::{Item, Lines, Read, Written};
 use memory_core::{
-    Capabilities, Clock, EmbeddingOwner, Error, ErrorKind, Exchange, Failure, Health, HealthStatus, IdGen, Op,
-    Proxy, Reply, Request, Result,
+    Capabilities, Clock, EmbeddingOwner, Error, ErrorKind, Exchange, Failure, Health, HealthStatus, IdGen,
+    Op, Proxy, Reply, Request, Result,
 };
 use memory_http::{
-    Call, CallKind, Credential, Download, EgressPolicy, Endpoint, HttpClient, Limits, Method, Reply as HttpReply,
+    Call, CallKind, Credential, Download, EgressPolicy, Endpoint, HttpClient, Limits, Method,
+    Reply as HttpReply,
 };
 use serde::Deserialize;
 
@@ -62,8 +63,10 @@ pub async fn open(
         idle_timeout: options.stream_timeout().max(options.write_timeout()),
         ..Limits::default()
     };
-    let http =
-        HttpClient::builder(policy, clock, ids).limits(limits).trust_file(options.ca_file.as_deref())?.build()?;
+    let http = HttpClient::builder(policy, clock, ids)
+        .limits(limits)
+        .trust_file(options.ca_file.as_deref())?
+        .build()?;
     let endpoint = Endpoint::parse(&options.base_url)?;
     let credential =
         options.token()?.map(|token| Credential::bearer(endpoint.origin().clone(), &token)).transpose()?;
@@ -147,10 +150,10 @@ impl Remote {
     ) -> Result<Reply> {
         let cause = Cause::default();
         let items = Noted { items, cause: cause.clone() };
-        let call = self
-            .call(op, self.options.stream_timeout())?
-            .header("content-type", "application/x-ndjson")?;
-        let sent = self.http.transfer(call, Some(Box::pin(Written::new(Some(&arguments), Box::pin(items))))).await;
+        let call =
+            self.call(op, self.options.stream_timeout())?.header("content-type", "application/x-ndjson")?;
+        let sent =
+            self.http.transfer(call, Some(Box::pin(Written::new(Some(&arguments), Box::pin(items))))).await;
         if let Some(error) = cause.take() {
             return Err(error);
         }
@@ -197,7 +200,10 @@ impl Exchange for Remote {
         match request {
             Request::ReadSnapshot {} => Err(Error::unsupported(Op::ReadSnapshot.as_str(), &self.name)),
             Request::Health {} => Ok(Reply::Health(health(self.ask(request).await)?)),
-            Request::ExportScope { .. } | Request::Dump { .. } | Request::ImportScope { .. } | Request::Restore { .. } => {
+            Request::ExportScope { .. }
+            | Request::Dump { .. }
+            | Request::ImportScope { .. }
+            | Request::Restore { .. } => {
                 let (op, arguments) = (request.op(), text(&request)?);
                 match request {
                     Request::ImportScope { records, .. } => self.send(op, arguments, records).await,
@@ -224,7 +230,8 @@ fn health(asked: Result<Reply>) -> Result<Health> {
 }
 
 fn text(request: &Request) -> Result<String> {
-    serde_json::to_string(request).map_err(|error| Error::internal("a request has no JSON form").with_source(error))
+    serde_json::to_string(request)
+        .map_err(|error| Error::internal("a request has no JSON form").with_source(error))
 }
 
 fn read(op: Op, reply: &HttpReply) -> Result<Reply> {
@@ -239,7 +246,10 @@ fn lost(op: Op) -> Error {
     let (kind, message) = if op.is_read() {
         (ErrorKind::Unavailable, "the server's reply cannot be read; try again")
     } else {
-        (ErrorKind::OutcomeUnknown, "the server took the call, but its reply cannot be read; read before calling again")
+        (
+            ErrorKind::OutcomeUnknown,
+            "the server took the call, but its reply cannot be read; read before calling again",
+        )
     };
     Error::new(kind, message)
 }

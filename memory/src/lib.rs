@@ -61,10 +61,10 @@ pub use memory_core::*;
 pub use crate::backends::mem0;
 #[cfg(feature = "mem9")]
 pub use crate::backends::mem9;
-#[cfg(feature = "remote")]
-pub use crate::backends::server;
 #[cfg(feature = "postgres")]
 pub use crate::backends::postgres;
+#[cfg(feature = "remote")]
+pub use crate::backends::server;
 #[cfg(feature = "sqlite")]
 pub use crate::backends::sqlite;
 

@@ -96,7 +96,8 @@ impl<T: Item> Written<T> {
 
     fn end(&mut self, last: &Frame) {
         self.ended = true;
-        let text = serde_json::to_string(last).unwrap_or_else(|_| r#"{"error":{"code":"internal","message":""}}"#.to_owned());
+        let text = serde_json::to_string(last)
+            .unwrap_or_else(|_| r#"{"error":{"code":"internal","message":""}}"#.to_owned());
         self.line(&text);
     }
 }
@@ -156,13 +157,20 @@ impl<B: AsRef<[u8]>, S: Stream<Item = Result<B>> + Unpin> Lines<S> {
                 let line = self.bytes.get(self.begin..end).unwrap_or_default();
                 let line = std::str::from_utf8(line).map(str::to_owned);
                 (self.begin, self.searched) = (end + 1, end + 1);
-                return Poll::Ready(Some(line.map_err(|error| Error::invalid("a line is not UTF-8").with_source(error))));
+                return Poll::Ready(Some(
+                    line.map_err(|error| Error::invalid("a line is not UTF-8").with_source(error)),
+                ));
             }
             self.bytes.drain(..self.begin);
             self.begin = 0;
             self.searched = self.bytes.len();
             if self.searched > MAX_LINE_BYTES {
-                return Poll::Ready(Some(Err(Error::too_large("line", self.searched, MAX_LINE_BYTES, "bytes"))));
+                return Poll::Ready(Some(Err(Error::too_large(
+                    "line",
+                    self.searched,
+                    MAX_LINE_BYTES,
+                    "bytes",
+                ))));
             }
             match ready!(Pin::new(&mut self.parts).poll_next(context)) {
                 Some(Ok(part)) => self.bytes.extend_from_slice(part.as_ref()),
@@ -218,7 +226,10 @@ impl<T: Item, B: AsRef<[u8]>, S: Stream<Item = Result<B>> + Unpin> Stream for Re
 }
 
 fn cut() -> Error {
-    Error::new(ErrorKind::Unavailable, "the stream ended before its last line, so part of it is missing; try again")
+    Error::new(
+        ErrorKind::Unavailable,
+        "the stream ended before its last line, so part of it is missing; try again",
+    )
 }
 
 #[cfg(test)]
@@ -253,7 +264,8 @@ mod tests {
     #[test]
     fn items_survive_and_a_cut_stream_is_never_taken_for_whole() {
         let items = vec![b"one\ntwo".to_vec(), vec![0, 255], Vec::new()];
-        let source: Items<Vec<u8>> = Box::pin(Of(items.iter().cloned().map(Ok).collect::<Vec<_>>().into_iter()));
+        let source: Items<Vec<u8>> =
+            Box::pin(Of(items.iter().cloned().map(Ok).collect::<Vec<_>>().into_iter()));
         let bytes = all(Written::new(None, source)).concat();
         for part in [1, 7, bytes.len()] {
             let back: Vec<Vec<u8>> = read(&bytes, part).into_iter().map(Result::unwrap).collect();
@@ -267,7 +279,8 @@ mod tests {
 
     #[test]
     fn an_error_is_the_last_item() {
-        let source: Items<Vec<u8>> = Box::pin(Of(vec![Ok(vec![1]), Err(Error::run_ended()), Ok(vec![2])].into_iter()));
+        let source: Items<Vec<u8>> =
+            Box::pin(Of(vec![Ok(vec![1]), Err(Error::run_ended()), Ok(vec![2])].into_iter()));
         let mut back = read(&all(Written::new(None, source)).concat(), 9);
         assert_eq!(back.pop().unwrap().unwrap_err().kind(), ErrorKind::RunEnded);
         assert_eq!(back.len(), 1);

@@ -5,10 +5,9 @@ use schemars::{Schema, SchemaGenerator};
 use super::operations::{Op, operations, owned};
 use super::wire::replied;
 use crate::backend::{
-    BulkOptions, DeleteOptions, DeleteOutcome, DropOutcome, GetOptions, ImportOptions,
-    ImportOutcome, IncrementOutcome, ListQuery, NewEntry, Page, ReembedOptions, ReembedOutcome,
-    ScopePage, ScopeStats, ScopesQuery, SearchQuery, SearchResults, SetOptions, SetOutcome, UpdateOptions,
-    UpdateOutcome,
+    BulkOptions, DeleteOptions, DeleteOutcome, DropOutcome, GetOptions, ImportOptions, ImportOutcome,
+    IncrementOutcome, ListQuery, NewEntry, Page, ReembedOptions, ReembedOutcome, ScopePage, ScopeStats,
+    ScopesQuery, SearchQuery, SearchResults, SetOptions, SetOutcome, UpdateOptions, UpdateOutcome,
 };
 use crate::entry::Entry;
 use crate::json::Json;
@@ -23,8 +22,8 @@ use crate::provider::Health;
 use crate::reduce::Reducer;
 use crate::scope::{Key, RunContext, Scope, ScopeId, TenantId};
 use crate::sql::{
-    ExecOutcome, RestoreOptions, RestoreOutcome, Rows, SqlScopePage, SqlScopesQuery,
-    SqlUsage, SqlValue, StatementOptions, TableInfo, TxId, TxState,
+    ExecOutcome, RestoreOptions, RestoreOutcome, Rows, SqlScopePage, SqlScopesQuery, SqlUsage, SqlValue,
+    StatementOptions, TableInfo, TxId, TxState,
 };
 use crate::time::Timestamp;
 

@@ -212,7 +212,10 @@ mod tests {
         assert!(whole.contains(r#"{"b": 9007199254740993, "a": 1.50}"#), "{whole}");
         assert!(whole.contains(r#""expect":"any""#), "{whole}");
         assert_eq!(round_trip(Op::Set, &whole), whole);
-        let search = round_trip(Op::Search, &format!(r#"{{"scope":{scope},"query":{{"text":"x","threshold":0.30000000000000004}}}}"#));
+        let search = round_trip(
+            Op::Search,
+            &format!(r#"{{"scope":{scope},"query":{{"text":"x","threshold":0.30000000000000004}}}}"#),
+        );
         assert!(search.contains("0.30000000000000004"), "{search}");
     }
 
@@ -222,7 +225,10 @@ mod tests {
             (r#"{"key":"k"}"#, "needs `scope`"),
             (r#"{"scope":{"tenant":"t","kind":"agent","id":"a"},"key":1}"#, "`key`"),
             (r#"{"scope":{"tenant":"t","kind":"agent","id":"a"},"key":"k","kye":1}"#, "`kye`"),
-            (r#"{"scope":{"tenant":"t","kind":"agent","id":"a"},"key":"k","options":{"count":1}}"#, "`options`"),
+            (
+                r#"{"scope":{"tenant":"t","kind":"agent","id":"a"},"key":"k","options":{"count":1}}"#,
+                "`options`",
+            ),
             ("[]", "no JSON object"),
         ] {
             let error = Request::from_json(Op::Get, text).unwrap_err();

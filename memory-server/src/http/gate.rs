@@ -178,7 +178,8 @@ pub(crate) async fn pass(State(gate): State<Arc<Gate>>, mut request: Request, ne
     let response = match gate.admit(&mut request) {
         Ok(place) => {
             let op = op_of(&request);
-            let reads = matches!(*request.method(), Method::GET | Method::HEAD) || op.is_some_and(Op::is_read);
+            let reads =
+                matches!(*request.method(), Method::GET | Method::HEAD) || op.is_some_and(Op::is_read);
             let request = request.map(|body| {
                 if body.is_end_stream() {
                     return body;

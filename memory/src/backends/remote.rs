@@ -28,7 +28,10 @@ pub(crate) enum Kind {
     Switch,
     /// A path, relative to the folder of `memory.toml`.
     File,
-    #[cfg_attr(not(any(feature = "mem0", feature = "mem9")), allow(dead_code, reason = "not used by servers"))]
+    #[cfg_attr(
+        not(any(feature = "mem0", feature = "mem9")),
+        allow(dead_code, reason = "not used by servers")
+    )]
     OneOf(&'static [&'static str]),
 }
 

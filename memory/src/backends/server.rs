@@ -61,7 +61,8 @@ mod tests {
 
     #[test]
     fn a_url_has_an_address_and_a_reference_to_the_token() {
-        let options = read("memory+https://memory.example/base?api_key=env:MEMORY_TOKEN&timeout_ms=250").unwrap();
+        let options =
+            read("memory+https://memory.example/base?api_key=env:MEMORY_TOKEN&timeout_ms=250").unwrap();
         assert_eq!(options.base_url, "https://memory.example/base");
         assert_eq!(options.api_key_env.as_deref(), Some("MEMORY_TOKEN"));
         assert_eq!(options.timeout_ms, 250);

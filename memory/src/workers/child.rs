@@ -175,14 +175,10 @@ impl Server {
                 let Statement { run, scope, sql: text, args, options } = statement;
                 Outcome::of(sql.query(&run, &scope, &text, &args, options).await)
             }
-            Call::Begin { run, scope, parent } => {
-                Outcome::of(sql.begin(&run, &scope, parent.as_ref()).await)
-            }
+            Call::Begin { run, scope, parent } => Outcome::of(sql.begin(&run, &scope, parent.as_ref()).await),
             Call::Commit { run, scope, tx } => Outcome::of(sql.commit(&run, &scope, &tx).await),
             Call::Rollback { run, scope, tx } => Outcome::of(sql.rollback(&run, &scope, &tx).await),
-            Call::DescribeTables { run, scope } => {
-                Outcome::of(sql.describe_tables(&run, &scope).await)
-            }
+            Call::DescribeTables { run, scope } => Outcome::of(sql.describe_tables(&run, &scope).await),
             Call::SqlScopes { tenant, cursor, limit } => {
                 let mut query = SqlScopesQuery::default();
                 (query.cursor, query.limit) = (cursor, limit);

@@ -28,61 +28,20 @@ pub(super) struct Request {
 pub(super) enum Call {
     Exec(Statement),
     Query(Statement),
-    Begin {
-        run: RunContext,
-        scope: Scope,
-        parent: Option<TxId>,
-    },
-    Commit {
-        run: RunContext,
-        scope: Scope,
-        tx: TxId,
-    },
-    Rollback {
-        run: RunContext,
-        scope: Scope,
-        tx: TxId,
-    },
-    DescribeTables {
-        run: RunContext,
-        scope: Scope,
-    },
-    SqlScopes {
-        tenant: TenantId,
-        cursor: Option<Cursor>,
-        limit: usize,
-    },
-    DropSqlScope {
-        scope: Scope,
-    },
-    SqlUsage {
-        scope: Scope,
-    },
-    Dump {
-        scope: Scope,
-    },
-    Next {
-        of: u64,
-    },
-    Restore {
-        scope: Scope,
-        options: RestoreOptions,
-    },
-    Part {
-        of: u64,
-        lines: Vec<String>,
-    },
-    Finish {
-        of: u64,
-        whole: bool,
-    },
-    EndRun {
-        tenant: TenantId,
-        root_run: ScopeId,
-    },
-    Cancel {
-        of: u64,
-    },
+    Begin { run: RunContext, scope: Scope, parent: Option<TxId> },
+    Commit { run: RunContext, scope: Scope, tx: TxId },
+    Rollback { run: RunContext, scope: Scope, tx: TxId },
+    DescribeTables { run: RunContext, scope: Scope },
+    SqlScopes { tenant: TenantId, cursor: Option<Cursor>, limit: usize },
+    DropSqlScope { scope: Scope },
+    SqlUsage { scope: Scope },
+    Dump { scope: Scope },
+    Next { of: u64 },
+    Restore { scope: Scope, options: RestoreOptions },
+    Part { of: u64, lines: Vec<String> },
+    Finish { of: u64, whole: bool },
+    EndRun { tenant: TenantId, root_run: ScopeId },
+    Cancel { of: u64 },
 }
 
 #[derive(Debug, Serialize, Deserialize)]

@@ -16,7 +16,9 @@ pub(super) fn check(caller: &Caller, request: &mut Request) -> Result<()> {
         Request::EndRun { tenant, root_run } => {
             caller.may(op, &Scope::new(tenant.clone(), ScopeKind::Run, root_run.clone()))?;
         }
-        Request::Scopes { tenant, .. } | Request::ScopeUses { tenant, .. } | Request::SqlScopes { tenant, .. } => {
+        Request::Scopes { tenant, .. }
+        | Request::ScopeUses { tenant, .. }
+        | Request::SqlScopes { tenant, .. } => {
             caller.may_tenant(op, tenant)?;
         }
         Request::Erase { target } => match target {

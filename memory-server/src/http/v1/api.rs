@@ -1,7 +1,9 @@
 //! What every route shares: the memory, what of it is served, and how one request runs.
 
 use memory::Memory;
-use memory_core::{Capabilities, Error, ErrorKind, Next, Op, Provider as _, Reply, Request, Result, ScopeKind};
+use memory_core::{
+    Capabilities, Error, ErrorKind, Next, Op, Provider as _, Reply, Request, Result, ScopeKind,
+};
 
 use super::access;
 use super::idempotency::Replies;
@@ -57,5 +59,6 @@ impl Api {
 
 /// A reply as JSON.
 pub(super) fn written(reply: &Reply) -> Result<String> {
-    serde_json::to_string(reply).map_err(|error| Error::internal("a reply has no JSON form").with_source(error))
+    serde_json::to_string(reply)
+        .map_err(|error| Error::internal("a reply has no JSON form").with_source(error))
 }

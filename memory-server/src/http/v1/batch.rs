@@ -37,7 +37,8 @@ pub(super) async fn run(
 ) -> Response {
     let calls = body::text(body).await.and_then(|text| {
         serde_json::from_str::<Vec<Call>>(&text).map_err(|error| {
-            Error::invalid(format!("a batch is an array of {{\"op\", \"arguments\"}}: {error}")).with_source(error)
+            Error::invalid(format!("a batch is an array of {{\"op\", \"arguments\"}}: {error}"))
+                .with_source(error)
         })
     });
     let calls = match calls {
@@ -70,7 +71,9 @@ async fn one(api: &Api, caller: &Caller, call: &Call, answered: usize) -> Result
     }
     let op = api.op(&call.op)?;
     if matches!(op, Op::ExportScope | Op::ImportScope | Op::Dump | Op::Restore) {
-        return Err(Error::invalid(format!("`{op}` is a stream and does not fit into a batch; send it by itself")));
+        return Err(Error::invalid(format!(
+            "`{op}` is a stream and does not fit into a batch; send it by itself"
+        )));
     }
     api.call(caller, op, call.arguments.get()).await
 }

@@ -13,7 +13,8 @@ pub(super) const MAX_BODY_BYTES: usize = 80 << 20;
 /// A body as text.
 pub(super) async fn text(body: Body) -> Result<String> {
     let bytes = to_bytes(body, MAX_BODY_BYTES).await.map_err(unread)?;
-    String::from_utf8(bytes.into()).map_err(|error| Error::invalid("the body is not UTF-8").with_source(error))
+    String::from_utf8(bytes.into())
+        .map_err(|error| Error::invalid("the body is not UTF-8").with_source(error))
 }
 
 /// Why a body could not be read: what a layer below said, or that it is too large, or cut.

@@ -148,10 +148,9 @@ fn batch() -> Value {
 }
 
 fn entry(generator: &mut SchemaGenerator) -> Value {
-    let path = |name: &str, schema: Value| json!({"name": name, "in": "path", "required": true, "schema": schema});
-    let header = |name: &str, description: &str| {
-        json!({"name": name, "in": "header", "required": false, "description": description, "schema": {"type": "string"}})
-    };
+    let path =
+        |name: &str, schema: Value| json!({"name": name, "in": "path", "required": true, "schema": schema});
+    let header = |name: &str, description: &str| json!({"name": name, "in": "header", "required": false, "description": description, "schema": {"type": "string"}});
     let matching = [
         header("If-Match", "Only if the entry has this version, in quotes"),
         header("If-None-Match", "`*`: only if there is no entry"),

@@ -63,7 +63,8 @@ fn tagged(mut response: Response, version: u64) -> Response {
 }
 
 fn written(value: &impl Serialize) -> Result<String> {
-    serde_json::to_string(value).map_err(|error| Error::internal("a reply has no JSON form").with_source(error))
+    serde_json::to_string(value)
+        .map_err(|error| Error::internal("a reply has no JSON form").with_source(error))
 }
 
 fn unexpected() -> Error {
@@ -82,7 +83,8 @@ pub(super) async fn get(
         let known = condition(&headers, &header::IF_NONE_MATCH)?;
         let request = Request::Get { scope, key, options: GetOptions::default() };
         let Reply::Get(found) = api.run(&caller, request).await? else { return Err(unexpected()) };
-        let found = found.ok_or_else(|| Error::new(ErrorKind::NotFound, "there is no live entry under this key"))?;
+        let found =
+            found.ok_or_else(|| Error::new(ErrorKind::NotFound, "there is no live entry under this key"))?;
         if known.is_some_and(|tag| tag == format!("\"{}\"", found.version)) {
             return Ok(tagged(json(StatusCode::NOT_MODIFIED, String::new()), found.version));
         }

@@ -71,11 +71,10 @@ impl Replies {
         arguments: String,
         run: impl FnOnce(String) -> F,
     ) -> Result<Response> {
-        let key = key
-            .to_str()
-            .ok()
-            .filter(|key| (1..=MAX_KEY_BYTES).contains(&key.len()))
-            .ok_or_else(|| Error::invalid("`Idempotency-Key` is 1 to 256 characters of ASCII; use a random id"))?;
+        let key =
+            key.to_str().ok().filter(|key| (1..=MAX_KEY_BYTES).contains(&key.len())).ok_or_else(|| {
+                Error::invalid("`Idempotency-Key` is 1 to 256 characters of ASCII; use a random id")
+            })?;
         let request: [u8; 32] =
             Sha256::new().chain_update(op).chain_update([0]).chain_update(&arguments).finalize().into();
         let mut slot = self.slot(format!("{caller}\0{key}")).lock_owned().await;

@@ -13,5 +13,5 @@ mod router;
 #[cfg(test)]
 mod document;
 
-pub use router::unguarded;
 pub(crate) use router::router;
+pub use router::unguarded;

@@ -53,11 +53,11 @@ async fn capabilities(State(api): State<Arc<Api>>) -> Response {
 #[doc(hidden)]
 #[must_use]
 pub fn unguarded(memory: Memory) -> Router {
-    let policy =
-        Policy::default().with_memory_scopes(ScopeKind::ALL).with_sql_scopes(ScopeKind::ALL);
+    let policy = Policy::default().with_memory_scopes(ScopeKind::ALL).with_sql_scopes(ScopeKind::ALL);
     let grant = Grant { ops: Some(Op::ALL.iter().copied().collect()), ..Grant::default() };
     let caller = Arc::new(Caller::new("test".into(), grant, &policy, Arc::new(Metrics::default())));
-    Router::new().nest("/v1", router(memory)).layer(axum::Extension(caller)).fallback(async || {
-        refused(&Error::new(ErrorKind::NotFound, "the API is under /v1"))
-    })
+    Router::new()
+        .nest("/v1", router(memory))
+        .layer(axum::Extension(caller))
+        .fallback(async || refused(&Error::new(ErrorKind::NotFound, "the API is under /v1")))
 }

@@ -52,7 +52,10 @@ fn an_operation_takes_its_arguments_and_answers_its_result() {
     let run = json!({"tenant": "acme", "agent": "ann", "run": "r-1"});
     let statement = |sql: &str| json!({"run": run, "scope": scope("ann"), "sql": sql, "args": []});
     api.ok("exec", &statement("CREATE TABLE t (n INTEGER)"));
-    assert_eq!(api.ok("query", &statement("SELECT 9007199254740993 AS n"))["rows"][0][0], 9_007_199_254_740_993_i64);
+    assert_eq!(
+        api.ok("query", &statement("SELECT 9007199254740993 AS n"))["rows"][0][0],
+        9_007_199_254_740_993_i64
+    );
     let document: Value = serde_json::from_str(&api.send("GET", "/v1/openapi.json", &[], "").body).unwrap();
     assert_eq!(document["openapi"], "3.1.0");
 }
@@ -77,7 +80,12 @@ fn what_is_wrong_is_refused_with_a_code_and_a_fitting_status() {
         let answer = api.post(op, &arguments);
         assert_eq!((answer.status, answer.code().as_str()), (status, code), "{op} {arguments}: {answer:?}");
     }
-    let deep = format!(r#"{{"scope":{},"key":"k","value":{}{}}}"#, scope("ann"), "[".repeat(5_000), "]".repeat(5_000));
+    let deep = format!(
+        r#"{{"scope":{},"key":"k","value":{}{}}}"#,
+        scope("ann"),
+        "[".repeat(5_000),
+        "]".repeat(5_000)
+    );
     assert_eq!(api.send("POST", "/v1/ops/set", &[], &deep).status, 400);
     assert_eq!(api.send("GET", "/v1/ops/get", &[], "").status, 405);
     assert_eq!(api.send("GET", "/v1/nothing", &[], "").status, 404);
@@ -108,11 +116,15 @@ fn an_entry_has_an_address_and_its_version_is_its_tag() {
 fn a_write_that_is_sent_again_with_its_key_is_done_once() {
     let api = Api::open();
     let body = |delta: i64| json!({"scope": scope("ann"), "key": "n", "delta": delta}).to_string();
-    let send = |key: &str, delta| api.send("POST", "/v1/ops/increment", &[("Idempotency-Key", key)], &body(delta));
+    let send =
+        |key: &str, delta| api.send("POST", "/v1/ops/increment", &[("Idempotency-Key", key)], &body(delta));
     let first = send("a", 1);
     let again = send("a", 1);
     assert_eq!((again.status, &again.body), (200, &first.body));
-    assert_eq!((first.header("idempotency-replayed"), again.header("idempotency-replayed")), (None, Some("true")));
+    assert_eq!(
+        (first.header("idempotency-replayed"), again.header("idempotency-replayed")),
+        (None, Some("true"))
+    );
     let other = send("a", 2);
     assert_eq!((other.status, other.code()), (409, "conflict".to_owned()));
     assert!(send("b", 1).body.contains("\"value\":2"));
@@ -155,7 +167,11 @@ fn a_stream_goes_out_and_in_and_a_cut_one_is_refused() {
     for cut in [half.clone(), format!("{half}{{\"end\":24}}\n"), format!("{half}{{\"item\":{{}}}}\n")] {
         assert_ne!(import("cay", &cut).status, 200);
     }
-    assert_eq!(api.ok("list", &json!({"scope": scope("cay")}))["entries"], json!([]), "nothing of a cut stream is kept");
+    assert_eq!(
+        api.ok("list", &json!({"scope": scope("cay")}))["entries"],
+        json!([]),
+        "nothing of a cut stream is kept"
+    );
 }
 
 #[test]
@@ -169,6 +185,7 @@ fn a_servers_memory_is_opened_by_its_url() {
     run(&["set", "k", "41"]);
     assert_eq!(run(&["incr", "k"])["value"], 42);
     assert_eq!(api.ok("get", &json!({"scope": scope("ann"), "key": "k"}))["value"], 42);
-    let elsewhere = [&["--url", &url, "--allow-host", &host, "--tenant", "globex", "--agent", "ann"][..], &["get", "k"]];
+    let elsewhere =
+        [&["--url", &url, "--allow-host", &host, "--tenant", "globex", "--agent", "ann"][..], &["get", "k"]];
     assert_eq!(api.door.user.run(&elsewhere.concat()).code.unwrap_or(0) != 0, true);
 }
