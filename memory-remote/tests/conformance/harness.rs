@@ -1,26 +1,34 @@
-//! A server for each case.
+//! A server for each case, or the one that `MEMORY_TEST_SERVER_URL` names, as `http://localhost:8000`.
 
 use memory::{BackendUrl, Registry};
 use memory_conformance::{Fixture, Harness, SqlSetup, async_trait};
 use memory_core::{Error, Hook, Interposed, Provider, Result};
-use memory_http::EgressPolicy;
+use memory_http::{EgressPolicy, Origin};
 use memory_remote::RemoteOptions;
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
 /// Servers on SQLite files.
-pub(crate) struct Served(TempDir);
+pub(crate) struct Served {
+    folder: TempDir,
+    /// A server that runs already.
+    named: Option<String>,
+    namespace: String,
+}
 
 impl Served {
     pub(crate) fn new() -> Self {
-        Self(tempfile::tempdir().unwrap())
+        let folder = tempfile::tempdir().unwrap();
+        // A server that runs already may hold what another run left.
+        let namespace = folder.path().file_name().unwrap().to_string_lossy().into_owned();
+        Self { folder, named: std::env::var("MEMORY_TEST_SERVER_URL").ok(), namespace }
     }
 
     fn url(&self, fixture: &Fixture) -> Result<BackendUrl> {
         let name: String =
             fixture.name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
-        let mut url = format!("sqlite:{}/{name}.db?durability=normal", self.0.path().display());
+        let mut url = format!("sqlite:{}/{name}.db?durability=normal", self.folder.path().display());
         if let Some(idle) = fixture.tx_idle {
             url.push_str(&format!("&sql.tx_idle_ms={}", idle.as_millis()));
         }
@@ -53,6 +61,14 @@ impl Harness for Served {
     }
 
     async fn open(&self, fixture: Fixture) -> Result<Box<dyn Provider>> {
+        if let Some(url) = &self.named {
+            let origin = Origin::of(url)?;
+            let policy = EgressPolicy::new().allow_host(&format!("{}:{}", origin.host(), origin.port()))?;
+            let mut options = RemoteOptions::new(url.clone());
+            options.tell_clock = true;
+            let remote = memory_remote::open(options, policy, fixture.clock.clone(), fixture.ids.clone());
+            return Ok(Box::new(remote.await?));
+        }
         let registry = Registry::default()
             .with_clock(fixture.clock.clone())
             .with_ids(fixture.ids.clone())
@@ -74,15 +90,19 @@ impl Harness for Served {
         self.open(fixture.clone()).await.map(Some)
     }
 
+    fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
     fn sql_setup(&self) -> SqlSetup {
-        SqlSetup::default().with_tx_idle()
+        if self.named.is_some() { SqlSetup::default() } else { SqlSetup::default().with_tx_idle() }
     }
 
     fn takes_small_caches(&self) -> bool {
-        true
+        self.named.is_none()
     }
 
     fn obeys_disk_bytes(&self) -> bool {
-        true
+        self.named.is_none()
     }
 }

@@ -9,9 +9,18 @@ use crate::http::caller::Caller;
 /// Checks a request, and narrows its limits to those of the operator's policy.
 ///
 /// # Errors
-/// The caller's refusals; `scope_denied` for a scope of the host, and for a run that is not the caller's.
-pub(super) fn check(caller: &Caller, request: &mut Request) -> Result<()> {
+/// `capability_unsupported` by `provider` for a scope of the host; the caller's refusals; `scope_denied` for a run that is
+/// not the caller's.
+pub(super) fn check(caller: &Caller, provider: &str, request: &mut Request) -> Result<()> {
     let op = request.op();
+    let scope = match &*request {
+        Request::Erase { target } => target.scope(),
+        Request::Tombstones { of: TombstonesOf::Scope(scope), .. } => Some(scope),
+        other => other.scope(),
+    };
+    if scope.is_some_and(|scope| scope.kind == ScopeKind::Host) {
+        return Err(Error::unsupported(op.as_str(), provider));
+    }
     match &*request {
         Request::EndRun { tenant, root_run } => {
             caller.may(op, &Scope::new(tenant.clone(), ScopeKind::Run, root_run.clone()))?;

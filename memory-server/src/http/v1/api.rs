@@ -39,7 +39,7 @@ impl Api {
 
     /// Runs a request for a caller, within what it may.
     pub(super) async fn run(&self, caller: &Caller, mut request: Request) -> Result<Reply> {
-        access::check(caller, &mut request)?;
+        access::check(caller, self.memory.name(), &mut request)?;
         let mut reply = Next::to(&self.memory).run(request).await?;
         // Tables of the host are nobody's business here.
         match &mut reply {

@@ -71,7 +71,7 @@ fn what_is_wrong_is_refused_with_a_code_and_a_fitting_status() {
         ("get", json!([]), 400, "invalid_argument"),
         ("get", json!({"scope": scope("ann"), "key": "k", "kye": 1}), 400, "invalid_argument"),
         ("get", at("ann", "agent", "globex"), 403, "scope_denied"),
-        ("get", at("shared", "host", "acme"), 403, "scope_denied"),
+        ("get", at("shared", "host", "acme"), 501, "capability_unsupported"),
         ("erase", json!({"target": {"tenant": "acme"}}), 403, "forbidden"),
         ("tenants", json!({"limit": 10}), 403, "forbidden"),
         ("increment", json!({"scope": scope("ann"), "key": "text", "delta": 1}), 422, "wrong_type"),
