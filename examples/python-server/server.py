@@ -50,7 +50,11 @@ def invalid(message):
     return Refused("invalid_argument", message)
 
 
-def unsupported(op):
+def unsupported(op, arguments=None):
+    by_meaning = op == "reembed" or (
+        op == "search" and json.loads(arguments.get("query", "{}")).get("mode") in ("vector", "hybrid"))
+    if by_meaning:
+        return Refused("vector_unsupported", f"provider `{NAME}` serves no vectors", operation=op, provider=NAME)
     return Refused("capability_unsupported", f"provider `{NAME}` does not serve `{op}`", operation=op, provider=NAME)
 
 
@@ -70,16 +74,16 @@ def skip(text, at):
     return at
 
 
-def pieces(text, close):
-    """The names and values of an object, or the elements of an array, as slices of its text."""
+def spans(text, close):
+    """The members of an object, or the elements of an array: name, where it begins, and where its value begins and ends."""
     at = skip(text, skip(text, 0) + 1)
     while text[at] != close:
-        name = None
+        name, begin = None, at
         if close == "}":
-            _, end = DECODER.raw_decode(text, at)
-            name, at = text[at:end], skip(text, skip(text, end) + 1)
+            name, end = DECODER.raw_decode(text, at)
+            at = skip(text, skip(text, end) + 1)
         _, end = DECODER.raw_decode(text, at)
-        yield name, text[at:end]
+        yield name, begin, at, end
         at = skip(text, end)
         if text[at] == ",":
             at = skip(text, at + 1)
@@ -89,11 +93,11 @@ def members(text):
     """An object's members by name, each as text; of a repeated name the last."""
     if not text.lstrip(SPACE).startswith("{"):
         raise invalid("an object is expected")
-    return {json.loads(name): value for name, value in pieces(text, "}")}
+    return {name: text[begin:end] for name, _, begin, end in spans(text, "}")}
 
 
 def elements(text):
-    return [value for _, value in pieces(text, "]")]
+    return [text[begin:end] for _, _, begin, end in spans(text, "]")]
 
 
 def same(value):
@@ -127,20 +131,23 @@ def depth(text):
 
 
 def merge(text, patch):
+    """The text with the patch's members in place; everything else keeps its text, white space included."""
     if not text.startswith("{") or not patch.startswith("{"):
         return patch
-    found = list(pieces(text, "}"))
-    changes = {json.loads(name): (name, value) for name, value in pieces(patch, "}")}
-    last = {json.loads(name): index for index, (name, _) in enumerate(found)}
-    kept = []
-    for index, (name, value) in enumerate(found):
-        known = json.loads(name)
-        if known not in changes:
-            kept.append(f"{name}:{value}")
-        elif last[known] == index:
-            kept.append(f"{name}:{merge(value, changes[known][1])}")
-    kept += [f"{name}:{value}" for known, (name, value) in changes.items() if known not in last]
-    return "{" + ",".join(kept) + "}"
+    changes, found = members(patch), list(spans(text, "}"))
+    last = {name: index for index, (name, *_) in enumerate(found)}
+    merged, at = "", 0
+    for index, (name, begin, value, end) in enumerate(found):
+        if name in changes and last[name] == index:
+            merged += text[at:value] + merge(text[value:end], changes[name])
+            at = end
+        elif name in changes:
+            merged += text[at:begin]
+            at = found[index + 1][1]
+    end = found[-1][3] if found else skip(text, 0) + 1
+    merged, rest = merged + text[at:max(at, end)], text[max(at, end):]
+    new = [f"{json.dumps(name)}:{value}" for name, value in changes.items() if name not in last]
+    return merged + ("," if found and new else "") + ",".join(new) + rest
 
 
 # The store.
@@ -395,9 +402,10 @@ def options_of(arguments):
 def found(entry, options):
     if entry is None:
         return "null"
+    text = entry.json()
     if options.get("count_access", True):
         entry.accesses += 1
-    return entry.json()
+    return text
 
 
 def do_get(arguments, now):
@@ -675,7 +683,7 @@ class Handler(BaseHTTPRequestHandler):
                 return
             body = self.text()
             if op not in OPERATIONS:
-                raise unsupported(op)
+                raise unsupported(op, members(body))
             with STORE.lock:
                 answer = OPERATIONS[op](members(body), self.now())
             self.answer(200, answer)

@@ -220,6 +220,16 @@ mod tests {
     }
 
     #[test]
+    fn a_time_behind_a_tag_is_read() {
+        for text in [
+            r#"{"kept":{"why":"used","last_used_at":"2026-01-31T09:30:00.000Z"}}"#,
+            r#"{"kept":{"why":"absent"}}"#,
+        ] {
+            assert_eq!(serde_json::to_string(&Reply::from_json(Op::Evict, text).unwrap()).unwrap(), text);
+        }
+    }
+
+    #[test]
     fn a_missing_a_wrong_and_an_unknown_argument_are_named() {
         for (text, named) in [
             (r#"{"key":"k"}"#, "needs `scope`"),

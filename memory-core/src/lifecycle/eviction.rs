@@ -99,7 +99,7 @@ impl ScopeUsesPage {
 /// Why a scope was not evicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case", tag = "why")]
+#[serde(rename_all = "snake_case", tag = "why", try_from = "WrittenKept")]
 #[non_exhaustive]
 pub enum Kept {
     /// It is empty.
@@ -111,6 +111,27 @@ pub enum Kept {
     },
     /// A SQL transaction is open in it or a statement is running, in this or another process.
     InUse,
+}
+
+/// As it is written: serde reads no time behind a tag.
+#[derive(Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+struct WrittenKept {
+    why: String,
+    last_used_at: Option<Timestamp>,
+}
+
+impl TryFrom<WrittenKept> for Kept {
+    type Error = &'static str;
+
+    fn try_from(written: WrittenKept) -> Result<Self, Self::Error> {
+        match (written.why.as_str(), written.last_used_at) {
+            ("absent", _) => Ok(Self::Absent),
+            ("used", Some(last_used_at)) => Ok(Self::Used { last_used_at }),
+            ("in_use", _) => Ok(Self::InUse),
+            _ => Err("this is no reason for keeping a scope"),
+        }
+    }
 }
 
 impl Kept {
