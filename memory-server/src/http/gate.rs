@@ -87,7 +87,7 @@ impl Gate {
     /// The caller, if the request has to name one.
     fn authenticate(&self, request: &Request) -> Result<Option<Arc<Caller>>> {
         let path = request.uri().path();
-        if matches!(path, "/healthz" | "/readyz") {
+        if is_probe(path) {
             return Ok(None);
         }
         let peer = request.extensions().get::<Peer>();
@@ -116,8 +116,13 @@ impl Gate {
         Ok(Some(caller))
     }
 
+    fn place(&self) -> Option<Place> {
+        let permit = Arc::clone(&self.in_flight).try_acquire_owned().ok()?;
+        Some(Place(Arc::new(permit)))
+    }
+
     /// Everything before the handler.
-    fn admit(&self, request: &mut Request) -> Result<Place, (Refused, Error)> {
+    fn admit(&self, request: &mut Request) -> Result<Option<Place>, (Refused, Error)> {
         self.check_names(request).map_err(|error| (Refused::Host, error))?;
         let busy = || {
             let error = Error::new(
@@ -126,8 +131,9 @@ impl Gate {
             );
             (Refused::Busy, error.with_retry(memory_core::Retry::After(std::time::Duration::from_secs(1))))
         };
-        let permit = Arc::clone(&self.in_flight).try_acquire_owned().map_err(|_| busy())?;
-        let place = Place(Arc::new(permit));
+        // A server that is busy is alive.
+        let probe = is_probe(request.uri().path());
+        let place = if probe { None } else { Some(self.place().ok_or_else(busy)?) };
         let caller = self.authenticate(request).map_err(|error| {
             let why = match error.kind() {
                 ErrorKind::RateLimited => Refused::Rate,
@@ -145,7 +151,9 @@ impl Gate {
         if let Some(caller) = caller {
             request.extensions_mut().insert(caller);
         }
-        request.extensions_mut().insert(place.clone());
+        if let Some(place) = &place {
+            request.extensions_mut().insert(place.clone());
+        }
         Ok(place)
     }
 }
@@ -180,6 +188,11 @@ pub(crate) async fn pass(State(gate): State<Arc<Gate>>, mut request: Request, ne
     gate.metrics.answered(route, response.status().as_u16(), begun.elapsed());
     drop(counted);
     response
+}
+
+/// Whether a path is one of those that say whether the server lives and is ready, without a token.
+fn is_probe(path: &str) -> bool {
+    matches!(path, "/healthz" | "/readyz")
 }
 
 /// Counts down, also where the client has gone and nothing is answered.
