@@ -27,7 +27,7 @@ pub(crate) struct Peer(pub(crate) SocketAddr);
 
 /// A request's place among those in flight. Whoever works on after the head of the answer keeps it.
 #[derive(Clone, Debug)]
-pub(crate) struct Place(#[allow(dead_code, reason = "held, not read")] Arc<OwnedSemaphorePermit>);
+pub(crate) struct Place(#[allow(dead_code, reason = "held, not read")] Option<Arc<OwnedSemaphorePermit>>);
 
 /// What decides about requests.
 #[derive(Debug)]
@@ -116,13 +116,8 @@ impl Gate {
         Ok(Some(caller))
     }
 
-    fn place(&self) -> Option<Place> {
-        let permit = Arc::clone(&self.in_flight).try_acquire_owned().ok()?;
-        Some(Place(Arc::new(permit)))
-    }
-
     /// Everything before the handler.
-    fn admit(&self, request: &mut Request) -> Result<Option<Place>, (Refused, Error)> {
+    fn admit(&self, request: &mut Request) -> Result<Place, (Refused, Error)> {
         self.check_names(request).map_err(|error| (Refused::Host, error))?;
         let busy = || {
             let error = Error::new(
@@ -132,8 +127,13 @@ impl Gate {
             (Refused::Busy, error.with_retry(memory_core::Retry::After(std::time::Duration::from_secs(1))))
         };
         // A server that is busy is alive.
-        let probe = is_probe(request.uri().path());
-        let place = if probe { None } else { Some(self.place().ok_or_else(busy)?) };
+        let place = match is_probe(request.uri().path()) {
+            true => Place(None),
+            false => {
+                let permit = Arc::clone(&self.in_flight).try_acquire_owned().map_err(|_| busy())?;
+                Place(Some(Arc::new(permit)))
+            }
+        };
         let caller = self.authenticate(request).map_err(|error| {
             let why = match error.kind() {
                 ErrorKind::RateLimited => Refused::Rate,
@@ -151,9 +151,7 @@ impl Gate {
         if let Some(caller) = caller {
             request.extensions_mut().insert(caller);
         }
-        if let Some(place) = &place {
-            request.extensions_mut().insert(place.clone());
-        }
+        request.extensions_mut().insert(place.clone());
         Ok(place)
     }
 }
@@ -190,11 +188,6 @@ pub(crate) async fn pass(State(gate): State<Arc<Gate>>, mut request: Request, ne
     response
 }
 
-/// Whether a path is one of those that say whether the server lives and is ready, without a token.
-fn is_probe(path: &str) -> bool {
-    matches!(path, "/healthz" | "/readyz")
-}
-
 /// Counts down, also where the client has gone and nothing is answered.
 struct InFlight(Arc<Metrics>);
 
@@ -229,6 +222,11 @@ fn only(headers: &HeaderMap, name: HeaderName) -> Result<Option<&str>> {
             value.to_str().map_err(|_| Error::invalid(format!("the header `{name}` is not plain text")))
         })
         .transpose()
+}
+
+/// Whether a path is one of those that say whether the server lives and is ready, without a token.
+fn is_probe(path: &str) -> bool {
+    matches!(path, "/healthz" | "/readyz")
 }
 
 /// Whether a name in a URL means this machine whatever a name server says.
