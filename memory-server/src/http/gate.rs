@@ -127,12 +127,11 @@ impl Gate {
             (Refused::Busy, error.with_retry(memory_core::Retry::After(std::time::Duration::from_secs(1))))
         };
         // A server that is busy is alive.
-        let place = match is_probe(request.uri().path()) {
-            true => Place(None),
-            false => {
-                let permit = Arc::clone(&self.in_flight).try_acquire_owned().map_err(|_| busy())?;
-                Place(Some(Arc::new(permit)))
-            }
+        let place = if is_probe(request.uri().path()) {
+            Place(None)
+        } else {
+            let permit = Arc::clone(&self.in_flight).try_acquire_owned().map_err(|_| busy())?;
+            Place(Some(Arc::new(permit)))
         };
         let caller = self.authenticate(request).map_err(|error| {
             let why = match error.kind() {
