@@ -91,8 +91,8 @@ fn a_session_is_a_run_that_ends_with_it_and_a_restart_begins_another() {
 #[test]
 fn a_token_without_an_agent_has_no_tool() {
     let door = Door::open("");
-    for options in [&["--tenant", "acme"][..], &["--all-tenants"]] {
-        let token = door.token(options.last().unwrap(), options);
+    for (name, options) in [("acme", &["--tenant", "acme"][..]), ("all", &["--all-tenants"])] {
+        let token = door.token(name, options);
         let answer = door.post(&token, None, super::door::INITIALIZE);
         assert_eq!((answer.status, answer.code()), (403, "forbidden".to_owned()));
     }
