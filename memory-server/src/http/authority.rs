@@ -19,6 +19,8 @@ use crate::terminal::note;
 pub(crate) struct Authority {
     file: TokenFile,
     config: Option<Config>,
+    /// The name of the backend that is served; `None`: it has none.
+    served: Option<String>,
     clock: Arc<dyn Clock>,
     metrics: Arc<Metrics>,
     read: Mutex<Option<Tokens>>,
@@ -43,10 +45,11 @@ impl Authority {
     pub(crate) fn new(
         file: TokenFile,
         config: Option<Config>,
+        served: Option<String>,
         clock: Arc<dyn Clock>,
         metrics: Arc<Metrics>,
     ) -> Self {
-        Self { file, config, clock, metrics, read: Mutex::default(), buckets: Mutex::default() }
+        Self { file, config, served, clock, metrics, read: Mutex::default(), buckets: Mutex::default() }
     }
 
     /// Whether any token is in force.
@@ -84,10 +87,29 @@ impl Authority {
         if token.is_expired(self.clock.now()) {
             return Err(refused());
         }
+        self.is_here(&caller)?;
         if let Some(per_minute) = token.per_minute {
             self.spend(&token.id, per_minute)?;
         }
         Ok(caller)
+    }
+
+    /// Refuses an agent whose memory the configuration keeps in another backend than the one that is served.
+    fn is_here(&self, caller: &Caller) -> Result<()> {
+        let own = || {
+            let agent = caller.grant().agent.as_ref()?;
+            self.config.as_ref()?.file().agents.get(agent.as_str())?.backend.as_ref()
+        };
+        match (own(), &self.served) {
+            (Some(own), Some(served)) if own != served => Err(Error::new(
+                ErrorKind::Forbidden,
+                format!(
+                    "the agent of token `{}` has its memory in another backend than this server's",
+                    caller.id()
+                ),
+            )),
+            _ => Ok(()),
+        }
     }
 
     fn spend(&self, id: &Arc<str>, per_minute: u32) -> Result<()> {

@@ -1,4 +1,4 @@
-//! A request's body within limits of size and of the client's pauses.
+//! A request's body within limits of size and of the client's pauses; an answer's body with what it keeps.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use axum::body::{Body, BodyDataStream, Bytes};
 use futures_core::Stream;
+use hyper::body::{Frame, SizeHint};
 use memory_core::{Error, ErrorKind};
 use tokio::time::{Instant, Sleep};
 
@@ -57,5 +58,36 @@ impl Stream for Guarded {
             ErrorKind::Timeout,
             "the body did not arrive in time; send it faster",
         ))))
+    }
+}
+
+/// A body that keeps something until it is sent or given up.
+struct Keeping<T> {
+    inner: Body,
+    _kept: T,
+}
+
+/// The body, which keeps `kept` until it is sent or given up.
+pub(crate) fn keeping(body: Body, kept: impl Send + Unpin + 'static) -> Body {
+    Body::new(Keeping { inner: body, _kept: kept })
+}
+
+impl<T: Unpin> hyper::body::Body for Keeping<T> {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.inner).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
     }
 }

@@ -28,7 +28,7 @@ pub(crate) struct Peer(pub(crate) SocketAddr);
 
 /// A request's place among those in flight. Whoever works on after the head of the answer keeps it.
 #[derive(Clone, Debug)]
-pub(crate) struct Place(#[allow(dead_code, reason = "held, not read")] Arc<OwnedSemaphorePermit>);
+pub(crate) struct Place(#[allow(dead_code, reason = "held, not read")] Option<Arc<OwnedSemaphorePermit>>);
 
 /// What decides about requests.
 #[derive(Debug)]
@@ -88,7 +88,7 @@ impl Gate {
     /// The caller, if the request has to name one.
     fn authenticate(&self, request: &Request) -> Result<Option<Arc<Caller>>> {
         let path = request.uri().path();
-        if matches!(path, "/healthz" | "/readyz") {
+        if is_probe(path) {
             return Ok(None);
         }
         let peer = request.extensions().get::<Peer>();
@@ -132,8 +132,13 @@ impl Gate {
             );
             (Refused::Busy, error.with_retry(memory_core::Retry::After(std::time::Duration::from_secs(1))))
         };
-        let permit = Arc::clone(&self.in_flight).try_acquire_owned().map_err(|_| busy())?;
-        let place = Place(Arc::new(permit));
+        // A server that is busy is alive.
+        let place = if is_probe(request.uri().path()) {
+            Place(None)
+        } else {
+            let permit = Arc::clone(&self.in_flight).try_acquire_owned().map_err(|_| busy())?;
+            Place(Some(Arc::new(permit)))
+        };
         let caller = self.authenticate(request).map_err(|error| {
             let why = match error.kind() {
                 ErrorKind::RateLimited => Refused::Rate,
@@ -238,6 +243,11 @@ fn only(headers: &HeaderMap, name: HeaderName) -> Result<Option<&str>> {
             value.to_str().map_err(|_| Error::invalid(format!("the header `{name}` is not plain text")))
         })
         .transpose()
+}
+
+/// Whether a path is one of those that say whether the server lives and is ready, without a token.
+fn is_probe(path: &str) -> bool {
+    matches!(path, "/healthz" | "/readyz")
 }
 
 /// Whether a name in a URL means this machine whatever a name server says.

@@ -25,8 +25,9 @@ use rmcp::transport::streamable_http_server::session::local::LocalSessionManager
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use serde::Deserialize;
 
-use super::body::cause;
+use super::body::{cause, keeping};
 use super::caller::Caller;
+use super::gate::Place;
 use super::metrics::Metrics;
 use super::refusal::{json, refused};
 use crate::serve::wire::frame::{self, Arguments, Frame, MAX_ENVELOPE_BYTES};
@@ -254,7 +255,10 @@ impl Mcp {
     async fn answer(&self, caller: &Arc<Caller>, request: Request) -> Result<Response> {
         let service = self.service(caller)?;
         let (mut parts, mut body) = request.into_parts();
+        let mut place = None;
         if parts.method == Method::POST {
+            // Its answer may be a stream; a stream that waits for what may come, as of GET, keeps no place.
+            place = parts.extensions.get::<Place>().cloned();
             let limit = caller.policy().max_input_bytes.saturating_add(MAX_ENVELOPE_BYTES);
             let bytes = to_bytes(body, usize::MAX).await.map_err(|error| cause(&error))?;
             if bytes.len() > limit {
@@ -274,7 +278,8 @@ impl Mcp {
             parts.headers.remove(axum::http::header::CONTENT_LENGTH);
             body = Body::from(Bytes::from(text));
         }
-        Ok(service.handle(Request::from_parts(parts, body)).await.map(Body::new))
+        let response = service.handle(Request::from_parts(parts, body)).await.map(Body::new);
+        Ok(response.map(|body| keeping(body, place)))
     }
 
     /// Takes the arguments of a call out of its message, since the transport would parse them, and counts the call.

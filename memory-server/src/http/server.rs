@@ -53,7 +53,11 @@ pub(crate) async fn run(context: &Context, args: ServeArgs) -> Result<Exit, Fail
     let limits = config.as_ref().map(|config| config.file().http.clone()).unwrap_or_default();
     let metrics = Arc::new(Metrics::default());
     let file = TokenFile::new(tokens_file(args.http.tokens.clone(), config.as_ref())?);
-    let authority = Authority::new(file.clone(), config.clone(), Arc::new(SystemClock), Arc::clone(&metrics));
+    let served = match (context.explicit_url(), &config) {
+        (None, Some(config)) => context.explicit_backend().or(config.default_backend()).map(str::to_owned),
+        _ => None,
+    };
+    let authority = Authority::new(file, config.clone(), served, Arc::new(SystemClock), Arc::clone(&metrics));
     let has_tokens = authority.has_tokens()?;
     let address = safe(&args, has_tokens)?;
     let acceptor = match (&args.http.tls_cert, &args.http.tls_key) {

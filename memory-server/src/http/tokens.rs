@@ -29,7 +29,7 @@ pub(crate) fn tokens_file(named: Option<PathBuf>, config: Option<&Config>) -> Re
 
 /// A line of the file.
 #[derive(Debug, Serialize, Deserialize)]
-#[serde(tag = "event", rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
 enum Line {
     Created(Box<Token>),
     Revoked { id: Arc<str>, at: Timestamp },

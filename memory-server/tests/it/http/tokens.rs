@@ -94,7 +94,15 @@ fn it_listens_elsewhere_only_with_tokens_and_tls_or_a_proxy() {
 
 #[test]
 fn rules_of_memory_toml_bind_tokens_too() {
-    let door = Door::open("[agents.ann]\nmemory_scopes = [\"agent\"]\n");
+    let elsewhere = "[backends.other]\nurl = \"sqlite:other.db\"\n[agents.bob]\nbackend = \"other\"\n";
+    let user = User::new();
+    user.file(
+        "memory.toml",
+        format!("{RULES}backend = \"main\"\n[agents.ann]\nmemory_scopes = [\"agent\"]\n{elsewhere}"),
+    );
+    let door = Door::start(user, &[]);
+    let bob = door.token("bob", &["--agent", "bob"]);
+    assert_eq!(door.post(&bob, None, INITIALIZE).code(), "forbidden");
     let ann = door.token("ann", &["--agent", "ann", "--user", "ada", "--scopes", "agent,user"]);
     let session = door.session(&ann);
     door.ok(&ann, &session, set("agent", "k", "v"));
