@@ -693,8 +693,15 @@ class Handler(BaseHTTPRequestHandler):
             self.answer(400, invalid(f"the request is malformed: {type(error).__name__}").text())
 
 
+class Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, *_):
+        """A client that goes away is nobody's concern."""
+
+
 if __name__ == "__main__":
     Handler.test_clock = "--test-clock" in sys.argv
     port = int(sys.argv[1]) if len(sys.argv) > 1 else 8000
     print(f"http://localhost:{port}/v1", flush=True)
-    ThreadingHTTPServer(("127.0.0.1", port), Handler).serve_forever()
+    Server(("127.0.0.1", port), Handler).serve_forever()

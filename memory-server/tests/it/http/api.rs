@@ -12,7 +12,7 @@ struct Api {
 
 impl Api {
     fn open() -> Self {
-        let door = Door::open("sql_scopes = [\"agent\", \"run\"]\n");
+        let door = Door::open("sql_scopes = [\"agent\", \"run\"]\n[sql]\nenabled = true\n");
         let token = door.token("ops", &["--tenant", "acme"]);
         Self { door, token }
     }
