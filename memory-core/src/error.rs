@@ -19,6 +19,7 @@ type Source = Box<dyn std::error::Error + Send + Sync + 'static>;
 ///
 /// [`ErrorKind::code`] is the stable wire code; codes are never renamed or reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ErrorKind {

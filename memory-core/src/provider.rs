@@ -19,6 +19,7 @@ use crate::time::Timestamp;
 
 /// Whether a provider can serve right now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum HealthStatus {
@@ -31,7 +32,8 @@ pub enum HealthStatus {
 }
 
 /// The result of [`Provider::health`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Health {
     /// The status.

@@ -7,6 +7,8 @@ mod merge;
 #[cfg(test)]
 mod tests;
 
+use serde::{Deserialize, Serialize};
+
 use crate::json::{Json, JsonError, JsonKind, MAX_DEPTH};
 use std::fmt;
 
@@ -14,7 +16,9 @@ use std::fmt;
 pub const MAX_LIST_LIMIT: usize = 10_000;
 
 /// How to derive a key's next value from its current one.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Reducer {
     /// Merges an object into the current object.

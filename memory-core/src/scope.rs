@@ -186,6 +186,7 @@ fn stored_kind<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Resul
 /// As JSON it is what a store, a snapshot or a journal has written down, scopes of the host included. A caller never
 /// gives a scope, only a [`ScopeKind`].
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Scope {
     /// The owner of the scope.
     pub tenant: TenantId,
@@ -405,7 +406,9 @@ impl fmt::Debug for Secret {
 }
 
 /// The caller. It comes from the runtime, never from a model's input.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(from = "WrittenRun")]
 #[non_exhaustive]
 pub struct RunContext {
     /// The tenant of the run; a scope of another tenant is refused.
@@ -421,7 +424,36 @@ pub struct RunContext {
     /// The caller's trace id, for logs and audit.
     pub trace: Option<String>,
     /// Per-run secrets for remote backends, by reference name.
+    #[serde(skip)]
     pub credentials: BTreeMap<String, Secret>,
+}
+
+/// A run as JSON: without credentials, which never leave the process in it; `root_run` is `run` if it is missing.
+#[derive(Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+struct WrittenRun {
+    tenant: TenantId,
+    agent: ScopeId,
+    #[serde(default)]
+    user: Option<ScopeId>,
+    run: ScopeId,
+    #[serde(default)]
+    root_run: Option<ScopeId>,
+    #[serde(default)]
+    trace: Option<String>,
+}
+
+impl From<WrittenRun> for RunContext {
+    fn from(written: WrittenRun) -> Self {
+        let mut run = Self::new(written.tenant, written.agent, written.run);
+        run.user = written.user;
+        run.trace = written.trace;
+        if let Some(root_run) = written.root_run {
+            run.root_run = root_run;
+        }
+        run
+    }
 }
 
 impl RunContext {

@@ -14,6 +14,7 @@ use crate::json::Json;
 /// Displayed and serialised as RFC 3339 in UTC with milliseconds; deserialised from that or from a number of
 /// milliseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(with = "String"))]
 pub struct Timestamp(i64);
 
 impl Timestamp {
@@ -96,6 +97,28 @@ impl<'de> Deserialize<'de> for Timestamp {
             None => json.deserialize::<String>().map_err(Error::from).and_then(|text| text.parse()),
         }
         .map_err(serde::de::Error::custom)
+    }
+}
+
+/// An optional duration as whole milliseconds; a shorter one counts as one millisecond.
+pub(crate) mod optional_millis {
+    use std::time::Duration;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(crate) fn serialize<S: Serializer>(
+        duration: &Option<Duration>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        duration
+            .map(|duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX).max(1))
+            .serialize(serializer)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Duration>, D::Error> {
+        Option::<u64>::deserialize(deserializer).map(|millis| millis.map(Duration::from_millis))
     }
 }
 

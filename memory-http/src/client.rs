@@ -15,6 +15,7 @@ use crate::call::reply::Reply;
 use crate::call::request::Call;
 use crate::call::retry::{RetryPolicy, parse_retry_after};
 use crate::call::timer::{Timer, TokioTimer};
+use crate::call::transfer::{Download, Upload, UploadBody};
 use crate::egress::policy::EgressPolicy;
 use crate::egress::resolve::{GuardedResolver, Resolver, SystemResolver};
 use crate::tls;
@@ -330,11 +331,55 @@ impl HttpClient {
         }
     }
 
-    async fn attempt(&self, call: &Call, listed: bool) -> std::result::Result<Reply, Failure> {
+    /// Makes a call once, without repeats, whose body is `upload` if there is one, and returns the reply before its body
+    /// has come. The call's timeout is for all until then; between two parts of the body, the client's idle timeout.
+    ///
+    /// # Errors
+    /// As [`HttpClient::exchange`].
+    pub async fn transfer(&self, call: Call, upload: Option<Upload>) -> Result<Download> {
+        let shared = &*self.shared;
+        let listed = shared.policy.admit(&call.url, &call.origin)?;
+        let permit = shared
+            .breakers
+            .admit(&call.origin, shared.timer.now())
+            .map_err(|wait| left_alone(&call, wait))?;
+        let timeout = call.timeout.unwrap_or(shared.limits.total_timeout).min(MAX_TIMEOUT);
+        let sent = match tokio::time::timeout(timeout, self.send(&call, listed, upload)).await {
+            Ok(sent) => sent,
+            Err(_) => Err(Failure::out_of_time(&call, timeout)),
+        };
+        let (mut reply, mut response) = match sent {
+            Ok(sent) => {
+                permit.succeeded();
+                sent
+            }
+            Err(failure) => {
+                if failure.counts {
+                    permit.failed(shared.timer.now());
+                }
+                return Err(failure.error);
+            }
+        };
+        if reply.is_success() {
+            return Ok(Download { reply, body: Some(response.into()), call });
+        }
+        reply.body = read(&mut response, &call, MAX_ERROR_BODY_BYTES).await.unwrap_or_default();
+        Ok(Download { reply, body: None, call })
+    }
+
+    /// Sends a request; the reply has no body yet.
+    async fn send(
+        &self,
+        call: &Call,
+        listed: bool,
+        upload: Option<Upload>,
+    ) -> std::result::Result<(Reply, reqwest::Response), Failure> {
         let transport = if listed { &self.shared.listed } else { &self.shared.public };
         let mut request =
             transport.request(call.method.to_transport(), call.url.clone()).headers(call.all_headers());
-        if !call.body.is_empty() || !matches!(call.method, Method::Get | Method::Delete) {
+        if let Some(upload) = upload {
+            request = request.body(reqwest::Body::wrap(UploadBody(upload.into())));
+        } else if !call.body.is_empty() || !matches!(call.method, Method::Get | Method::Delete) {
             request = request.body(call.body.clone());
         }
         let mut response = request.send().await.map_err(|error| Failure::of_transport(error, call))?;
@@ -348,6 +393,11 @@ impl HttpClient {
         };
         reply.retry_after =
             reply.header("retry-after").and_then(|value| parse_retry_after(value, self.shared.clock.now()));
+        Ok((reply, response))
+    }
+
+    async fn attempt(&self, call: &Call, listed: bool) -> std::result::Result<Reply, Failure> {
+        let (mut reply, mut response) = self.send(call, listed, None).await?;
         let limit = call.max_response_bytes.unwrap_or(self.shared.limits.max_response_bytes);
         if reply.is_success() {
             // A body that the transport decoded has lost this header; others would pass as text.

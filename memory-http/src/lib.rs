@@ -46,6 +46,7 @@ pub use crate::call::reply::Reply;
 pub use crate::call::request::{Call, Credential};
 pub use crate::call::retry::RetryPolicy;
 pub use crate::call::timer::{Timer, TokioTimer};
+pub use crate::call::transfer::{Download, Upload};
 pub use crate::client::{HttpClient, HttpClientBuilder, Limits};
 pub use crate::egress::address::AddressClass;
 pub use crate::egress::endpoint::Endpoint;

@@ -86,8 +86,10 @@ enum Command {
     Migrate(commands::MigrateArgs),
     /// Drop unused scopes and free their space
     Gc(commands::GcArgs),
-    /// Serve the Memory tool to an MCP client, over standard input and output
+    /// Serve the Memory tool to an MCP client, over standard input and output or over HTTP
     Serve(crate::serve::ServeArgs),
+    /// Manage the tokens of `serve --http`: create, list, revoke
+    Token(commands::TokenArgs),
     /// Serve SQL to the parent process
     #[command(hide = true)]
     SqlWorker(crate::serve::SqlWorkerArgs),
@@ -206,7 +208,9 @@ async fn dispatch(context: &Context, command: Command, out: &mut Out) -> Result<
         Command::Migrate(args) => commands::migrate(context, args, out).await,
         Command::Gc(args) => commands::gc(context, args, out).await,
         Command::Postgres(args) => commands::postgres(context, &args, out).await,
+        Command::Serve(args) if args.http.http.is_some() => crate::http::run(context, args).await,
         Command::Serve(args) => crate::serve::run(context, args, out).await,
+        Command::Token(args) => commands::token(context, args, out).await,
         Command::SqlWorker(args) => crate::serve::sql_worker(context, &args).await,
         Command::Demo(args) => crate::demo::run(&args, context.is_quiet(), out).await,
         Command::Describe => commands::describe(context, out).await,

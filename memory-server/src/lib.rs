@@ -11,6 +11,8 @@ mod commands;
 mod demo;
 #[doc(hidden)]
 pub mod fuzzing;
+#[doc(hidden)]
+pub mod http;
 mod import;
 mod serve;
 mod sql;

@@ -19,7 +19,7 @@
 //! - `workers` (feature `sql-workers`): SQL in worker processes.
 //!
 //! Everything in `memory-core` is re-exported. Cargo features select backends, `sqlite` (on by default), `postgres`,
-//! `mem0` and `mem9`; `sql`, with which SQLite also serves SQL to agents; `recall` (on by default), with which stores of
+//! `mem0`, `mem9` and `remote`; `sql`, with which SQLite also serves SQL to agents; `recall` (on by default), with which stores of
 //! entries also serve conversations; embedders, `embed-static` and `embed-openai`; and `chat-openai`, a language model.
 //! Without features there is no database, and [`Registry::register`] adds your own.
 
@@ -65,6 +65,8 @@ pub use crate::backends::mem0;
 pub use crate::backends::mem9;
 #[cfg(feature = "postgres")]
 pub use crate::backends::postgres;
+#[cfg(feature = "remote")]
+pub use crate::backends::server;
 #[cfg(feature = "sqlite")]
 pub use crate::backends::sqlite;
 

@@ -19,6 +19,8 @@ const KNOWN: &[(&str, &str)] = &[
     ("mem0+http", "mem0"),
     ("mem9+https", "mem9"),
     ("mem9+http", "mem9"),
+    ("memory+https", "remote"),
+    ("memory+http", "remote"),
 ];
 
 /// Schemes and their factories. [`Registry::default`] has those of the enabled cargo features.
@@ -47,6 +49,10 @@ impl Default for Registry {
         #[cfg(feature = "mem9")]
         for scheme in ["mem9+https", "mem9+http"] {
             registry.factories.insert(scheme.to_owned(), Arc::new(crate::backends::mem9::Mem9Factory));
+        }
+        #[cfg(feature = "remote")]
+        for scheme in ["memory+https", "memory+http"] {
+            registry.factories.insert(scheme.to_owned(), Arc::new(crate::backends::server::ServerFactory));
         }
         registry
     }
@@ -220,7 +226,7 @@ pub(crate) fn takes_no_embedder(provider: &str) -> Error {
 }
 
 /// Opens a backend with the default [`Registry`]: `sqlite:PATH`, `sqlite::memory:`, and with the features `postgres`,
-/// `mem0` and `mem9` also `postgres://…`, `mem0+https://…` and `mem9+https://…`.
+/// `mem0`, `mem9` and `remote` also `postgres://…`, `mem0+https://…`, `mem9+https://…` and `memory+https://…`.
 ///
 /// # Errors
 /// As [`Registry::open`].

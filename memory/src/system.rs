@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use memory_core::{Clock, IdGen, Timestamp};
+use memory_core::{Clock, Error, ErrorKind, IdGen, Result, Timestamp};
 
 /// The host's clock, in milliseconds; a time before 1970 reads as 1970.
 #[derive(Clone, Copy, Debug, Default)]
@@ -25,6 +25,18 @@ impl IdGen for RandomIds {
     fn fresh(&self) -> u128 {
         uuid::Uuid::now_v7().as_u128()
     }
+}
+
+/// 32 random bytes from the host, for a secret.
+///
+/// # Errors
+/// `unavailable` if the host has no randomness to give.
+pub fn secret() -> Result<[u8; 32]> {
+    let mut bytes = [0; 32];
+    getrandom::fill(&mut bytes).map_err(|error| {
+        Error::new(ErrorKind::Unavailable, "the host gives no random bytes; try again").with_source(error)
+    })?;
+    Ok(bytes)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Options and results of reads.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::cursor::Cursor;
 use crate::embed::EmbeddingModel;
@@ -11,7 +11,9 @@ use crate::scope::{Scope, ScopeKind};
 use crate::setters::setters;
 
 /// Options of [`Backend::get`](super::Backend::get) and [`Backend::get_many`](super::Backend::get_many).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct GetOptions {
     /// Whether the read counts as an access. Default: true.
@@ -33,7 +35,9 @@ impl GetOptions {
 }
 
 /// The query of [`Backend::list`](super::Backend::list).
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct ListQuery {
     /// Only keys that begin with exactly these bytes; empty: all.
@@ -70,7 +74,8 @@ setters! { ListQuery {
 } }
 
 /// One page of a listing.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Page {
     /// Entries in byte order of their keys.
@@ -88,7 +93,8 @@ impl Page {
 }
 
 /// Rows of one embedding model in a scope.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct ModelStats {
     /// The model.
@@ -112,7 +118,8 @@ impl ModelStats {
 }
 
 /// The result of [`Backend::stats`](super::Backend::stats).
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct ScopeStats {
     /// Live entries.
@@ -126,7 +133,9 @@ pub struct ScopeStats {
 }
 
 /// The query of [`Backend::scopes`](super::Backend::scopes).
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct ScopesQuery {
     /// Only scopes of this kind.
@@ -153,7 +162,8 @@ setters! { ScopesQuery {
 } }
 
 /// A scope that holds at least one live entry.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct ScopeInfo {
     /// The scope.
@@ -173,7 +183,8 @@ impl ScopeInfo {
 }
 
 /// One page of scopes.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct ScopePage {
     /// Ordered by kind (agent, user, run), then by the bytes of the id.

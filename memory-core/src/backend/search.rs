@@ -1,6 +1,6 @@
 //! Queries and results of searches.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::entry::Entry;
 use crate::filter::Filter;
@@ -10,25 +10,38 @@ use crate::scope::Key;
 use crate::setters::setters;
 
 /// The query of [`Backend::search`](super::Backend::search).
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct SearchQuery {
     /// What to look for: at most 64 KiB.
     pub text: String,
     /// By words, vectors or both.
+    #[serde(default)]
     pub mode: SearchMode,
     /// Only keys that begin with exactly these bytes; empty: all.
+    #[serde(default)]
     pub prefix: String,
     /// Only entries that match. Applied before ranking, so a filtered search never under-returns.
+    #[serde(default)]
     pub filter: Option<Filter>,
     /// Most hits: 1 to `Capabilities::max_top_k`. Default 10.
+    #[serde(default = "default_top_k")]
     pub top_k: usize,
     /// Leaves out hits with a lower `score`: 0 to 1. Default: none.
+    #[serde(default, deserialize_with = "crate::json::exact_f64_or_none")]
     pub threshold: Option<f64>,
     /// How hits are ordered.
+    #[serde(default)]
     pub rank: RankOptions,
     /// How near-duplicates are treated.
+    #[serde(default)]
     pub dedup: Option<Dedup>,
+}
+
+fn default_top_k() -> usize {
+    DEFAULT_TOP_K
 }
 
 impl SearchQuery {
@@ -98,18 +111,21 @@ setters! { SearchQuery {
 } }
 
 /// One hit of a search.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Hit {
     /// The entry.
     pub entry: Entry,
     /// Absolute similarity in [0, 1], on which the threshold works: `max(0, cosine)` by vectors;
     /// by words BM25 over the query's ceiling ([`crate::lexical`]); their weighted sum for hybrid.
+    #[serde(deserialize_with = "crate::json::exact_f64")]
     pub score: f64,
     /// What orders the hits ([`crate::rank`]); comparable within one result only.
+    #[serde(deserialize_with = "crate::json::exact_f64")]
     pub rank_score: f64,
     /// Keys of near-duplicates folded into this hit by [`DedupPolicy::Merge`](crate::rank::DedupPolicy::Merge).
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub merged: Vec<Key>,
 }
 
@@ -122,7 +138,8 @@ impl Hit {
 }
 
 /// The result of [`Backend::search`](super::Backend::search).
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct SearchResults {
     /// Hits by descending `rank_score`, ties by key.

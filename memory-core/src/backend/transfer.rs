@@ -11,6 +11,7 @@ use crate::setters::setters;
 
 /// A stored vector in transfer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RecordVector {
     /// The model.
     pub model: EmbeddingModel,
@@ -23,6 +24,7 @@ pub struct RecordVector {
 
 /// One entry in transfer. Its JSON form is specified in `docs/spec/export.md`; [`Record::to_line`] writes it as a line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Record {
     /// The entry, expiry and version included.
@@ -142,7 +144,9 @@ pub enum Atomicity {
 }
 
 /// Options of [`Backend::import_scope`](super::Backend::import_scope).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct ImportOptions {
     /// How to treat existing keys.
@@ -168,7 +172,8 @@ setters! { ImportOptions {
 } }
 
 /// The result of [`Backend::import_scope`](super::Backend::import_scope).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct ImportOutcome {
     /// Records stored under a new key.

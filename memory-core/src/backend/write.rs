@@ -25,6 +25,7 @@ pub enum Embed {
 
 /// The result of embedding. The write itself is durable in every case.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Embedding {
@@ -38,7 +39,9 @@ pub enum Embedding {
 }
 
 /// Options of [`Backend::set`](super::Backend::set).
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct SetOptions {
     /// Replaces the stored metadata.
@@ -86,7 +89,8 @@ setters! { SetOptions {
 } }
 
 /// The result of [`Backend::set`](super::Backend::set).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct SetOutcome {
     /// The version stored now.
@@ -100,7 +104,7 @@ pub struct SetOutcome {
     /// The result of embedding.
     pub embedding: Embedding,
     /// The scope's token before and after, if the options asked for it.
-    #[serde(skip)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drift: Option<DriftChange>,
 }
 
@@ -113,7 +117,9 @@ impl SetOutcome {
 }
 
 /// Options of [`Backend::delete`](super::Backend::delete).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct DeleteOptions {
     /// Precondition.
@@ -136,13 +142,14 @@ setters! { DeleteOptions {
 } }
 
 /// The result of [`Backend::delete`](super::Backend::delete).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct DeleteOutcome {
     /// Whether a live entry existed and was deleted.
     pub deleted: bool,
     /// The scope's token before and after, if the options asked for it.
-    #[serde(skip)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drift: Option<DriftChange>,
 }
 
@@ -155,7 +162,9 @@ impl DeleteOutcome {
 }
 
 /// Options of [`Backend::increment`](super::Backend::increment) and [`Backend::update`](super::Backend::update).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct UpdateOptions {
     /// Lifetime.
@@ -177,7 +186,8 @@ setters! { UpdateOptions {
 } }
 
 /// The result of [`Backend::increment`](super::Backend::increment).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct IncrementOutcome {
     /// The value stored now.
@@ -187,7 +197,7 @@ pub struct IncrementOutcome {
     /// The expiry stored now.
     pub expires_at: Option<Timestamp>,
     /// The scope's token before and after, if the options asked for it.
-    #[serde(skip)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drift: Option<DriftChange>,
 }
 
@@ -200,7 +210,8 @@ impl IncrementOutcome {
 }
 
 /// The result of [`Backend::update`](super::Backend::update).
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct UpdateOutcome {
     /// The value stored now.
@@ -216,7 +227,7 @@ pub struct UpdateOutcome {
     /// The result of embedding.
     pub embedding: Embedding,
     /// The scope's token before and after, if the options asked for it.
-    #[serde(skip)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drift: Option<DriftChange>,
 }
 
@@ -238,13 +249,16 @@ impl UpdateOutcome {
 
 /// One item of [`Backend::bulk_insert`](super::Backend::bulk_insert). Its `options.quota` is ignored; the call's
 /// applies.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
 pub struct NewEntry {
     /// Key.
     pub key: Key,
     /// Value.
     pub value: Json,
     /// As for [`Backend::set`](super::Backend::set).
+    #[serde(default)]
     pub options: SetOptions,
 }
 
@@ -257,7 +271,9 @@ impl NewEntry {
 }
 
 /// Options of [`Backend::bulk_insert`](super::Backend::bulk_insert).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct BulkOptions {
     /// Limits of the scope, checked in the write's own transaction.
@@ -274,7 +290,9 @@ setters! { BulkOptions {
 } }
 
 /// Options of [`Backend::reembed`](super::Backend::reembed).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct ReembedOptions {
     /// Most entries to embed in this call, not counting those whose text is refused: 1 to 10,000. Default 1,000.
@@ -290,7 +308,8 @@ impl Default for ReembedOptions {
 }
 
 /// The result of [`Backend::reembed`](super::Backend::reembed).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct ReembedOutcome {
     /// Entries embedded with the current model in this call (or to embed, for a dry run).
@@ -302,7 +321,8 @@ pub struct ReembedOutcome {
 }
 
 /// The result of [`Backend::drop_scope`](super::Backend::drop_scope).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct DropOutcome {
     /// Live entries that were removed.

@@ -94,27 +94,32 @@ pub enum Expect {
     /// A live entry of exactly this version.
     Version(u64),
     /// A live entry whose value text has this SHA-256.
-    #[serde(with = "hex_32")]
+    #[serde(with = "hex_bytes")]
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     Sha256([u8; 32]),
 }
 
-mod hex_32 {
+pub(crate) mod hex_bytes {
     use serde::{Deserialize, Deserializer, Serializer};
 
-    pub(super) fn serialize<S: Serializer>(bytes: &[u8; 32], serializer: S) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<S: Serializer, const N: usize>(
+        bytes: &[u8; N],
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&crate::scope::hex(bytes))
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<[u8; 32], D::Error> {
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>, const N: usize>(
+        deserializer: D,
+    ) -> Result<[u8; N], D::Error> {
         let text = String::deserialize(deserializer)?;
         let digits = text
             .chars()
             .map(|digit| digit.to_digit(16).and_then(|digit| u8::try_from(digit).ok()))
             .collect::<Option<Vec<u8>>>()
-            .filter(|digits| digits.len() == 64)
-            .ok_or_else(|| serde::de::Error::custom("a SHA-256 is 64 hexadecimal digits"))?;
-        let mut bytes = [0; 32];
+            .filter(|digits| digits.len() == 2 * N)
+            .ok_or_else(|| serde::de::Error::custom(format!("{} hexadecimal digits are expected", 2 * N)))?;
+        let mut bytes = [0; N];
         for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
             *byte = pair.iter().fold(0, |value, digit| value << 4 | digit);
         }

@@ -3,6 +3,7 @@
 mod conditions;
 mod metadata;
 
+pub(crate) use conditions::hex_bytes;
 pub use conditions::{Expect, Quota, Ttl, value_sha256};
 pub(crate) use metadata::check_metadata_name;
 pub use metadata::{Metadata, Scalar};
@@ -72,6 +73,7 @@ impl fmt::Display for Source {
 
 /// A stored entry.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Entry {
     /// The name within the scope.

@@ -1,11 +1,15 @@
 //! Wrapping a provider: every call as a [`Request`], every result as a [`Reply`].
 
+pub mod frames;
 mod hook;
 mod next;
 mod operations;
+#[cfg(feature = "schema")]
+mod schema;
+mod wire;
 mod wrapper;
 
 pub use hook::Hook;
 pub use next::Next;
 pub use operations::{Op, Reply, Request};
-pub use wrapper::Interposed;
+pub use wrapper::{Exchange, Interposed, Proxy};

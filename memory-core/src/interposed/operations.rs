@@ -100,6 +100,8 @@ macro_rules! owned {
     ($type:ty) => { $type };
 }
 
+pub(super) use owned;
+
 /// The argument named `scope`, if any.
 macro_rules! scope_among {
     () => { None };
@@ -150,6 +152,18 @@ macro_rules! define {
             #[must_use]
             pub const fn facet(self) -> &'static str {
                 match self { $($(Self::$variant => stringify!($facet),)*)* }
+            }
+
+            /// Whether it stores nothing but counts of accesses, so that it may be called again at any time.
+            #[must_use]
+            pub const fn is_read(self) -> bool {
+                matches!(
+                    self,
+                    Self::Health | Self::Tenants | Self::ReadSnapshot | Self::Tombstones | Self::ScopeUses
+                        | Self::Get | Self::GetMany | Self::List | Self::Search | Self::Stats | Self::Scopes
+                        | Self::DriftState | Self::ExportScope | Self::Recall | Self::Event | Self::Facts
+                        | Self::Query | Self::DescribeTables | Self::SqlScopes | Self::SqlUsage | Self::Dump
+                )
             }
         }
 

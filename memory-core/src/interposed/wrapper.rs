@@ -1,4 +1,4 @@
-//! The wrapper itself, and providers behind a pointer.
+//! The wrapper itself, a provider behind one function, and providers behind a pointer.
 
 use std::sync::Arc;
 
@@ -75,9 +75,40 @@ macro_rules! owned {
     };
 }
 
+/// Where a [`Proxy`] sends its calls.
+#[async_trait]
+pub trait Exchange: Send + Sync + std::fmt::Debug {
+    /// The provider's name.
+    fn name(&self) -> &str;
+
+    /// What it serves; its facets are those that have their flag here.
+    fn capabilities(&self) -> &Capabilities;
+
+    /// Answers a request; the reply is of the same operation.
+    ///
+    /// # Errors
+    /// The call's error.
+    async fn exchange(&self, request: Request) -> Result<Reply>;
+}
+
+/// A provider whose calls all go through one function: another process, or a server.
+#[derive(Debug)]
+pub struct Proxy<E>(E);
+
+impl<E: Exchange> Proxy<E> {
+    /// Sends calls to `exchange`.
+    pub fn new(exchange: E) -> Self {
+        Self(exchange)
+    }
+
+    async fn call(&self, request: Request) -> Result<Reply> {
+        self.0.exchange(request).await
+    }
+}
+
 /// A facet's methods that are not operations.
 macro_rules! accessors {
-    (Provider) => {
+    (Interposed Provider) => {
         fn name(&self) -> &str {
             self.inner.name()
         }
@@ -98,16 +129,37 @@ macro_rules! accessors {
             self.inner.sql().map(|_| self as _)
         }
     };
-    ($facet:ident) => {};
+    (Proxy Provider) => {
+        fn name(&self) -> &str {
+            self.0.name()
+        }
+
+        fn capabilities(&self) -> Capabilities {
+            self.0.capabilities().clone()
+        }
+
+        fn backend(&self) -> Option<&dyn Backend> {
+            self.0.capabilities().kv.then_some(self as _)
+        }
+
+        fn layer(&self) -> Option<&dyn MemoryLayer> {
+            self.0.capabilities().memory_layer.then_some(self as _)
+        }
+
+        fn sql(&self) -> Option<&dyn SqlFacet> {
+            self.0.capabilities().sql.then_some(self as _)
+        }
+    };
+    ($wrapper:ident $facet:ident) => {};
 }
 
 macro_rules! forward {
-    ($($facet:ident {
+    (@ [$($parameter:ident: $bound:ident),*] $wrapper:ident $facet:ident {
         $($variant:ident $(as $wire:literal)?: $method:ident($($arg:ident [$($type:tt)+]),*) -> $reply:ty;)*
-    })*) => {$(
+    }) => {
         #[async_trait]
-        impl<P: Provider, H: Hook> $facet for Interposed<P, H> {
-            accessors!($facet);
+        impl<$($parameter: $bound),*> $facet for $wrapper<$($parameter),*> {
+            accessors!($wrapper $facet);
 
             $(async fn $method(&self $(, $arg: $($type)+)*) -> Result<$reply> {
                 match self.call(Request::$variant { $($arg: owned!($arg $($type)+)),* }).await? {
@@ -116,6 +168,10 @@ macro_rules! forward {
                 }
             })*
         }
+    };
+    ($($facet:ident $methods:tt)*) => {$(
+        forward!(@ [P: Provider, H: Hook] Interposed $facet $methods);
+        forward!(@ [E: Exchange] Proxy $facet $methods);
     )*};
 }
 

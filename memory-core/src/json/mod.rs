@@ -50,6 +50,7 @@ pub const MAX_DEPTH: usize = 128;
 /// deserialising there fails. An `Option<Json>` reads `null` as `None`. Writing *into* a `Value` with
 /// [`serde_json::to_value`] is subject to what a `Value` can hold; prefer [`Json::to_value`].
 #[derive(Clone)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(with = "serde_json::Value"))]
 pub struct Json {
     text: Arc<str>,
 }
@@ -266,4 +267,20 @@ impl<'de> Deserialize<'de> for Json {
         let raw = Box::<RawValue>::deserialize(deserializer)?;
         raw.get().parse().map_err(D::Error::custom)
     }
+}
+
+/// Reads a number exactly: serde_json's own reading may be off by the last bit.
+pub(crate) fn exact_f64<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    let json = <Json as Deserialize>::deserialize(deserializer)?;
+    match json.kind() {
+        JsonKind::Number => json.as_str().parse().map_err(D::Error::custom),
+        kind => Err(D::Error::custom(format!("a number is expected, not {}", kind.name()))),
+    }
+}
+
+/// As [`exact_f64`]; `null` is `None`.
+pub(crate) fn exact_f64_or_none<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
+    #[derive(Deserialize)]
+    struct Exact(#[serde(deserialize_with = "exact_f64")] f64);
+    Ok(Option::<Exact>::deserialize(deserializer)?.map(|Exact(number)| number))
 }

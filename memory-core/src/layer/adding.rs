@@ -107,7 +107,9 @@ setters! { Message {
 } }
 
 /// Options of [`MemoryLayer::add`](super::MemoryLayer::add).
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct AddOptions {
     /// Whether the layer extracts facts (true, the default) or stores the words as they are, which requires
@@ -167,7 +169,8 @@ setters! { AddOptions {
 } }
 
 /// The status of an `add`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum AddStatus {
@@ -181,7 +184,8 @@ pub enum AddStatus {
 }
 
 /// The result of [`MemoryLayer::add`](super::MemoryLayer::add).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct AddOutcome {
     /// Its status.

@@ -9,6 +9,7 @@ use crate::time::Timestamp;
 
 /// What a fact's score means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ScoreKind {
@@ -23,12 +24,14 @@ pub enum ScoreKind {
 }
 
 /// The part of a signal in a score.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Share {
     /// The signal.
     pub signal: String,
     /// What it adds to the score.
+    #[serde(deserialize_with = "crate::json::exact_f64")]
     pub value: f64,
 }
 
@@ -41,7 +44,8 @@ impl Share {
 }
 
 /// One remembered fact.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Fact {
     /// Its id.
@@ -49,7 +53,11 @@ pub struct Fact {
     /// The fact in words.
     pub memory: String,
     /// Its score, finite, if the result has scores.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "crate::json::exact_f64_or_none",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub score: Option<f64>,
     /// What the score means.
     pub score_kind: ScoreKind,
@@ -83,7 +91,11 @@ pub struct Fact {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub caption: Option<String>,
     /// How near it is to the question, 0 to 1, where the score only orders.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "crate::json::exact_f64_or_none",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub similarity: Option<f64>,
     /// When it was last said or confirmed, for a layer with `Capabilities::layer_confirm`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -98,10 +110,10 @@ pub struct Fact {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub valid_from: Option<Timestamp>,
     /// The facts that support it, for one that was derived from others, such as by a model; empty: it was said.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<FactId>,
     /// What its score is made of, if the query asked.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shares: Vec<Share>,
 }
 

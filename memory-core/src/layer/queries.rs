@@ -1,6 +1,6 @@
 //! What is asked of a layer, and its answers.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::fact::Fact;
 use super::ids::FactId;
@@ -12,23 +12,35 @@ use crate::time::Timestamp;
 pub const MAX_FACTS_CURSOR_BYTES: usize = 4_096;
 
 /// The query of [`MemoryLayer::recall`](super::MemoryLayer::recall).
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct RecallQuery {
     /// What to look for: at most 64 KiB, not blank.
     pub text: String,
     /// Most facts. Default 10.
+    #[serde(default = "default_top_k")]
     pub top_k: usize,
     /// Leaves out facts with a lower score, if scores are meaningful.
+    #[serde(default, deserialize_with = "crate::json::exact_f64_or_none")]
     pub threshold: Option<f64>,
     /// When the question is asked: what "yesterday" counts from. `None`: now.
+    #[serde(default)]
     pub at: Option<Timestamp>,
     /// Answers with what held at this time, corrected since or not. Requires `Capabilities::layer_supersede`.
+    #[serde(default)]
     pub as_of: Option<Timestamp>,
     /// Only what was last said or confirmed before this time. Requires `Capabilities::layer_confirm`.
+    #[serde(default)]
     pub unconfirmed_since: Option<Timestamp>,
     /// Whether facts say what their score is made of, if the layer knows.
+    #[serde(default)]
     pub explain: bool,
+}
+
+fn default_top_k() -> usize {
+    DEFAULT_TOP_K
 }
 
 impl RecallQuery {
@@ -63,7 +75,8 @@ setters! { RecallQuery {
 } }
 
 /// The status of an event.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum EventStatus {
@@ -76,7 +89,9 @@ pub enum EventStatus {
 }
 
 /// Which facts to forget.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Forget {
     /// These.
@@ -86,7 +101,8 @@ pub enum Forget {
 }
 
 /// The result of [`MemoryLayer::forget`](super::MemoryLayer::forget).
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct ForgetOutcome {
     /// Facts that were removed; `None` if the service does not say.
@@ -94,7 +110,7 @@ pub struct ForgetOutcome {
     /// Ids that were not facts of this scope.
     pub not_found: Vec<FactId>,
     /// What the service keeps of the words all the same, and until when; empty: nothing that is known of.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remains: Vec<String>,
 }
 
@@ -107,7 +123,9 @@ impl ForgetOutcome {
 }
 
 /// The query of [`MemoryLayer::facts`](super::MemoryLayer::facts).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct FactsQuery {
     /// Where the page begins: the cursor of the previous page.
@@ -123,7 +141,8 @@ impl Default for FactsQuery {
 }
 
 /// One page of facts.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct FactsPage {
     /// Facts, in the layer's order.

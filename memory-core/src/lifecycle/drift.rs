@@ -7,7 +7,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest as _, Sha256};
 
-use crate::entry::{Entry, Metadata, Scalar, Source};
+use crate::entry::{Entry, Metadata, Scalar, Source, hex_bytes};
 use crate::error::{Error, ErrorKind, Result, Retry};
 use crate::json::Json;
 use crate::time::Timestamp;
@@ -51,6 +51,7 @@ impl fmt::Display for DriftPolicy {
 /// One state of one scope. Tokens are only equal or different; they have no order, since a restored copy may be at a
 /// lower generation, or at the same one with another history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(with = "String"))]
 pub struct DriftToken {
     /// The database's id, fixed at its creation.
     pub database: u128,
@@ -126,8 +127,10 @@ impl<'de> Deserialize<'de> for DriftToken {
 }
 
 /// A 128-bit digest of an entry's value, metadata, source, text and expiry, without its history.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct ContentDigest([u8; 16]);
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(with = "String"))]
+pub struct ContentDigest(#[serde(with = "hex_bytes")] [u8; 16]);
 
 impl ContentDigest {
     /// The first half of SHA-256 over the parts, each preceded by its length.
@@ -189,7 +192,9 @@ impl fmt::Debug for ContentDigest {
 }
 
 /// What a session last saw of one key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
 pub enum Seen {
     /// Nothing: the session has not looked. An entry of a later version than this one, the highest of the scope when the
     /// session began ([`DriftState::version`]), was written by somebody else since.
@@ -236,7 +241,9 @@ impl Seen {
 }
 
 /// What a write compares, inside its own transaction.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
 pub enum DriftCheck {
     /// Nothing; the outcome has no tokens.
     #[default]
@@ -388,7 +395,8 @@ impl DriftReason {
 }
 
 /// How a write changed its scope's token.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct DriftChange {
     /// Before it.
@@ -408,7 +416,8 @@ impl DriftChange {
 }
 
 /// The answer of [`Backend::drift_state`](crate::Backend::drift_state).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct DriftState {
     /// The scope's token.

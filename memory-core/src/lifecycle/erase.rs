@@ -11,6 +11,7 @@ use crate::time::Timestamp;
 
 /// What to erase.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum EraseTarget {
@@ -88,6 +89,7 @@ impl EraseTarget {
 /// Stands for a forgotten name: its SHA-256. As text, 64 lower-case hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(with = "String"))]
 pub struct NameDigest([u8; 32]);
 
 impl NameDigest {
@@ -173,6 +175,7 @@ impl TryFrom<String> for NameDigest {
 
 /// The target of a tombstone. Ids sort a tenant before its scopes, and a scope before its keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TombstoneId {
     /// The tenant.
     pub tenant: NameDigest,
@@ -211,6 +214,7 @@ impl TombstoneId {
 
 /// The record that remains of something erased.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Tombstone {
     /// What was erased.
     #[serde(flatten)]
@@ -237,6 +241,7 @@ impl Tombstone {
 
 /// Whether an import is a copy, and how old.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Taken {
@@ -262,7 +267,8 @@ impl Taken {
 }
 
 /// The result of [`Provider::erase`](crate::Provider::erase).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Erased {
     /// The tombstone.
@@ -286,7 +292,9 @@ impl Erased {
 }
 
 /// Which tombstones to list.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum TombstonesOf {
     /// All.

@@ -1,6 +1,6 @@
 //! When scopes were last used, and the eviction of unused ones. `docs/spec/lifecycle.md` has the behaviours.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::cursor::Cursor;
 use crate::limits::DEFAULT_PAGE;
@@ -9,7 +9,9 @@ use crate::setters::setters;
 use crate::time::Timestamp;
 
 /// The query of [`Provider::scope_uses`](crate::Provider::scope_uses).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct ScopeUsesQuery {
     /// Only scopes of this kind.
@@ -36,7 +38,8 @@ setters! { ScopeUsesQuery {
 } }
 
 /// A scope that is not empty, and its last use.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct ScopeUse {
     /// The scope.
@@ -75,7 +78,8 @@ impl ScopeUse {
 }
 
 /// One page of scopes with their uses.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct ScopeUsesPage {
     /// Ordered by kind (agent, user, run), then by the bytes of the id.
@@ -93,8 +97,9 @@ impl ScopeUsesPage {
 }
 
 /// Why a scope was not evicted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "snake_case", tag = "why")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case", tag = "why", try_from = "WrittenKept")]
 #[non_exhaustive]
 pub enum Kept {
     /// It is empty.
@@ -106,6 +111,27 @@ pub enum Kept {
     },
     /// A SQL transaction is open in it or a statement is running, in this or another process.
     InUse,
+}
+
+/// As it is written: serde reads no time behind a tag.
+#[derive(Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+struct WrittenKept {
+    why: String,
+    last_used_at: Option<Timestamp>,
+}
+
+impl TryFrom<WrittenKept> for Kept {
+    type Error = &'static str;
+
+    fn try_from(written: WrittenKept) -> Result<Self, Self::Error> {
+        match (written.why.as_str(), written.last_used_at) {
+            ("absent", _) => Ok(Self::Absent),
+            ("used", Some(last_used_at)) => Ok(Self::Used { last_used_at }),
+            ("in_use", _) => Ok(Self::InUse),
+            _ => Err("this is no reason for keeping a scope"),
+        }
+    }
 }
 
 impl Kept {
@@ -121,7 +147,8 @@ impl Kept {
 }
 
 /// The result of [`Provider::evict`](crate::Provider::evict).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum EvictOutcome {
@@ -143,7 +170,8 @@ impl EvictOutcome {
 }
 
 /// What [`Provider::reclaim`](crate::Provider::reclaim) found and freed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Reclaimed {
     /// Entries that had expired.

@@ -50,12 +50,16 @@ impl TxId {
 }
 
 /// Options of [`SqlFacet::exec`] and [`SqlFacet::query`].
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct StatementOptions {
     /// The transaction to run in; `None`: auto-commit.
     pub tx: Option<TxId>,
     /// Deadline; `None`: the provider's default.
+    #[serde(rename = "timeout_ms", with = "crate::time::optional_millis")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<u64>"))]
     pub timeout: Option<Duration>,
     /// Limit of the result, in rows.
     pub max_rows: usize,
@@ -88,6 +92,7 @@ impl StatementOptions {
 
 /// Rows of a result.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Rows {
     /// Column names, in order; they may repeat.
@@ -100,6 +105,7 @@ pub struct Rows {
 
 /// The result of [`SqlFacet::exec`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct ExecOutcome {
     /// Rows inserted, updated or deleted.
@@ -111,6 +117,7 @@ pub struct ExecOutcome {
 
 /// The state of a transaction after `begin`, `commit` or `rollback`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct TxState {
     /// Its id.
@@ -129,6 +136,7 @@ impl TxState {
 
 /// A column of an agent's table.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct ColumnInfo {
     /// Name.
@@ -151,6 +159,7 @@ impl ColumnInfo {
 
 /// A table or view of an agent's database.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct TableInfo {
     /// Name.
@@ -173,6 +182,7 @@ impl TableInfo {
 
 /// How much a scope's database holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct SqlUsage {
     /// Bytes that count against the quota.
@@ -190,7 +200,9 @@ impl SqlUsage {
 }
 
 /// The query of [`SqlFacet::sql_scopes`].
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct SqlScopesQuery {
     /// Where the page begins.
@@ -207,6 +219,7 @@ impl Default for SqlScopesQuery {
 
 /// One page of scopes that have a database.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct SqlScopePage {
     /// Ordered by kind, then by the bytes of the id.
@@ -228,6 +241,7 @@ pub type DumpStream = Pin<Box<dyn Stream<Item = Result<Vec<u8>>> + Send>>;
 
 /// How [`SqlFacet::restore`] treats existing content.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum RestoreMode {
     /// Refuse with `conflict`; nothing is changed.
@@ -239,6 +253,8 @@ pub enum RestoreMode {
 
 /// Options of [`SqlFacet::restore`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct RestoreOptions {
     /// How to treat existing content.
@@ -257,6 +273,7 @@ setters! { RestoreOptions {
 
 /// The result of [`SqlFacet::restore`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct RestoreOutcome {
     /// Tables restored.

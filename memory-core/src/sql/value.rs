@@ -17,6 +17,7 @@ use crate::json::Json;
 /// JSON value as such; `{"$embed": "text"}` (arguments only) to pass that text's embedding; an array
 /// (arguments only, on PostgreSQL) of these, or of arrays.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(with = "serde_json::Value"))]
 #[non_exhaustive]
 pub enum SqlValue {
     /// SQL NULL.

@@ -58,7 +58,11 @@ impl KeyRef {
         (named != Self::default()).then_some(named)
     }
 
-    pub(super) fn source(&self) -> Result<SecretSource> {
+    /// The source that it names.
+    ///
+    /// # Errors
+    /// `invalid_argument` unless exactly one of the two is named.
+    pub fn source(&self) -> Result<SecretSource> {
         match (&self.env, &self.file) {
             (Some(name), None) => Ok(SecretSource::Env(name.clone())),
             (None, Some(path)) => Ok(SecretSource::File(path.clone())),

@@ -16,21 +16,21 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What to sweep, and how often.
 #[derive(Debug)]
-pub(super) struct Schedule {
-    pub(super) options: GcOptions,
-    pub(super) interval: Duration,
+pub(crate) struct Schedule {
+    pub(crate) options: GcOptions,
+    pub(crate) interval: Duration,
 }
 
 /// The background task that sweeps.
 #[derive(Debug)]
-pub(super) struct Sweeps {
+pub(crate) struct Sweeps {
     control: GcControl,
     task: JoinHandle<()>,
 }
 
 impl Sweeps {
     /// Starts the task; the first sweep comes after one interval.
-    pub(super) fn begin(memory: Memory, schedule: Schedule, auditor: Option<Arc<Auditor>>) -> Self {
+    pub(crate) fn begin(memory: Memory, schedule: Schedule, auditor: Option<Arc<Auditor>>) -> Self {
         let control = GcControl::default().with_auditor(auditor);
         let own = control.clone();
         let task = tokio::spawn(async move {
@@ -47,7 +47,7 @@ impl Sweeps {
     }
 
     /// Stops the sweeps: one in progress ends after its current scope.
-    pub(super) async fn end(mut self) {
+    pub(crate) async fn end(mut self) {
         self.control.stop();
         // A sleeping task can end at once.
         tokio::select! {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use axum::http::request::Parts;
 use memory::MemoryTool;
 use memory::tool::TOOL_NAME;
 use memory_core::Error;
@@ -28,13 +29,13 @@ const INSTRUCTIONS_FOR_FACTS: &str = "Long-term memory. Before answering about p
 
 /// Serves the Memory tool of one connection.
 #[derive(Debug)]
-pub(super) struct MemoryServer {
+pub(crate) struct MemoryServer {
     sessions: Arc<Sessions>,
     definition: Tool,
 }
 
 impl MemoryServer {
-    pub(super) fn new(sessions: Arc<Sessions>) -> Self {
+    pub(crate) fn new(sessions: Arc<Sessions>) -> Self {
         let definition = definition(sessions.default_tool());
         Self { sessions, definition }
     }
@@ -85,7 +86,10 @@ impl rmcp::ServerHandler for MemoryServer {
                 None,
             ));
         }
-        let Some(Arguments(arguments)) = context.extensions.get::<Arguments>().cloned() else {
+        // Over HTTP they came with the request.
+        let of_request = || context.extensions.get::<Parts>()?.extensions.get::<Arguments>();
+        let Some(Arguments(arguments)) = context.extensions.get::<Arguments>().or_else(of_request).cloned()
+        else {
             return Err(ErrorData::internal_error("the call has no arguments", None));
         };
         let tool = match self.sessions.tool_for(&context.meta) {

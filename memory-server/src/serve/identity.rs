@@ -116,12 +116,23 @@ pub(super) async fn resolve(context: &Context, args: &ServeArgs) -> Result<Serve
         _ => None,
     };
     let (trust_meta, credentials) = (args.trust_meta, args.credentials.clone());
-    let identity = Identity { tenant, agent, user, policy, trust_meta, credentials, interpreter };
+    let runs = "mcp-".to_owned();
+    let identity = Identity {
+        tenant,
+        agent,
+        user,
+        policy,
+        trust_meta,
+        credentials,
+        runs,
+        denied: Vec::new(),
+        interpreter,
+    };
     Ok(Served { memory, identity, auditor, warnings, gc, extract })
 }
 
 /// The schedule of `[gc]`, if the store supports it.
-async fn schedule(
+pub(crate) async fn schedule(
     config: &Config,
     context: &Context,
     agent: &str,

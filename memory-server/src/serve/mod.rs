@@ -1,4 +1,4 @@
-//! `memory serve`: the Memory tool for any MCP client, over standard input and output.
+//! `memory serve`: the Memory tool for any MCP client, over standard input and output. HTTP is another module.
 //!
 //! Standard output carries protocol messages only; text for a person goes to standard error. Users read `docs/mcp.md`.
 
@@ -24,18 +24,21 @@ use tokio::sync::watch;
 
 use crate::terminal::{Context, Exit, Failure, Out, note, signal};
 
-use handler::MemoryServer;
-use sessions::Sessions;
 use wire::frame::MAX_ENVELOPE_BYTES;
 use wire::transport::{FLUSH, Lines};
 
+pub(crate) use gc::Sweeps;
+pub(crate) use handler::MemoryServer;
+pub(crate) use identity::schedule;
 pub(crate) use options::ServeArgs;
+pub(crate) use sessions::{Identity, Sessions};
+pub(crate) use workers::with_workers;
 pub(crate) use workers::{SqlWorkerArgs, run as sql_worker};
 
 /// Time limit for asking in which state the run finds its scopes.
 const BEGIN: Duration = Duration::from_secs(2);
 /// Time limit for purging the run at the end.
-const PURGE: Duration = Duration::from_secs(10);
+pub(crate) const PURGE: Duration = Duration::from_secs(10);
 
 /// Serves one connection until the client closes it or a signal comes.
 pub(crate) async fn run(context: &Context, args: ServeArgs, out: &mut Out) -> Result<Exit, Failure> {

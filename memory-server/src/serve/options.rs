@@ -1,5 +1,8 @@
 //! Options of `serve`.
 
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
 use clap::{Args, ValueEnum};
 use memory_core::ScopeKind;
 
@@ -33,8 +36,30 @@ pub(crate) struct ServeArgs {
     #[arg(long)]
     pub(super) trust_meta: bool,
     #[command(flatten)]
-    pub(super) credentials: CredentialArgs,
+    pub(crate) credentials: CredentialArgs,
     /// Print the configuration for a client, and exit
-    #[arg(long, value_name = "CLIENT")]
+    #[arg(long, value_name = "CLIENT", conflicts_with = "http")]
     pub(super) print_config: Option<Client>,
+    #[command(flatten)]
+    pub(crate) http: HttpArgs,
+}
+
+/// Options of serving over HTTP.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct HttpArgs {
+    /// Serve over HTTP at this address instead, as 127.0.0.1:7077; port 0 takes a free one
+    #[arg(long = "http", value_name = "ADDR", conflicts_with_all = ["agent", "user", "scopes", "trust_meta"])]
+    pub(crate) http: Option<SocketAddr>,
+    /// The certificate chain for TLS, as PEM
+    #[arg(long, value_name = "FILE", requires = "tls_key", requires = "http")]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// Its key, as PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(crate) tls_key: Option<PathBuf>,
+    /// A proxy in front of this server ends TLS: other addresses than loopback may be listened on, and any Host is accepted
+    #[arg(long, requires = "http", conflicts_with = "tls_cert")]
+    pub(crate) behind_proxy: bool,
+    /// The file of tokens [default: memory.toml's, else memory.tokens.jsonl beside it]
+    #[arg(long, value_name = "FILE", requires = "http")]
+    pub(crate) tokens: Option<PathBuf>,
 }

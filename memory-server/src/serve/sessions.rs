@@ -3,12 +3,11 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use memory::audit::Auditor;
-use memory::{IdGen, Memory, MemoryTool, Policy};
+use memory::{IdGen, Memory, MemoryTool, Policy, ToolOp};
 use memory_core::{ChatModel, Error, ErrorKind, Result, Retry, RunContext, ScopeId, TenantId};
 use rmcp::model::RequestMetaObject;
 
@@ -23,16 +22,20 @@ const MAX_RUNS: usize = 256;
 
 /// Identity and rules of a connection.
 #[derive(Debug)]
-pub(super) struct Identity {
-    pub(super) tenant: TenantId,
-    pub(super) agent: ScopeId,
-    pub(super) user: Option<ScopeId>,
-    pub(super) policy: Policy,
-    pub(super) trust_meta: bool,
+pub(crate) struct Identity {
+    pub(crate) tenant: TenantId,
+    pub(crate) agent: ScopeId,
+    pub(crate) user: Option<ScopeId>,
+    pub(crate) policy: Policy,
+    pub(crate) trust_meta: bool,
     /// API keys that its runs pass to a service.
-    pub(super) credentials: CredentialArgs,
+    pub(crate) credentials: CredentialArgs,
+    /// How the names of its runs begin.
+    pub(crate) runs: String,
+    /// Operations that its token leaves out.
+    pub(crate) denied: Vec<ToolOp>,
     /// What reads their notes; `None`: rules.
-    pub(super) interpreter: Option<Arc<dyn ChatModel>>,
+    pub(crate) interpreter: Option<Arc<dyn ChatModel>>,
 }
 
 /// The user and run named by a host.
@@ -40,7 +43,7 @@ type Named = (Option<ScopeId>, Option<ScopeId>);
 
 /// The tools of a connection: the default one, and those of runs that a trusted host named.
 #[derive(Debug)]
-pub(super) struct Sessions {
+pub(crate) struct Sessions {
     memory: Memory,
     identity: Identity,
     auditor: Option<Arc<Auditor>>,
@@ -51,20 +54,18 @@ pub(super) struct Sessions {
 
 impl Sessions {
     /// Starts the connection's run.
-    pub(super) fn begin(
+    pub(crate) fn begin(
         memory: Memory,
         identity: Identity,
         auditor: Option<Arc<Auditor>>,
         ids: &dyn IdGen,
     ) -> Result<Self> {
-        let mut run = "mcp-".to_owned();
-        let _ = write!(run, "{:032x}", ids.fresh());
-        let run = ScopeId::new(run)?;
+        let run = ScopeId::new(format!("{}{:032x}", identity.runs, ids.fresh()))?;
         let default_tool = tool(&memory, &identity, auditor.as_ref(), (identity.user.clone(), run.clone()))?;
         Ok(Self { memory, identity, auditor, run, default_tool, named: Mutex::default() })
     }
 
-    pub(super) fn default_tool(&self) -> &MemoryTool {
+    pub(crate) fn default_tool(&self) -> &MemoryTool {
         &self.default_tool
     }
 
@@ -97,7 +98,7 @@ impl Sessions {
     }
 
     /// Ends every run of the connection and purges what was kept for the run only.
-    pub(super) async fn end(&self, patience: Duration) -> Result<()> {
+    pub(crate) async fn end(&self, patience: Duration) -> Result<()> {
         let mut runs = vec![self.run.clone()];
         {
             let named = self.named.lock().unwrap_or_else(PoisonError::into_inner);
@@ -133,7 +134,8 @@ fn tool(
         context = context.with_user(user);
     }
     identity.credentials.give(&mut context)?;
-    let mut tool = MemoryTool::new(memory.clone(), identity.policy.clone(), context)?;
+    let mut tool = MemoryTool::new(memory.clone(), identity.policy.clone(), context)?
+        .with_denied(identity.denied.iter().copied());
     if let Some(model) = &identity.interpreter {
         tool = tool.with_interpreter_model(Arc::clone(model));
     }

@@ -26,7 +26,7 @@ pub(crate) async fn run(context: &Context, args: &SqlWorkerArgs) -> Result<Exit,
 }
 
 /// The memory to serve: with its SQL in worker processes if `[sql] workers` says so.
-pub(super) fn with_workers(
+pub(crate) fn with_workers(
     memory: Memory,
     config: &Config,
     context: &Context,

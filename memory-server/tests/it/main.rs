@@ -11,6 +11,7 @@
 
 mod cli;
 mod forget;
+mod http;
 mod kill;
 #[cfg(target_os = "linux")]
 mod scale;

@@ -43,7 +43,7 @@ impl Factory for Mem0Factory {
 /// # Errors
 /// `invalid_argument` for a malformed URL or parameter, and for a key that is not given by reference.
 pub fn config(url: &BackendUrl, context: &OpenContext) -> Result<Mem0Options> {
-    let mut read = Remote::read(SERVICE, PARAMETERS, url, context)?;
+    let mut read = Remote::read(SERVICE, &[PARAMETERS, remote::COMMON], url, context)?;
     let flavour =
         if PLATFORM_BASE_URL.ends_with(&format!("//{}", read.host)) { "platform" } else { "self_hosted" };
     read.fields.entry("flavour").or_insert_with(|| json!(flavour));

@@ -43,7 +43,8 @@ impl Factory for Mem9Factory {
 /// `invalid_argument` for a malformed URL or parameter, without `preview=true`, and for a key that is not given by
 /// reference.
 pub fn config(url: &BackendUrl, context: &OpenContext) -> Result<Mem9Options> {
-    let options: Mem9Options = Remote::read(SERVICE, PARAMETERS, url, context)?.options()?;
+    let options: Mem9Options =
+        Remote::read(SERVICE, &[PARAMETERS, remote::COMMON], url, context)?.options()?;
     options.check().map(|()| options)
 }
 

@@ -6,8 +6,10 @@ pub mod mem0;
 pub mod mem9;
 #[cfg(feature = "postgres")]
 pub mod postgres;
-#[cfg(any(feature = "mem0", feature = "mem9"))]
+#[cfg(any(feature = "mem0", feature = "mem9", feature = "remote"))]
 mod remote;
+#[cfg(feature = "remote")]
+pub mod server;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 

@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use memory_core::{Capabilities, EmbeddingOwner, Error, ErrorKind, Result};
+#[cfg(any(feature = "mem0", feature = "mem9"))]
+use memory_core::{Capabilities, EmbeddingOwner};
+use memory_core::{Error, ErrorKind, Result};
 use memory_http::{EgressPolicy, Endpoint};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
@@ -26,10 +28,15 @@ pub(crate) enum Kind {
     Switch,
     /// A path, relative to the folder of `memory.toml`.
     File,
+    #[cfg_attr(
+        not(any(feature = "mem0", feature = "mem9")),
+        allow(dead_code, reason = "not used by servers")
+    )]
     OneOf(&'static [&'static str]),
 }
 
-/// Parameters of every service.
+/// Parameters of every memory service.
+#[cfg(any(feature = "mem0", feature = "mem9"))]
 pub(crate) const COMMON: &[(&str, Kind)] = &[
     ("tenancy", Kind::OneOf(&["shared_key", "shared_key_with_prefix", "key_per_tenant"])),
     ("api_key_env", Kind::Text),
@@ -55,11 +62,11 @@ pub(crate) struct Remote {
 }
 
 impl Remote {
-    /// Parses the URL of a service that has these parameters besides the common ones. No value is ever quoted: it may
+    /// Parses the URL of a service that has these parameters. No value is ever quoted: it may
     /// be a misplaced key.
     pub(crate) fn read(
         service: &'static str,
-        own: &[(&str, Kind)],
+        known: &[&[(&str, Kind)]],
         url: &BackendUrl,
         context: &OpenContext,
     ) -> Result<Self> {
@@ -69,16 +76,17 @@ impl Remote {
         fields.insert("base_url".to_owned(), Value::String(base_url));
         let base_dir = context.base_dir.as_deref();
         let mut tenants = Map::new();
+        let find = |name: &str| known.iter().copied().flatten().find(|(known, _)| *known == name);
+        let has_tenants = find("tenancy").is_some();
         for (name, text) in url.parameters()? {
-            if name == KEY || name == KEY_PATTERN {
+            if name == KEY || (has_tenants && name == KEY_PATTERN) {
                 for (kind, place) in reference(&name, &text, base_dir)? {
                     put(service, &mut fields, format!("{name}_{kind}"), place)?;
                 }
-            } else if let Some(tenant) = name.strip_prefix(TENANT_KEY) {
+            } else if let Some(tenant) = name.strip_prefix(TENANT_KEY).filter(|_| has_tenants) {
                 tenants.insert(tenant.to_owned(), Value::Object(reference(&name, &text, base_dir)?));
             } else {
-                let known = own.iter().chain(COMMON).find(|(known, _)| *known == name);
-                let Some((_, kind)) = known else { return Err(unknown(service, own, &name)) };
+                let Some((_, kind)) = find(&name) else { return Err(unknown(service, known, &name)) };
                 let value = value(service, &name, &text, *kind, base_dir)?;
                 put(service, &mut fields, name, value)?;
             }
@@ -107,7 +115,8 @@ pub(crate) fn policy(context: &OpenContext) -> Result<EgressPolicy> {
     context.allowed_hosts.iter().try_fold(EgressPolicy::new(), |policy, host| policy.allow_host(host))
 }
 
-/// What every service serves.
+/// What every memory service serves.
+#[cfg(any(feature = "mem0", feature = "mem9"))]
 pub(crate) fn facts() -> Capabilities {
     let mut capabilities = Capabilities::none();
     capabilities.memory_layer = true;
@@ -203,11 +212,11 @@ fn value(service: &str, name: &str, text: &str, kind: Kind, base_dir: Option<&Pa
     })
 }
 
-fn unknown(service: &str, own: &[(&str, Kind)], name: &str) -> Error {
-    let known: Vec<&str> = [KEY, KEY_PATTERN, "tenant_keys.TENANT"]
-        .into_iter()
-        .chain(own.iter().chain(COMMON).map(|(name, _)| *name))
-        .collect();
+fn unknown(service: &str, known: &[&[(&str, Kind)]], name: &str) -> Error {
+    let listed = known.iter().copied().flatten().map(|(name, _)| *name);
+    let tenants = known.iter().copied().flatten().any(|(name, _)| *name == "tenancy");
+    let of_tenants = [KEY_PATTERN, "tenant_keys.TENANT"].into_iter().filter(|_| tenants);
+    let known: Vec<&str> = [KEY].into_iter().chain(of_tenants).chain(listed).collect();
     Error::invalid(format!("the {service} URL has no parameter `{name}`; there are: {}", known.join(", ")))
         .with_detail("parameter", name)
         .with_detail("parameters", known)

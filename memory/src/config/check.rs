@@ -76,6 +76,7 @@ impl Config {
         note(self.file.limits.check());
         note(self.file.audit.check());
         note(self.file.gc.check());
+        note(self.file.http.check());
         note(self.file.snapshot.check());
         note(self.check_embedders());
         note(self.check_models());

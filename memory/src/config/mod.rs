@@ -25,6 +25,7 @@ pub use sections::file::{
     SqlSection,
 };
 pub use sections::gc::GcSection;
+pub use sections::http::HttpSection;
 pub use sections::models::{
     ChatSection, ExtractSection, GovernedSection, InterpreterKind, ModelsSection, RecallSection,
 };
@@ -128,6 +129,13 @@ impl Config {
     #[must_use]
     pub fn file(&self) -> &ConfigFile {
         &self.file
+    }
+
+    /// The file of tokens for `memory serve --http`.
+    #[must_use]
+    pub fn tokens_file(&self) -> PathBuf {
+        let folder = self.origin.parent().unwrap_or_else(|| Path::new(""));
+        folder.join(self.file.http.tokens.as_deref().unwrap_or_else(|| Path::new("memory.tokens.jsonl")))
     }
 
     /// Names of the backends, in order.

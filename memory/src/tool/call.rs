@@ -79,6 +79,7 @@ impl MemoryTool {
         if let Some(facts) = facts.as_deref_mut() {
             facts.called(call.op, call.takes("scope"), |name| call.field(name));
         }
+        self.not_denied(call.op)?;
         match call.op {
             ToolOp::Get => self.get(call.read()?).await,
             ToolOp::Set => self.set(call.read()?).await,

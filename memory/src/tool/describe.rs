@@ -136,6 +136,9 @@ impl MemoryTool {
 
     /// Whether an operation is served and allowed in at least one scope.
     pub(super) fn serves(&self, op: ToolOp, capabilities: &Capabilities) -> bool {
+        if self.denied.contains(&op) {
+            return false;
+        }
         let memory = !self.memory_kinds().is_empty();
         let sql = !self.sql_kinds().is_empty();
         match op {

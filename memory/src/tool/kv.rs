@@ -64,14 +64,18 @@ impl MemoryTool {
         };
         let NewEntry { key, value, options } = new_entry(item)?;
         let options = options.with_quota(self.policy.quota);
-        text(&self.kv(ToolOp::Set)?.set(&scope, &key, value, options).await?)
+        let mut outcome = self.kv(ToolOp::Set)?.set(&scope, &key, value, options).await?;
+        outcome.drift = None;
+        text(&outcome)
     }
 
     pub(super) async fn delete(&self, op: Delete) -> Result<String> {
         let scope = self.memory_scope(op.scope)?;
         let key = own_key(op.key)?;
         let options = DeleteOptions::expecting(expect(op.if_version, None)?);
-        text(&self.kv(ToolOp::Delete)?.delete(&scope, &key, options).await?)
+        let mut outcome = self.kv(ToolOp::Delete)?.delete(&scope, &key, options).await?;
+        outcome.drift = None;
+        text(&outcome)
     }
 
     pub(super) async fn list(&self, op: List) -> Result<String> {
@@ -157,7 +161,10 @@ impl MemoryTool {
         let scope = self.memory_scope(op.scope)?;
         let key = own_key(op.key)?;
         let options = self.update_options(op.ttl_seconds, op.ttl)?;
-        text(&self.kv(ToolOp::Incr)?.increment(&scope, &key, op.by.unwrap_or(1), options).await?)
+        let by = op.by.unwrap_or(1);
+        let mut outcome = self.kv(ToolOp::Incr)?.increment(&scope, &key, by, options).await?;
+        outcome.drift = None;
+        text(&outcome)
     }
 
     pub(super) async fn update(&self, op: Update) -> Result<String> {
@@ -179,6 +186,7 @@ impl MemoryTool {
             _ => return Err(Error::invalid("`update` takes exactly one of `merge`, `append`, `push`")),
         };
         let mut outcome = self.kv(ToolOp::Update)?.update(&scope, &key, reducer, options).await?;
+        outcome.drift = None;
         let answer = text(&outcome)?;
         if answer.len() <= self.policy.max_answer_bytes {
             return Ok(answer);
@@ -210,7 +218,8 @@ impl MemoryTool {
             items.push(new_entry(item).map_err(|error| error.with_detail("index", index))?);
         }
         let options = BulkOptions::default().with_quota(self.policy.quota);
-        let outcomes = self.kv(ToolOp::BulkInsert)?.bulk_insert(&scope, items, options).await?;
+        let mut outcomes = self.kv(ToolOp::BulkInsert)?.bulk_insert(&scope, items, options).await?;
+        outcomes.iter_mut().for_each(|outcome| outcome.drift = None);
         let rows = Budget::new(self.policy.max_answer_bytes).fit(&outcomes)?;
         text(&Answer {
             count: outcomes.len(),

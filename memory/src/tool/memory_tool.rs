@@ -46,6 +46,8 @@ pub struct MemoryTool {
     pub(super) drift: DriftSession,
     pub(super) open_transactions: Mutex<BTreeMap<ScopeKind, OpenTransaction>>,
     pub(super) auditor: Option<Arc<Auditor>>,
+    /// Operations that the caller's credentials leave out.
+    pub(super) denied: BTreeSet<ToolOp>,
     /// The shared space, once it is open, and its pipeline.
     #[cfg(feature = "governed")]
     pub(super) shared_space: Mutex<Option<(Space, PromotionPipeline)>>,
@@ -73,6 +75,7 @@ impl MemoryTool {
             drift,
             open_transactions: Mutex::default(),
             auditor: None,
+            denied: BTreeSet::new(),
             #[cfg(feature = "governed")]
             shared_space: Mutex::default(),
             #[cfg(feature = "governed")]
@@ -84,6 +87,13 @@ impl MemoryTool {
     #[must_use]
     pub fn with_auditor(mut self, auditor: Arc<Auditor>) -> Self {
         self.auditor = Some(auditor);
+        self
+    }
+
+    /// Leaves out these operations, on top of what the policy denies: they are refused, and not shown to the model.
+    #[must_use]
+    pub fn with_denied(mut self, denied: impl IntoIterator<Item = ToolOp>) -> Self {
+        self.denied.extend(denied);
         self
     }
 
@@ -174,6 +184,16 @@ impl MemoryTool {
         Err(Error::new(ErrorKind::ScopeDenied, message)
             .with_detail("scope", kind.as_str())
             .with_detail("allowed", names))
+    }
+
+    /// Refuses an operation that the caller's credentials leave out.
+    pub(super) fn not_denied(&self, op: ToolOp) -> Result<()> {
+        if !self.denied.contains(&op) {
+            return Ok(());
+        }
+        let name = op.as_str();
+        let message = format!("the operator does not allow this caller `{name}`; see `describe` for what is");
+        Err(Error::new(ErrorKind::Forbidden, message).with_detail("operation", name))
     }
 
     /// Checks that the operator grants this operation on shared state or on the agent's graph.

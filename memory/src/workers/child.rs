@@ -7,12 +7,12 @@ use std::task::{Context, Poll};
 
 use futures_core::Stream;
 use memory_core::sql::{DumpStream, SqlScopesQuery};
-use memory_core::{Error, ErrorKind, Result, RunContext, Scope, SqlFacet};
+use memory_core::{Error, ErrorKind, Result, Scope, SqlFacet};
 use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
-use super::wire::{Call, Lines, MAX_REQUEST_BYTES, Outcome, Reply, Request, decoded};
+use super::wire::{Call, Lines, MAX_REQUEST_BYTES, Outcome, Reply, Request, Statement, decoded};
 use crate::memory::Memory;
 
 /// Most answers waiting to be written.
@@ -168,21 +168,17 @@ impl Server {
         };
         match call {
             Call::Exec(statement) => {
-                let (run, options) = (statement.run.clone().into(), statement.options());
-                Outcome::of(sql.exec(&run, &statement.scope, &statement.sql, &statement.args, options).await)
+                let Statement { run, scope, sql: text, args, options } = statement;
+                Outcome::of(sql.exec(&run, &scope, &text, &args, options).await)
             }
             Call::Query(statement) => {
-                let (run, options) = (statement.run.clone().into(), statement.options());
-                Outcome::of(sql.query(&run, &statement.scope, &statement.sql, &statement.args, options).await)
+                let Statement { run, scope, sql: text, args, options } = statement;
+                Outcome::of(sql.query(&run, &scope, &text, &args, options).await)
             }
-            Call::Begin { run, scope, parent } => {
-                Outcome::of(sql.begin(&run.into(), &scope, parent.as_ref()).await)
-            }
-            Call::Commit { run, scope, tx } => Outcome::of(sql.commit(&run.into(), &scope, &tx).await),
-            Call::Rollback { run, scope, tx } => Outcome::of(sql.rollback(&run.into(), &scope, &tx).await),
-            Call::DescribeTables { run, scope } => {
-                Outcome::of(sql.describe_tables(&RunContext::from(run), &scope).await)
-            }
+            Call::Begin { run, scope, parent } => Outcome::of(sql.begin(&run, &scope, parent.as_ref()).await),
+            Call::Commit { run, scope, tx } => Outcome::of(sql.commit(&run, &scope, &tx).await),
+            Call::Rollback { run, scope, tx } => Outcome::of(sql.rollback(&run, &scope, &tx).await),
+            Call::DescribeTables { run, scope } => Outcome::of(sql.describe_tables(&run, &scope).await),
             Call::SqlScopes { tenant, cursor, limit } => {
                 let mut query = SqlScopesQuery::default();
                 (query.cursor, query.limit) = (cursor, limit);

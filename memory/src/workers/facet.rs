@@ -67,7 +67,7 @@ impl SqlWorkers {
     }
 
     fn deadline(&self, statement: &Statement) -> Duration {
-        let own = statement.options().timeout.unwrap_or(self.options.deadline);
+        let own = statement.options.timeout.unwrap_or(self.options.deadline);
         let embeds = statement.args.iter().any(|arg| matches!(arg, SqlValue::Embed(_)));
         if embeds { own.saturating_add(EMBEDDING) } else { own }
     }
@@ -84,7 +84,7 @@ impl SqlFacet for SqlWorkers {
         options: StatementOptions,
     ) -> Result<ExecOutcome> {
         let fate = if options.tx.is_some() { Fate::Undone } else { Fate::Unknown };
-        let statement = Statement::new(run, scope, sql, args, options);
+        let statement = statement(run, scope, sql, args, options);
         let deadline = self.deadline(&statement);
         self.of(scope)?.ask(Call::Exec(statement), fate, Some(deadline)).await
     }
@@ -98,29 +98,29 @@ impl SqlFacet for SqlWorkers {
         options: StatementOptions,
     ) -> Result<Rows> {
         let fate = if options.tx.is_some() { Fate::Undone } else { Fate::Nothing };
-        let statement = Statement::new(run, scope, sql, args, options);
+        let statement = statement(run, scope, sql, args, options);
         let deadline = self.deadline(&statement);
         self.of(scope)?.ask(Call::Query(statement), fate, Some(deadline)).await
     }
 
     async fn begin(&self, run: &RunContext, scope: &Scope, parent: Option<&TxId>) -> Result<TxState> {
         let fate = if parent.is_some() { Fate::Undone } else { Fate::Nothing };
-        let call = Call::Begin { run: run.into(), scope: scope.clone(), parent: parent.cloned() };
+        let call = Call::Begin { run: run.clone(), scope: scope.clone(), parent: parent.cloned() };
         self.of(scope)?.ask(call, fate, None).await
     }
 
     async fn commit(&self, run: &RunContext, scope: &Scope, tx: &TxId) -> Result<TxState> {
-        let call = Call::Commit { run: run.into(), scope: scope.clone(), tx: tx.clone() };
+        let call = Call::Commit { run: run.clone(), scope: scope.clone(), tx: tx.clone() };
         self.of(scope)?.ask(call, Fate::Unknown, None).await
     }
 
     async fn rollback(&self, run: &RunContext, scope: &Scope, tx: &TxId) -> Result<TxState> {
-        let call = Call::Rollback { run: run.into(), scope: scope.clone(), tx: tx.clone() };
+        let call = Call::Rollback { run: run.clone(), scope: scope.clone(), tx: tx.clone() };
         self.of(scope)?.ask(call, Fate::Undone, None).await
     }
 
     async fn describe_tables(&self, run: &RunContext, scope: &Scope) -> Result<Vec<TableInfo>> {
-        let call = Call::DescribeTables { run: run.into(), scope: scope.clone() };
+        let call = Call::DescribeTables { run: run.clone(), scope: scope.clone() };
         self.of(scope)?.ask(call, Fate::Nothing, None).await
     }
 
@@ -226,4 +226,14 @@ impl Stream for Dumped {
             }
         }
     }
+}
+
+fn statement(
+    run: &RunContext,
+    scope: &Scope,
+    sql: &str,
+    args: &[SqlValue],
+    options: StatementOptions,
+) -> Statement {
+    Statement { run: run.clone(), scope: scope.clone(), sql: sql.to_owned(), args: args.to_vec(), options }
 }

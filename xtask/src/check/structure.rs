@@ -15,7 +15,8 @@ const MAX_LINES: usize = 600;
 /// Source files allowed in one folder, besides its `mod.rs` or `lib.rs`.
 const MAX_FILES: usize = 15;
 /// Crates whose providers the facade returns only behind `Checked`.
-const BACKENDS: &[&str] = &["memory-sqlite", "memory-postgres", "memory-mem0", "memory-mem9"];
+const BACKENDS: &[&str] =
+    &["memory-sqlite", "memory-postgres", "memory-mem0", "memory-mem9", "memory-remote"];
 const FACADE: &str = "memory";
 
 /// No module of a crate depends on itself, directly or through others.

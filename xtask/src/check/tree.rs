@@ -75,6 +75,12 @@ const RULES: &[Rule] = &[
         must_not: &["memory-mem0", "memory-conformance", "rusqlite", "tokio-postgres", "openssl"],
     },
     Rule {
+        package: "memory-remote",
+        arguments: &[],
+        must: &["memory-core", "memory-http"],
+        must_not: &["axum", "memory-conformance", "rusqlite", "tokio-postgres", "openssl"],
+    },
+    Rule {
         package: "memory-embed",
         arguments: &["--features", "openai"],
         must: &["memory-core", "memory-http"],
@@ -230,7 +236,15 @@ const RULES: &[Rule] = &[
 const FLOORS: &[&[&str]] = &[
     &["memory-core", "memory-validator"],
     &["memory-governed", "memory-http", "memory-recall", "memory-sql"],
-    &["memory-embed", "memory-mem0", "memory-mem9", "memory-model", "memory-postgres", "memory-sqlite"],
+    &[
+        "memory-embed",
+        "memory-mem0",
+        "memory-mem9",
+        "memory-model",
+        "memory-postgres",
+        "memory-remote",
+        "memory-sqlite",
+    ],
     &["memory-hierarchical"],
     &["memory-conformance", "memory-ladybug"],
     &["memory", "memory-fakes"],

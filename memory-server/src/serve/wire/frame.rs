@@ -14,7 +14,7 @@ const INVALID_REQUEST: i32 = -32600;
 
 /// Most bytes of a message besides the arguments of a call. Those parts become parsed maps, many times larger than
 /// their text.
-pub(in crate::serve) const MAX_ENVELOPE_BYTES: usize = 1 << 20;
+pub(crate) const MAX_ENVELOPE_BYTES: usize = 1 << 20;
 
 /// The arguments of a call, as they came.
 #[derive(Clone, Debug, PartialEq, Eq)]

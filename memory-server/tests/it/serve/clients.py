@@ -2,15 +2,18 @@
 
     python clients.py SCENARIO MODE BINARY FOLDER [MODEL [KEY]]
 
-MODE is `legacy` (a session by handshake) or a revision of the protocol without one. Each scenario works in FOLDER, which is
+MODE is `legacy` (a session by handshake) or a revision of the protocol without one; with MEMORY_TEST_OVER_HTTP set the server is
+reached over HTTP, with a token for the agent and user of its options. Each scenario works in FOLDER, which is
 empty, and ends with an exit code other than 0 where something was not as it must be.
 """
 
+import json
 import os
 import signal
 import sqlite3
+import subprocess
 import sys
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 import anyio
@@ -55,22 +58,57 @@ UNSERVED = [
 ]
 
 
+@asynccontextmanager
+async def connect_over_http(options, environment, **more):
+    import httpx2
+    from mcp.client.streamable_http import streamable_http_client
+
+    store, who = ["--tokens", "tokens"], []
+    for name, value in zip(options[::2], options[1::2], strict=True):
+        (who if name in ("--agent", "--user") else store).extend([name, value])
+    who = who or ["--agent", "claude", "--user", "ada"]
+    name = f"token-{len(list(Path(FOLDER).glob('served-*')))}"
+    (Path(FOLDER) / f"served-{name}").touch()
+    make = [BINARY, "token", "create", name, "--tokens", "tokens", "--json", *who]
+    made = subprocess.run(make, cwd=FOLDER, env=environment, capture_output=True, check=True)
+    serve = [BINARY, "serve", "--http", "127.0.0.1:0", *store]
+    process = subprocess.Popen(serve, cwd=FOLDER, env=environment, stderr=subprocess.PIPE, text=True)
+    try:
+        lines = iter(process.stderr.readline, "")
+        url = next(line.split()[-1] for line in lines if "listening on" in line)
+        headers = {"Authorization": f"Bearer {json.loads(made.stdout)['token']}"}
+        async with httpx2.AsyncClient(headers=headers, timeout=PATIENCE) as http:
+            transport = streamable_http_client(f"{url}/mcp", http_client=http)
+            async with Client(transport, mode=MODE, read_timeout_seconds=PATIENCE, **more) as client:
+                yield client
+    finally:
+        process.terminate()
+        assert process.wait(PATIENCE) == 0
+
+
 def connect(options=OPTIONS, **more):
     environment = {"HOME": FOLDER, "XDG_CONFIG_HOME": FOLDER, "XDG_DATA_HOME": FOLDER}
+    if os.environ.get("MEMORY_TEST_OVER_HTTP"):
+        return connect_over_http(options, environment, **more)
     server = StdioServerParameters(command=BINARY, args=["serve", *options], cwd=FOLDER, env=environment)
     return Client(server, mode=MODE, read_timeout_seconds=PATIENCE, **more)
+
+
+def content(result):
+    """Over HTTP an answer is text, since the transport would change the spelling of a parsed one."""
+    return result.structured_content or json.loads(result.content[0].text)
 
 
 async def ok(client, **arguments):
     result = await client.call_tool("memory", arguments)
     assert not result.is_error, result
-    return result.structured_content
+    return content(result)
 
 
 async def refused(client, **arguments):
     result = await client.call_tool("memory", arguments)
     assert result.is_error, result
-    error = result.structured_content["error"]
+    error = content(result)["error"]
     assert set(error) == {"code", "message", "details", "retryable"}, error
     return error
 

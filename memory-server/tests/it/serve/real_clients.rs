@@ -27,6 +27,10 @@ fn given(variable: &str) -> Option<String> {
 
 /// Runs a scenario of `clients.py` on both kinds of session.
 fn python(scenario: &str, more: &[&str]) {
+    python_with(scenario, more, &[]);
+}
+
+fn python_with(scenario: &str, more: &[&str], environment: &[(&str, &str)]) {
     let Some(python) = given(PYTHON) else { return };
     for mode in ["legacy", "2026-07-28"] {
         let place = Place::new();
@@ -35,6 +39,7 @@ fn python(scenario: &str, more: &[&str]) {
             .arg(place.path())
             .args(more)
             .env("PYTHONDONTWRITEBYTECODE", "1")
+            .envs(environment.iter().copied())
             .stdin(Stdio::null())
             .output()
             .unwrap();
@@ -62,6 +67,24 @@ python! {
     python_cancels_a_call: "cancels_a_call";
     python_hears_of_progress: "hears_of_progress";
     python_calls_concurrently: "calls_concurrently";
+}
+
+/// The same over HTTP.
+macro_rules! python_over_http {
+    ($($name:ident: $scenario:literal;)*) => {$(
+        #[test]
+        fn $name() {
+            python_with($scenario, &[], &[("MEMORY_TEST_OVER_HTTP", "1")]);
+        }
+    )*};
+}
+
+#[cfg(unix)]
+python_over_http! {
+    python_calls_every_operation_over_http: "calls_every_operation";
+    python_is_denied_a_scope_over_http: "is_denied_a_scope";
+    python_hears_of_progress_over_http: "hears_of_progress";
+    python_calls_concurrently_over_http: "calls_concurrently";
 }
 
 #[cfg(unix)]

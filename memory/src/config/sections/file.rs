@@ -10,6 +10,7 @@ use super::audit::AuditSection;
 use super::definitions::DefinitionsSection;
 use super::embedders::{EgressSection, EmbedderSection};
 use super::gc::GcSection;
+use super::http::HttpSection;
 use super::models::{GovernedSection, ModelsSection, RecallSection};
 use super::snapshot::SnapshotSection;
 use crate::policy::{
@@ -46,6 +47,8 @@ pub struct ConfigFile {
     pub audit: AuditSection,
     /// Which scopes are evicted.
     pub gc: GcSection,
+    /// `memory serve --http`.
+    pub http: HttpSection,
     /// What snapshots leave out.
     pub snapshot: SnapshotSection,
     /// Allows backends defined at run time; without it there are none.

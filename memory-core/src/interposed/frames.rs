@@ -1,0 +1,288 @@
+//! Streams of an operation as lines (NDJSON), for a connection that can end at any point.
+//!
+//! Each item is a line `{"item": …}`. The last line is `{"end": N}` with the number of items, or `{"error": {…}}`; without
+//! one of the two the stream was cut. A stream that is sent to an operation begins with a line of its arguments.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use futures_core::Stream;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::backend::Record;
+use crate::error::{Error, ErrorKind, Result};
+use crate::failure::Failure;
+
+/// Longest line, in bytes: a record of the largest value with all its vectors, or a line of a dump.
+const MAX_LINE_BYTES: usize = 64 << 20;
+/// Lines are handed on together until they have this many bytes.
+const PART_BYTES: usize = 64 << 10;
+
+/// What a stream is made of.
+pub trait Item: Sized + Send + 'static {
+    /// Writes it as JSON without line breaks.
+    ///
+    /// # Errors
+    /// `internal` if it has no JSON form.
+    fn write(&self) -> Result<String>;
+
+    /// Reads what [`Item::write`] wrote.
+    ///
+    /// # Errors
+    /// `invalid_argument`.
+    fn read(json: &str) -> Result<Self>;
+}
+
+fn unreadable(error: impl std::error::Error + Send + Sync + 'static) -> Error {
+    Error::invalid(format!("an item of the stream cannot be read: {error}")).with_source(error)
+}
+
+impl Item for Record {
+    fn write(&self) -> Result<String> {
+        self.to_line()
+    }
+
+    fn read(json: &str) -> Result<Self> {
+        Self::from_line(json).map_err(unreadable)
+    }
+}
+
+/// A line of a dump, in base64: it may be any bytes.
+impl Item for Vec<u8> {
+    fn write(&self) -> Result<String> {
+        Ok(format!("\"{}\"", STANDARD.encode(self)))
+    }
+
+    fn read(json: &str) -> Result<Self> {
+        let text: String = serde_json::from_str(json).map_err(unreadable)?;
+        STANDARD.decode(text).map_err(unreadable)
+    }
+}
+
+/// One line.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Frame {
+    Item(Box<RawValue>),
+    End(u64),
+    Error(Failure),
+}
+
+type Items<T> = Pin<Box<dyn Stream<Item = Result<T>> + Send>>;
+
+/// Items as parts of bytes, each of one or more whole lines. It always ends with a last line.
+pub struct Written<T> {
+    items: Items<T>,
+    part: Vec<u8>,
+    count: u64,
+    ended: bool,
+}
+
+impl<T: Item> Written<T> {
+    /// Writes `items`; `arguments` is the first line, if there is one.
+    #[must_use]
+    pub fn new(arguments: Option<&str>, items: Items<T>) -> Self {
+        let part = arguments.map_or_else(Vec::new, |line| format!("{line}\n").into_bytes());
+        Self { items, part, count: 0, ended: false }
+    }
+
+    fn line(&mut self, text: &str) {
+        self.part.extend_from_slice(text.as_bytes());
+        self.part.push(b'\n');
+    }
+
+    fn end(&mut self, last: &Frame) {
+        self.ended = true;
+        let text = serde_json::to_string(last)
+            .unwrap_or_else(|_| r#"{"error":{"code":"internal","message":""}}"#.to_owned());
+        self.line(&text);
+    }
+}
+
+impl<T: Item> Stream for Written<T> {
+    type Item = Vec<u8>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Vec<u8>>> {
+        let this = &mut *self;
+        while !this.ended && this.part.len() < PART_BYTES {
+            let Poll::Ready(next) = this.items.as_mut().poll_next(context) else {
+                if this.part.is_empty() {
+                    return Poll::Pending;
+                }
+                break;
+            };
+            match next.map(|item| item.and_then(|item| item.write())) {
+                Some(Ok(json)) => {
+                    this.count += 1;
+                    this.line(&format!("{{\"item\":{json}}}"));
+                }
+                Some(Err(error)) => this.end(&Frame::Error(Failure::from(&error))),
+                None => this.end(&Frame::End(this.count)),
+            }
+        }
+        let part = std::mem::take(&mut this.part);
+        Poll::Ready((!part.is_empty()).then_some(part))
+    }
+}
+
+/// The lines of a body that arrives in parts.
+pub struct Lines<S> {
+    parts: S,
+    bytes: Vec<u8>,
+    /// Where the next line begins.
+    begin: usize,
+    /// Up to where there is no line break.
+    searched: usize,
+}
+
+impl<B: AsRef<[u8]>, S: Stream<Item = Result<B>> + Unpin> Lines<S> {
+    /// Reads `parts`.
+    pub fn new(parts: S) -> Self {
+        Self { parts, bytes: Vec::new(), begin: 0, searched: 0 }
+    }
+
+    /// The next line.
+    ///
+    /// # Errors
+    /// `None` at the end of the parts, after which an unfinished line is dropped. The parts' errors; `too_large` and
+    /// `invalid_argument` for a line that is too long or not UTF-8.
+    pub fn poll_line(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<String>>> {
+        loop {
+            let unsearched = self.bytes.get(self.searched..).unwrap_or_default();
+            if let Some(at) = unsearched.iter().position(|byte| *byte == b'\n') {
+                let end = self.searched + at;
+                let line = self.bytes.get(self.begin..end).unwrap_or_default();
+                let line = std::str::from_utf8(line).map(str::to_owned);
+                (self.begin, self.searched) = (end + 1, end + 1);
+                return Poll::Ready(Some(
+                    line.map_err(|error| Error::invalid("a line is not UTF-8").with_source(error)),
+                ));
+            }
+            self.bytes.drain(..self.begin);
+            self.begin = 0;
+            self.searched = self.bytes.len();
+            if self.searched > MAX_LINE_BYTES {
+                return Poll::Ready(Some(Err(Error::too_large(
+                    "line",
+                    self.searched,
+                    MAX_LINE_BYTES,
+                    "bytes",
+                ))));
+            }
+            match ready!(Pin::new(&mut self.parts).poll_next(context)) {
+                Some(Ok(part)) => self.bytes.extend_from_slice(part.as_ref()),
+                Some(Err(error)) => return Poll::Ready(Some(Err(error))),
+                None => return Poll::Ready(None),
+            }
+        }
+    }
+}
+
+/// The items of a body, up to its last line.
+pub struct Read<T, S> {
+    lines: Lines<S>,
+    count: u64,
+    ended: bool,
+    item: std::marker::PhantomData<fn() -> T>,
+}
+
+impl<T, S> Read<T, S> {
+    /// Reads the lines that follow.
+    pub fn new(lines: Lines<S>) -> Self {
+        Self { lines, count: 0, ended: false, item: std::marker::PhantomData }
+    }
+}
+
+impl<T: Item, B: AsRef<[u8]>, S: Stream<Item = Result<B>> + Unpin> Stream for Read<T, S> {
+    type Item = Result<T>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<T>>> {
+        let this = &mut *self;
+        if this.ended {
+            return Poll::Ready(None);
+        }
+        let line = ready!(this.lines.poll_line(context));
+        let item = match line {
+            None => Err(cut()),
+            Some(Err(error)) => Err(error),
+            Some(Ok(line)) => match serde_json::from_str(&line) {
+                Err(error) => Err(unreadable(error)),
+                Ok(Frame::Item(json)) => T::read(json.get()),
+                Ok(Frame::End(count)) if count == this.count => {
+                    this.ended = true;
+                    return Poll::Ready(None);
+                }
+                Ok(Frame::End(_)) => Err(cut()),
+                Ok(Frame::Error(failure)) => Err(failure.into()),
+            },
+        };
+        this.count += 1;
+        this.ended = item.is_err();
+        Poll::Ready(Some(item))
+    }
+}
+
+fn cut() -> Error {
+    Error::new(
+        ErrorKind::Unavailable,
+        "the stream ended before its last line, so part of it is missing; try again",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A stream of these items.
+    struct Of<T>(std::vec::IntoIter<T>);
+
+    impl<T: Unpin> Stream for Of<T> {
+        type Item = T;
+
+        fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<T>> {
+            Poll::Ready(self.0.next())
+        }
+    }
+
+    fn all<T>(mut stream: impl Stream<Item = T> + Unpin) -> Vec<T> {
+        let mut context = Context::from_waker(std::task::Waker::noop());
+        let mut items = Vec::new();
+        while let Poll::Ready(Some(item)) = Pin::new(&mut stream).poll_next(&mut context) {
+            items.push(item);
+        }
+        items
+    }
+
+    fn read(bytes: &[u8], part: usize) -> Vec<Result<Vec<u8>>> {
+        let parts: Vec<Result<Vec<u8>>> = bytes.chunks(part).map(|part| Ok(part.to_vec())).collect();
+        all(Read::new(Lines::new(Of(parts.into_iter()))))
+    }
+
+    #[test]
+    fn items_survive_and_a_cut_stream_is_never_taken_for_whole() {
+        let items = vec![b"one\ntwo".to_vec(), vec![0, 255], Vec::new()];
+        let source: Items<Vec<u8>> =
+            Box::pin(Of(items.iter().cloned().map(Ok).collect::<Vec<_>>().into_iter()));
+        let bytes = all(Written::new(None, source)).concat();
+        for part in [1, 7, bytes.len()] {
+            let back: Vec<Vec<u8>> = read(&bytes, part).into_iter().map(Result::unwrap).collect();
+            assert_eq!(back, items);
+        }
+        for length in 0..bytes.len() {
+            let last = read(&bytes[..length], 5).pop().unwrap();
+            assert_eq!(last.unwrap_err().kind(), ErrorKind::Unavailable, "cut after {length} bytes");
+        }
+    }
+
+    #[test]
+    fn an_error_is_the_last_item() {
+        let source: Items<Vec<u8>> =
+            Box::pin(Of(vec![Ok(vec![1]), Err(Error::run_ended()), Ok(vec![2])].into_iter()));
+        let mut back = read(&all(Written::new(None, source)).concat(), 9);
+        assert_eq!(back.pop().unwrap().unwrap_err().kind(), ErrorKind::RunEnded);
+        assert_eq!(back.len(), 1);
+    }
+}

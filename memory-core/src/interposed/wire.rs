@@ -1,0 +1,249 @@
+//! Requests and replies as JSON, generated from the table of operations. `docs/spec/http.md` specifies it.
+//!
+//! A request is an object of the method's arguments by name, a reply is the method's result. Streams are not part of
+//! it: a request read from JSON has an empty stream, and the reply of an operation that returns one has no JSON form.
+
+use std::collections::BTreeMap;
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use futures_core::Stream;
+use serde::de::DeserializeOwned;
+use serde::ser::{Error as _, SerializeMap as _};
+use serde::{Serialize, Serializer};
+use serde_json::value::RawValue;
+
+use super::operations::{Op, Reply, Request, operations, owned};
+use crate::backend::{
+    BulkOptions, DeleteOptions, GetOptions, ImportOptions, ListQuery, NewEntry, ReembedOptions, ScopesQuery,
+    SearchQuery, SetOptions, UpdateOptions,
+};
+use crate::error::{Error, Result};
+use crate::json::Json;
+use crate::layer::{AddOptions, EventId, FactsQuery, Forget, Message, RecallQuery};
+use crate::lifecycle::erase::{EraseTarget, Tombstone, TombstoneId, TombstonesOf};
+use crate::lifecycle::eviction::ScopeUsesQuery;
+use crate::reduce::Reducer;
+use crate::scope::{Key, RunContext, Scope, ScopeId, TenantId};
+use crate::sql::{RestoreOptions, SqlScopesQuery, SqlValue, StatementOptions, TxId};
+use crate::time::Timestamp;
+
+/// The arguments of one call, by name.
+struct Arguments {
+    op: Op,
+    given: BTreeMap<String, Box<RawValue>>,
+}
+
+impl Arguments {
+    fn parse(op: Op, text: &str) -> Result<Self> {
+        let given = serde_json::from_str(text).map_err(|error| {
+            Error::invalid(format!("the arguments of `{op}` are no JSON object: {error}")).with_source(error)
+        })?;
+        Ok(Self { op, given })
+    }
+
+    /// An absent argument is `null`; absent options and queries have their defaults.
+    fn take<T: DeserializeOwned>(&mut self, name: &str) -> Result<T> {
+        let given = self.given.remove(name);
+        let text = match &given {
+            Some(value) => value.get(),
+            None if matches!(name, "options" | "query") => "{}",
+            None => "null",
+        };
+        serde_json::from_str(text).map_err(|error| {
+            let op = self.op;
+            let what = match given {
+                Some(_) => format!("`{name}` of `{op}` is not valid: {error}"),
+                None => format!("`{op}` needs `{name}`"),
+            };
+            Error::invalid(what).with_detail("argument", name).with_source(error)
+        })
+    }
+
+    fn end(self) -> Result<()> {
+        match self.given.into_keys().next() {
+            Some(name) => Err(Error::invalid(format!("`{}` has no argument `{name}`", self.op))),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A stream of nothing, in place of one that crosses by itself.
+struct Empty<T>(PhantomData<fn() -> T>);
+
+impl<T> Stream for Empty<T> {
+    type Item = Result<T>;
+
+    fn poll_next(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        Poll::Ready(None)
+    }
+}
+
+/// Reads one argument.
+macro_rules! read {
+    ($arguments:ident $name:ident RecordStream) => {
+        Box::pin(Empty(PhantomData))
+    };
+    ($arguments:ident $name:ident DumpStream) => {
+        Box::pin(Empty(PhantomData))
+    };
+    ($arguments:ident $name:ident $($type:tt)+) => {
+        $arguments.take::<owned!($($type)+)>(stringify!($name))?
+    };
+}
+
+/// Writes one argument.
+macro_rules! write {
+    ($map:ident $name:ident RecordStream) => {
+        let _ = $name;
+    };
+    ($map:ident $name:ident DumpStream) => {
+        let _ = $name;
+    };
+    ($map:ident $name:ident $($type:tt)+) => {
+        $map.serialize_entry(stringify!($name), $name)?;
+    };
+}
+
+/// The reply of an operation that has none as JSON: the first is a live handle, the others are streams.
+macro_rules! replied {
+    (ReadSnapshot $json:expr, $none:expr) => {
+        $none
+    };
+    (ExportScope $json:expr, $none:expr) => {
+        $none
+    };
+    (Dump $json:expr, $none:expr) => {
+        $none
+    };
+    ($variant:ident $json:expr, $none:expr) => {
+        $json
+    };
+}
+
+#[cfg(feature = "schema")]
+pub(super) use replied;
+
+macro_rules! wire {
+    ($($facet:ident {
+        $($variant:ident $(as $wire:literal)?: $method:ident($($arg:ident [$($type:tt)+]),*) -> $reply:ty;)*
+    })*) => {
+        /// The arguments by name, without streams.
+        impl Serialize for Request {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                #[allow(unused_mut, reason = "an operation may have no arguments")]
+                let mut map = serializer.serialize_map(None)?;
+                match self {
+                    $($(Self::$variant { $($arg),* } => { $(write!(map $arg $($type)+);)* })*)*
+                }
+                map.end()
+            }
+        }
+
+        impl Request {
+            /// Reads the arguments of an operation from a JSON object. A stream among them is empty.
+            ///
+            /// # Errors
+            /// `invalid_argument`, with `details.argument`.
+            pub fn from_json(op: Op, text: &str) -> Result<Self> {
+                #[allow(unused_mut, reason = "an operation may have no arguments")]
+                let mut arguments = Arguments::parse(op, text)?;
+                let request = match op {
+                    $($(Op::$variant => Self::$variant { $($arg: read!(arguments $arg $($type)+)),* },)*)*
+                };
+                arguments.end()?;
+                Ok(request)
+            }
+        }
+
+        /// The result. A stream and a live handle have no JSON form.
+        impl Serialize for Reply {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                match self {
+                    $($(Self::$variant(_reply) => replied!(
+                        $variant _reply.serialize(serializer),
+                        Err(S::Error::custom("this reply has no JSON form"))
+                    ),)*)*
+                }
+            }
+        }
+
+        impl Reply {
+            /// Reads the result of an operation.
+            ///
+            /// # Errors
+            /// `corrupt` if it is not one; `internal` for an operation whose result has no JSON form.
+            pub fn from_json(op: Op, text: &str) -> Result<Self> {
+                match op {
+                    $($(Op::$variant => replied!(
+                        $variant serde_json::from_str(text).map(Self::$variant).map_err(|error| unlike(op, error)),
+                        Err(Error::internal(format!("the result of `{op}` has no JSON form")))
+                    ),)*)*
+                }
+            }
+        }
+    };
+}
+
+operations!(wire);
+
+fn unlike(op: Op, error: serde_json::Error) -> Error {
+    Error::new(
+        crate::error::ErrorKind::Corrupt,
+        format!("this is no result of `{op}`: {error}; use the same version on both sides"),
+    )
+    .with_source(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn round_trip(op: Op, text: &str) -> String {
+        serde_json::to_string(&Request::from_json(op, text).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn arguments_keep_their_text_and_options_have_defaults() {
+        let scope = r#"{"tenant":"t","kind":"agent","id":"a"}"#;
+        let short = format!(r#"{{"scope":{scope},"key":"k","value":{{"b": 9007199254740993, "a": 1.50}}}}"#);
+        let whole = round_trip(Op::Set, &short);
+        assert!(whole.contains(r#"{"b": 9007199254740993, "a": 1.50}"#), "{whole}");
+        assert!(whole.contains(r#""expect":"any""#), "{whole}");
+        assert_eq!(round_trip(Op::Set, &whole), whole);
+        let search = round_trip(
+            Op::Search,
+            &format!(r#"{{"scope":{scope},"query":{{"text":"x","threshold":0.30000000000000004}}}}"#),
+        );
+        assert!(search.contains("0.30000000000000004"), "{search}");
+    }
+
+    #[test]
+    fn a_time_behind_a_tag_is_read() {
+        for text in [
+            r#"{"kept":{"why":"used","last_used_at":"2026-01-31T09:30:00.000Z"}}"#,
+            r#"{"kept":{"why":"absent"}}"#,
+        ] {
+            assert_eq!(serde_json::to_string(&Reply::from_json(Op::Evict, text).unwrap()).unwrap(), text);
+        }
+    }
+
+    #[test]
+    fn a_missing_a_wrong_and_an_unknown_argument_are_named() {
+        for (text, named) in [
+            (r#"{"key":"k"}"#, "needs `scope`"),
+            (r#"{"scope":{"tenant":"t","kind":"agent","id":"a"},"key":1}"#, "`key`"),
+            (r#"{"scope":{"tenant":"t","kind":"agent","id":"a"},"key":"k","kye":1}"#, "`kye`"),
+            (
+                r#"{"scope":{"tenant":"t","kind":"agent","id":"a"},"key":"k","options":{"count":1}}"#,
+                "`options`",
+            ),
+            ("[]", "no JSON object"),
+        ] {
+            let error = Request::from_json(Op::Get, text).unwrap_err();
+            assert!(error.message().contains(named), "{error}");
+            assert_eq!(error.kind().code(), "invalid_argument");
+        }
+    }
+}

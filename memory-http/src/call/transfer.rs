@@ -1,0 +1,79 @@
+//! Bodies that are sent or read as they come: [`Upload`], [`Download`].
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::{Mutex, PoisonError};
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use futures_core::Stream;
+use http_body::{Body as _, Frame};
+use memory_core::{Error, Result};
+
+use crate::call::failure::Failure;
+use crate::call::reply::Reply;
+use crate::call::request::Call;
+
+/// A request's body, made while it is sent.
+pub type Upload = Pin<Box<dyn Stream<Item = Vec<u8>> + Send>>;
+
+/// An upload as the transport takes it; it must be shareable, though nobody shares it.
+pub(crate) struct UploadBody(pub(crate) Mutex<Upload>);
+
+impl http_body::Body for UploadBody {
+    type Data = Bytes;
+    type Error = std::convert::Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<std::result::Result<Frame<Bytes>, Self::Error>>> {
+        let upload = self.0.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let part = ready!(upload.as_mut().poll_next(context));
+        Poll::Ready(part.map(|part| Ok(Frame::data(part.into()))))
+    }
+}
+
+/// A reply whose body is read as it comes; a stream of its parts. Dropping it closes the connection.
+pub struct Download {
+    pub(crate) reply: Reply,
+    /// `None` once it ended, and for a status other than 2xx, whose body is in `reply`.
+    pub(crate) body: Option<reqwest::Body>,
+    pub(crate) call: Call,
+}
+
+impl Download {
+    /// The status and headers; the body too, for a status other than 2xx.
+    #[must_use]
+    pub fn reply(&self) -> &Reply {
+        &self.reply
+    }
+}
+
+impl Stream for Download {
+    type Item = Result<Bytes, Error>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        loop {
+            let Some(body) = &mut self.body else { return Poll::Ready(None) };
+            match ready!(Pin::new(body).poll_frame(context)) {
+                Some(Ok(frame)) => {
+                    if let Ok(part) = frame.into_data() {
+                        return Poll::Ready(Some(Ok(part)));
+                    }
+                }
+                Some(Err(error)) => {
+                    self.body = None;
+                    return Poll::Ready(Some(Err(Failure::of_transport(error, &self.call).error)));
+                }
+                None => self.body = None,
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Download {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Download").field("reply", &self.reply).finish_non_exhaustive()
+    }
+}

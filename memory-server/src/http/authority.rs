@@ -1,0 +1,164 @@
+//! Decides who a request is from: by its token, against the file of tokens as it is now.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use memory::{Config, Policy};
+use memory_core::{Clock, Error, ErrorKind, Result, Retry, ScopeKind};
+use tokio::time::Instant;
+
+use super::caller::Caller;
+use super::metrics::Metrics;
+use super::token::id_of;
+use super::tokens::{Known, Look, TokenFile};
+use crate::terminal::note;
+
+/// The tokens of a server, and how fast each may ask.
+#[derive(Debug)]
+pub(crate) struct Authority {
+    file: TokenFile,
+    config: Option<Config>,
+    /// The name of the backend that is served; `None`: it has none.
+    served: Option<String>,
+    clock: Arc<dyn Clock>,
+    metrics: Arc<Metrics>,
+    read: Mutex<Option<Tokens>>,
+    buckets: Mutex<BTreeMap<Arc<str>, Bucket>>,
+}
+
+/// The tokens in force, as read.
+#[derive(Debug)]
+struct Tokens {
+    look: Look,
+    known: BTreeMap<Arc<str>, (Known, Arc<Caller>)>,
+}
+
+/// Requests that a token has left: as many as a minute allows, and refilled steadily.
+#[derive(Debug)]
+struct Bucket {
+    left: f64,
+    at: Instant,
+}
+
+impl Authority {
+    pub(crate) fn new(
+        file: TokenFile,
+        config: Option<Config>,
+        served: Option<String>,
+        clock: Arc<dyn Clock>,
+        metrics: Arc<Metrics>,
+    ) -> Self {
+        Self { file, config, served, clock, metrics, read: Mutex::default(), buckets: Mutex::default() }
+    }
+
+    /// Whether any token is in force.
+    ///
+    /// # Errors
+    /// As [`TokenFile::read`].
+    pub(crate) fn has_tokens(&self) -> Result<bool> {
+        let now = self.clock.now();
+        self.with(|tokens| tokens.known.values().any(|(known, _)| !known.token.is_expired(now)))
+    }
+
+    /// The caller with this token. An unknown, revoked or expired one is refused in the same words.
+    ///
+    /// # Errors
+    /// `unauthenticated`; `rate_limited`; `unavailable` if the file of tokens cannot be used.
+    pub(crate) fn caller(&self, text: &str) -> Result<Arc<Caller>> {
+        let refused = || {
+            Error::new(
+                ErrorKind::Unauthenticated,
+                "the token is not valid here: unknown, revoked or expired; ask the operator for one",
+            )
+        };
+        let id = id_of(text).ok_or_else(refused)?;
+        let found = self
+            .with(|tokens| {
+                let (known, caller) = tokens.known.get(id.as_str())?;
+                known.token.is(text).then(|| (known.token.clone(), Arc::clone(caller)))
+            })
+            .map_err(|error| {
+                note(&format!("memory: no token can be checked: {error}"));
+                // What is wrong with the file is the operator's alone.
+                Error::new(ErrorKind::Unavailable, "tokens cannot be checked now; try again later")
+            })?;
+        let (token, caller) = found.ok_or_else(refused)?;
+        if token.is_expired(self.clock.now()) {
+            return Err(refused());
+        }
+        self.is_here(&caller)?;
+        if let Some(per_minute) = token.per_minute {
+            self.spend(&token.id, per_minute)?;
+        }
+        Ok(caller)
+    }
+
+    /// Refuses an agent whose memory the configuration keeps in another backend than the one that is served.
+    fn is_here(&self, caller: &Caller) -> Result<()> {
+        let own = || {
+            let agent = caller.grant().agent.as_ref()?;
+            self.config.as_ref()?.file().agents.get(agent.as_str())?.backend.as_ref()
+        };
+        match (own(), &self.served) {
+            (Some(own), Some(served)) if own != served => Err(Error::new(
+                ErrorKind::Forbidden,
+                format!(
+                    "the agent of token `{}` has its memory in another backend than this server's",
+                    caller.id()
+                ),
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    fn spend(&self, id: &Arc<str>, per_minute: u32) -> Result<()> {
+        let now = Instant::now();
+        let most = f64::from(per_minute);
+        let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
+        let bucket = buckets.entry(Arc::clone(id)).or_insert(Bucket { left: most, at: now });
+        let refill = now.saturating_duration_since(bucket.at).as_secs_f64() * most / 60.0;
+        bucket.left = (bucket.left + refill).min(most);
+        bucket.at = now;
+        if bucket.left >= 1.0 {
+            bucket.left -= 1.0;
+            return Ok(());
+        }
+        let wait = Duration::from_secs_f64((1.0 - bucket.left) * 60.0 / most);
+        Err(Error::new(
+            ErrorKind::RateLimited,
+            format!("the token `{id}` may ask {per_minute} times a minute; wait"),
+        )
+        .with_retry(Retry::After(wait)))
+    }
+
+    /// Looks into the tokens, read again if their file has changed.
+    fn with<T>(&self, look: impl FnOnce(&Tokens) -> T) -> Result<T> {
+        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = self.file.look()?;
+        if let Some(tokens) = read.as_ref().filter(|tokens| tokens.look == now) {
+            return Ok(look(tokens));
+        }
+        *read = None;
+        let (seen, known) = self.file.read()?;
+        let known = known
+            .into_iter()
+            .filter(|(_, known)| known.revoked_at.is_none())
+            .map(|(id, known)| {
+                let grant = known.token.grant();
+                let policy = self.policy(grant.agent.as_ref().map_or("", |agent| agent.as_str()));
+                let caller = Caller::new(Arc::clone(&id), grant, &policy, Arc::clone(&self.metrics));
+                (id, (known, Arc::new(caller)))
+            })
+            .collect();
+        Ok(look(read.insert(Tokens { look: seen, known })))
+    }
+
+    /// The operator's rules for an agent. Without a configuration the tokens are the rules.
+    fn policy(&self, agent: &str) -> Policy {
+        match &self.config {
+            Some(config) => config.policy(agent),
+            None => Policy::default().with_memory_scopes(ScopeKind::ALL),
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! A request's body within limits of size and of the client's pauses; an answer's body with what it keeps.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use axum::body::{Body, BodyDataStream, Bytes};
+use futures_core::Stream;
+use hyper::body::{Frame, SizeHint};
+use memory_core::{Error, ErrorKind};
+use tokio::time::{Instant, Sleep};
+
+struct Guarded {
+    inner: BodyDataStream,
+    limit: usize,
+    read: usize,
+    pause: Duration,
+    deadline: Pin<Box<Sleep>>,
+}
+
+/// The body; over `limit` bytes, or where the client pauses longer than `pause`, reading it fails with a
+/// [`memory_core::Error`].
+pub(crate) fn guarded(body: Body, limit: usize, pause: Duration) -> Body {
+    let inner = body.into_data_stream();
+    Body::from_stream(Guarded { inner, limit, read: 0, pause, deadline: Box::pin(tokio::time::sleep(pause)) })
+}
+
+/// Why a body could not be read.
+pub(crate) fn cause(error: &axum::Error) -> Error {
+    let mut at: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(error) = at {
+        if let Some(own) = error.downcast_ref::<Error>() {
+            return Error::new(own.kind(), own.message().to_owned());
+        }
+        at = error.source();
+    }
+    Error::invalid("the body ends too early or is malformed; send it whole")
+}
+
+impl Stream for Guarded {
+    type Item = Result<Bytes, Error>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = &mut *self;
+        if let Poll::Ready(next) = Pin::new(&mut this.inner).poll_next(context) {
+            this.deadline.as_mut().reset(Instant::now() + this.pause);
+            return Poll::Ready(next.map(|chunk| {
+                let chunk = chunk.map_err(|error| cause(&error))?;
+                this.read = this.read.saturating_add(chunk.len());
+                if this.read > this.limit {
+                    return Err(Error::too_large("body", this.read, this.limit, "bytes"));
+                }
+                Ok(chunk)
+            }));
+        }
+        ready!(this.deadline.as_mut().poll(context));
+        Poll::Ready(Some(Err(Error::new(
+            ErrorKind::Timeout,
+            "the body did not arrive in time; send it faster",
+        ))))
+    }
+}
+
+/// A body that keeps something until it is sent or given up.
+struct Keeping<T> {
+    inner: Body,
+    _kept: T,
+}
+
+/// The body, which keeps `kept` until it is sent or given up.
+pub(crate) fn keeping(body: Body, kept: impl Send + Unpin + 'static) -> Body {
+    Body::new(Keeping { inner: body, _kept: kept })
+}
+
+impl<T: Unpin> hyper::body::Body for Keeping<T> {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.inner).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}

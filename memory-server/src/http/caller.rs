@@ -1,0 +1,267 @@
+//! Who a request is from, and what it may do. Nothing in a request widens it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use memory::Policy;
+use memory_core::{Error, ErrorKind, Op, Result, Scope, ScopeId, ScopeKind, TenantId};
+
+use super::metrics::Metrics;
+
+/// What a token allows, as it is stored.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Grant {
+    /// `None`: every tenant. Such a token is the operator's.
+    pub(crate) tenant: Option<TenantId>,
+    /// The only agent whose memory it reaches; `None`: every agent of the tenant.
+    pub(crate) agent: Option<ScopeId>,
+    /// The only user; `None`: no user if an agent is named, otherwise every user of the tenant.
+    pub(crate) user: Option<ScopeId>,
+    /// Kinds of scope; `None`: those of the policy.
+    pub(crate) kinds: Option<BTreeSet<ScopeKind>>,
+    /// Operations; `None`: all but those on the whole store.
+    pub(crate) ops: Option<BTreeSet<Op>>,
+    /// Only operations that change nothing.
+    pub(crate) read_only: bool,
+}
+
+#[allow(dead_code, reason = "what `/v1` asks")]
+impl Grant {
+    /// Whether it is bound to an agent or a user, so that it never sees a whole tenant.
+    fn is_bound(&self) -> bool {
+        self.agent.is_some() || self.user.is_some()
+    }
+}
+
+/// The token of a request, within the operator's policy. The authentication puts it into the request's extensions, as
+/// `Arc<Caller>`.
+#[derive(Clone, Debug)]
+pub(crate) struct Caller {
+    id: Arc<str>,
+    grant: Grant,
+    policy: Policy,
+    metrics: Arc<Metrics>,
+}
+
+#[allow(dead_code, reason = "what `/v1` asks")]
+impl Caller {
+    /// `policy` is the operator's for the grant's agent.
+    pub(crate) fn new(id: Arc<str>, grant: Grant, policy: &Policy, metrics: Arc<Metrics>) -> Self {
+        let mut policy = policy.clone();
+        if let Some(kinds) = &grant.kinds {
+            policy.memory_scopes.retain(|kind| kinds.contains(kind));
+            policy.sql_scopes.retain(|kind| kinds.contains(kind));
+        }
+        if grant.agent.is_some() && grant.user.is_none() {
+            policy.memory_scopes.remove(&ScopeKind::User);
+            policy.sql_scopes.remove(&ScopeKind::User);
+        }
+        Self { id, grant, policy, metrics }
+    }
+
+    /// The id of its token: not secret, and what logs and runs name.
+    pub(crate) fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// What its token allows.
+    pub(crate) fn grant(&self) -> &Grant {
+        &self.grant
+    }
+
+    /// The operator's rules for it: kinds of scope, quotas, sizes of answers.
+    pub(crate) fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// Whether it may do `op` in `scope`. The runs of a token that is bound to an agent or a user begin with the token's id
+    /// and `-`, so that it cannot name another's.
+    ///
+    /// # Errors
+    /// `forbidden` for the operation, `read_only`, `scope_denied` for the scope.
+    pub(crate) fn may(&self, op: Op, scope: &Scope) -> Result<()> {
+        self.decide(op, || {
+            let grant = &self.grant;
+            let own = |bound: &Option<ScopeId>| match bound {
+                Some(id) => *id == scope.id,
+                None => !grant.is_bound(),
+            };
+            let kinds =
+                if op.facet() == "SqlFacet" { &self.policy.sql_scopes } else { &self.policy.memory_scopes };
+            let reaches = kinds.contains(&scope.kind)
+                && grant.tenant.as_ref().is_none_or(|tenant| *tenant == scope.tenant)
+                && match scope.kind {
+                    ScopeKind::Agent => own(&grant.agent),
+                    ScopeKind::User => own(&grant.user),
+                    ScopeKind::Run => !grant.is_bound() || self.owns_run(&scope.id),
+                    ScopeKind::Host => false,
+                };
+            if reaches {
+                return Ok(());
+            }
+            // The same words whether the scope exists or not.
+            Err(Error::new(
+                ErrorKind::ScopeDenied,
+                format!(
+                    "the token `{}` does not reach this {} scope with `{op}`; see `memory token list`",
+                    self.id, scope.kind
+                ),
+            )
+            .with_detail("operation", op.as_str()))
+        })
+    }
+
+    /// Whether it may do `op` on a whole tenant, such as list its scopes. A token that is bound to an agent or a user
+    /// never may: for the end of a run ask [`Caller::may`] for its scope.
+    ///
+    /// # Errors
+    /// As [`Caller::may`].
+    pub(crate) fn may_tenant(&self, op: Op, tenant: &TenantId) -> Result<()> {
+        self.decide(op, || {
+            let own = self.grant.tenant.as_ref().is_none_or(|own| own == tenant) && !self.grant.is_bound();
+            if own {
+                return Ok(());
+            }
+            Err(Error::new(
+                ErrorKind::ScopeDenied,
+                format!(
+                    "the token `{}` does not reach this tenant with `{op}`; see `memory token list`",
+                    self.id
+                ),
+            )
+            .with_detail("operation", op.as_str()))
+        })
+    }
+
+    /// Whether it may do `op` on the whole store; `health` is allowed to every token.
+    ///
+    /// # Errors
+    /// As [`Caller::may`].
+    pub(crate) fn may_store(&self, op: Op) -> Result<()> {
+        self.decide(op, || {
+            if op == Op::Health || (self.grant.tenant.is_none() && !self.grant.is_bound()) {
+                return Ok(());
+            }
+            Err(forbidden(&self.id, op))
+        })
+    }
+
+    /// Whether it may do `op` at all, without asking where.
+    ///
+    /// # Errors
+    /// `forbidden`, `read_only`.
+    pub(crate) fn may_do(&self, op: Op) -> Result<()> {
+        self.decide(op, || Ok(()))
+    }
+
+    /// Whether a run is one of this token's.
+    pub(crate) fn owns_run(&self, run: &ScopeId) -> bool {
+        run.as_str().strip_prefix(&*self.id).is_some_and(|rest| rest.starts_with('-'))
+    }
+
+    fn decide(&self, op: Op, reaches: impl FnOnce() -> Result<()>) -> Result<()> {
+        let decision = self.allows(op).and_then(|()| reaches());
+        self.metrics.operation(op, decision.is_err());
+        decision
+    }
+
+    /// Whether the token names the operation, without counting the question.
+    ///
+    /// # Errors
+    /// `forbidden`, `read_only`.
+    pub(crate) fn allows(&self, op: Op) -> Result<()> {
+        let named = match &self.grant.ops {
+            Some(ops) => ops.contains(&op),
+            None => !on_whole_stores(op),
+        };
+        if !named && op != Op::Health {
+            return Err(forbidden(&self.id, op));
+        }
+        if self.grant.read_only && !op.is_read() {
+            return Err(Error::new(
+                ErrorKind::ReadOnly,
+                format!("the token `{}` only reads; `{op}` needs one made without --read-only", self.id),
+            )
+            .with_detail("operation", op.as_str()));
+        }
+        Ok(())
+    }
+}
+
+fn forbidden(id: &str, op: Op) -> Error {
+    Error::new(
+        ErrorKind::Forbidden,
+        format!("the token `{id}` does not allow `{op}`; the operator makes one that does, with --ops"),
+    )
+    .with_detail("operation", op.as_str())
+}
+
+/// Operations that a token has only if its `--ops` names them.
+fn on_whole_stores(op: Op) -> bool {
+    op.facet() == "Provider" && !matches!(op, Op::Health | Op::EndRun)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn caller(grant: Grant) -> Caller {
+        let all = Policy::default().with_memory_scopes(ScopeKind::ALL).with_sql_scopes(ScopeKind::ALL);
+        Caller::new("t-1".into(), grant, &all, Arc::default())
+    }
+
+    fn scope(tenant: &str, kind: ScopeKind, id: &str) -> Scope {
+        Scope::new(tenant.parse().unwrap(), kind, id.parse().unwrap())
+    }
+
+    fn bound() -> Grant {
+        Grant {
+            tenant: Some("acme".parse().unwrap()),
+            agent: Some("ann".parse().unwrap()),
+            ..Grant::default()
+        }
+    }
+
+    #[test]
+    fn a_bound_token_reaches_its_own_scopes_alone() {
+        let caller = caller(bound());
+        assert!(caller.may(Op::Set, &scope("acme", ScopeKind::Agent, "ann")).is_ok());
+        assert!(caller.may(Op::Exec, &scope("acme", ScopeKind::Run, "t-1-7")).is_ok());
+        for denied in [
+            scope("globex", ScopeKind::Agent, "ann"),
+            scope("acme", ScopeKind::Agent, "bob"),
+            scope("acme", ScopeKind::User, "ada"),
+            scope("acme", ScopeKind::User, "ann"),
+            scope("acme", ScopeKind::Run, "t-10-7"),
+            scope("acme", ScopeKind::Run, "run-1"),
+        ] {
+            let error = caller.may(Op::Get, &denied).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::ScopeDenied, "{denied:?}");
+        }
+        let whole = caller.may_tenant(Op::Scopes, &"acme".parse().unwrap()).unwrap_err();
+        assert_eq!(whole.kind(), ErrorKind::ScopeDenied);
+    }
+
+    #[test]
+    fn a_tenants_token_reaches_its_tenant_alone() {
+        let caller = caller(Grant { tenant: Some("acme".parse().unwrap()), ..Grant::default() });
+        assert!(caller.may(Op::Get, &scope("acme", ScopeKind::Run, "run-1")).is_ok());
+        assert!(caller.may_tenant(Op::Scopes, &"acme".parse().unwrap()).is_ok());
+        assert!(caller.may_tenant(Op::Scopes, &"globex".parse().unwrap()).is_err());
+        assert!(caller.may(Op::Get, &scope("globex", ScopeKind::Run, "run-1")).is_err());
+        assert!(caller.may_tenant(Op::Erase, &"acme".parse().unwrap()).is_err(), "not named by --ops");
+    }
+
+    #[test]
+    fn what_a_token_names_is_all_that_it_does() {
+        let own = scope("acme", ScopeKind::Agent, "ann");
+        let reads = caller(Grant { read_only: true, ..bound() });
+        assert_eq!(reads.may(Op::Set, &own).unwrap_err().kind(), ErrorKind::ReadOnly);
+        assert!(reads.may(Op::Recall, &own).is_ok());
+        let gets = caller(Grant { ops: Some([Op::Get].into()), ..bound() });
+        assert!(gets.may(Op::Get, &own).is_ok());
+        assert_eq!(gets.may(Op::List, &own).unwrap_err().kind(), ErrorKind::Forbidden);
+        let users = caller(Grant { kinds: Some([ScopeKind::User].into()), ..bound() });
+        assert_eq!(users.may(Op::Get, &own).unwrap_err().kind(), ErrorKind::ScopeDenied);
+    }
+}

@@ -1,0 +1,272 @@
+//! What every request passes: Host and Origin, a place among those in flight, its token, its rate, and limits of size and
+//! time.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use axum::body::HttpBody as _;
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderName, Method, header, uri};
+use axum::middleware::Next;
+use axum::response::Response;
+use memory::config::HttpSection;
+use memory_core::{Error, ErrorKind, Op, Result};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
+
+use super::authority::Authority;
+use super::body::guarded;
+use super::caller::Caller;
+use super::metrics::{Metrics, Refused, Route};
+use super::refusal::refused;
+
+/// The address that a connection is from; the listener puts it into the request's extensions.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Peer(pub(crate) SocketAddr);
+
+/// A request's place among those in flight. Whoever works on after the head of the answer keeps it.
+#[derive(Clone, Debug)]
+pub(crate) struct Place(#[allow(dead_code, reason = "held, not read")] Option<Arc<OwnedSemaphorePermit>>);
+
+/// What decides about requests.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    authority: Authority,
+    metrics: Arc<Metrics>,
+    limits: HttpSection,
+    in_flight: Arc<Semaphore>,
+    /// Whether only this machine connects, without a proxy: then `Host` must name it.
+    local: bool,
+}
+
+impl Gate {
+    pub(crate) fn new(authority: Authority, metrics: Arc<Metrics>, limits: HttpSection, local: bool) -> Self {
+        let in_flight = Arc::new(Semaphore::new(limits.max_in_flight));
+        Self { authority, metrics, limits, in_flight, local }
+    }
+
+    pub(crate) fn metrics(&self) -> &Arc<Metrics> {
+        &self.metrics
+    }
+
+    pub(crate) fn limits(&self) -> &HttpSection {
+        &self.limits
+    }
+
+    /// Resolves once no request is in flight.
+    pub(crate) async fn idle(&self) {
+        let all = u32::try_from(self.limits.max_in_flight).unwrap_or(u32::MAX);
+        let _ = self.in_flight.acquire_many(all).await;
+    }
+
+    /// Against DNS rebinding: a page of another site, whose name was made to mean this machine, sends its own name. And
+    /// against pages of other sites in general: nothing is served to them.
+    fn check_names(&self, request: &Request) -> Result<()> {
+        let forbidden = |why: &'static str| Error::new(ErrorKind::Forbidden, why);
+        let headers = request.headers();
+        let host = only(headers, header::HOST)?
+            .and_then(|host| host.parse::<uri::Authority>().ok())
+            .ok_or_else(|| Error::invalid("the request has no valid Host; send one"))?;
+        let named = [Some(&host), request.uri().authority()];
+        if self.local && named.into_iter().flatten().any(|name| !is_loopback(name.host())) {
+            return Err(forbidden(
+                "this server is reached by loopback alone: use 127.0.0.1 or localhost; behind a proxy start it with \
+                 --behind-proxy",
+            ));
+        }
+        if let Some(origin) = only(headers, header::ORIGIN)? {
+            let own = origin.split_once("://").is_some_and(|(_, site)| site == host.as_str());
+            if !own {
+                return Err(forbidden("pages of other sites are not served"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The caller, if the request has to name one.
+    fn authenticate(&self, request: &Request) -> Result<Option<Arc<Caller>>> {
+        let path = request.uri().path();
+        if is_probe(path) {
+            return Ok(None);
+        }
+        let peer = request.extensions().get::<Peer>();
+        if path == "/metrics" && self.local && peer.is_some_and(|peer| peer.0.ip().is_loopback()) {
+            return Ok(None);
+        }
+        let missing = || {
+            Error::new(
+                ErrorKind::Unauthenticated,
+                "a token is needed: send `Authorization: Bearer TOKEN`; the operator makes one by `memory token create`",
+            )
+        };
+        let given = only(request.headers(), header::AUTHORIZATION)?.ok_or_else(missing)?;
+        let text = given
+            .split_once(' ')
+            .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
+            .map(|(_, token)| token.trim())
+            .ok_or_else(missing)?;
+        let caller = self.authority.caller(text)?;
+        if path == "/metrics" && caller.grant().tenant.is_some() {
+            return Err(Error::new(
+                ErrorKind::Forbidden,
+                "metrics are the operator's: use a token made with --all-tenants",
+            ));
+        }
+        Ok(Some(caller))
+    }
+
+    /// A stream has no limit but that of each item, and of the client's pauses.
+    fn max_body_bytes(&self, op: Option<Op>) -> usize {
+        if takes_stream(op) { usize::MAX } else { self.limits.max_body_bytes }
+    }
+
+    /// Everything before the handler.
+    fn admit(&self, request: &mut Request) -> Result<Place, (Refused, Error)> {
+        self.check_names(request).map_err(|error| (Refused::Host, error))?;
+        let busy = || {
+            let error = Error::new(
+                ErrorKind::Unavailable,
+                format!("{} requests are being answered, as many as allowed", self.limits.max_in_flight),
+            );
+            (Refused::Busy, error.with_retry(memory_core::Retry::After(std::time::Duration::from_secs(1))))
+        };
+        // A server that is busy is alive.
+        let place = if is_probe(request.uri().path()) {
+            Place(None)
+        } else {
+            let permit = Arc::clone(&self.in_flight).try_acquire_owned().map_err(|_| busy())?;
+            Place(Some(Arc::new(permit)))
+        };
+        let caller = self.authenticate(request).map_err(|error| {
+            let why = match error.kind() {
+                ErrorKind::RateLimited => Refused::Rate,
+                ErrorKind::Unavailable => Refused::Busy,
+                _ => Refused::Unauthenticated,
+            };
+            (why, error)
+        })?;
+        let limit = self.max_body_bytes(op_of(request));
+        let announced = request.body().size_hint().lower();
+        if announced > u64::try_from(limit).unwrap_or(u64::MAX) {
+            let announced = usize::try_from(announced).unwrap_or(usize::MAX);
+            return Err((Refused::Size, Error::too_large("body", announced, limit, "bytes")));
+        }
+        if let Some(caller) = caller {
+            request.extensions_mut().insert(caller);
+        }
+        request.extensions_mut().insert(place.clone());
+        Ok(place)
+    }
+}
+
+/// Time for a stream that a client sends.
+const STREAM: Duration = Duration::from_secs(24 * 3_600);
+
+/// The operation that a path of `/v1` names.
+fn op_of(request: &Request) -> Option<Op> {
+    let name = request.uri().path().strip_prefix("/v1/ops/")?;
+    Op::ALL.iter().copied().find(|op| op.as_str() == name)
+}
+
+fn takes_stream(op: Option<Op>) -> bool {
+    matches!(op, Some(Op::ImportScope | Op::Restore))
+}
+
+/// The middleware.
+pub(crate) async fn pass(State(gate): State<Arc<Gate>>, mut request: Request, next: Next) -> Response {
+    let begun = Instant::now();
+    let route = Route::of(request.uri().path());
+    gate.metrics.in_flight.fetch_add(1, Relaxed);
+    let counted = InFlight(Arc::clone(&gate.metrics));
+    let response = match gate.admit(&mut request) {
+        Ok(place) => {
+            let op = op_of(&request);
+            let reads =
+                matches!(*request.method(), Method::GET | Method::HEAD) || op.is_some_and(Op::is_read);
+            let request = request.map(|body| {
+                if body.is_end_stream() {
+                    return body;
+                }
+                guarded(body, gate.max_body_bytes(op), gate.limits.body_timeout())
+            });
+            let limit = if takes_stream(op) { STREAM } else { gate.limits.request_timeout() };
+            let answered = tokio::time::timeout(limit, next.run(request)).await;
+            drop(place);
+            answered.unwrap_or_else(|_| {
+                gate.metrics.refused(Refused::Timeout);
+                refused(&late(reads))
+            })
+        }
+        Err((why, error)) => {
+            gate.metrics.refused(why);
+            refused(&error)
+        }
+    };
+    gate.metrics.answered(route, response.status().as_u16(), begun.elapsed());
+    drop(counted);
+    response
+}
+
+/// Counts down, also where the client has gone and nothing is answered.
+struct InFlight(Arc<Metrics>);
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.0.in_flight.fetch_sub(1, Relaxed);
+    }
+}
+
+fn late(reads: bool) -> Error {
+    if reads {
+        return Error::new(
+            ErrorKind::Timeout,
+            "the answer was not there in time; ask for less, or try later",
+        );
+    }
+    Error::new(
+        ErrorKind::OutcomeUnknown,
+        "the answer was not there in time, so it may or may not have been done; read before you try again",
+    )
+}
+
+/// The text of a header that may be there once.
+fn only(headers: &HeaderMap, name: HeaderName) -> Result<Option<&str>> {
+    let mut values = headers.get_all(&name).iter();
+    let first = values.next();
+    if values.next().is_some() {
+        return Err(Error::invalid(format!("the header `{name}` is given twice; send it once")));
+    }
+    first
+        .map(|value| {
+            value.to_str().map_err(|_| Error::invalid(format!("the header `{name}` is not plain text")))
+        })
+        .transpose()
+}
+
+/// Whether a path is one of those that say whether the server lives and is ready, without a token.
+fn is_probe(path: &str) -> bool {
+    matches!(path, "/healthz" | "/readyz")
+}
+
+/// Whether a name in a URL means this machine whatever a name server says.
+fn is_loopback(host: &str) -> bool {
+    host.eq_ignore_ascii_case("localhost")
+        || host.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_that_no_name_server_decides_about_are_this_machine() {
+        for own in ["localhost", "LOCALHOST", "127.0.0.1", "127.9.9.9", "[::1]"] {
+            assert!(is_loopback(own), "{own}");
+        }
+        for other in ["evil.example", "localhost.evil.example", "127.0.0.1.nip.io", "10.0.0.1", "[::2]", ""] {
+            assert!(!is_loopback(other), "{other}");
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! Connections: how many, how long they may be silent, TLS, and how they end.
+
+use std::convert::Infallible;
+use std::io;
+use std::path::Path;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::{Request, Response};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::{Service as _, service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use memory_core::{Error, Result};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpListener;
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::pki_types::pem::PemObject as _;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::{self, ServerConfig};
+
+use super::gate::{Gate, Peer};
+use super::metrics::Refused;
+
+/// Bytes of a request's head.
+const MAX_HEAD_BYTES: usize = 32 << 10;
+/// Headers of a request.
+const MAX_HEADERS: usize = 100;
+/// How long requests in flight may take once the server stops.
+const GRACE: Duration = Duration::from_secs(10);
+/// The pause after the system could not accept, as when it has no file left.
+const REST: Duration = Duration::from_millis(100);
+
+/// TLS with this certificate chain and key.
+///
+/// # Errors
+/// `invalid_argument` if one cannot be read or they do not belong together.
+pub(crate) fn tls(chain: &Path, key: &Path) -> Result<TlsAcceptor> {
+    let unread = |what: &'static str, path: &Path| {
+        let text = format!("{what} {} cannot be read as PEM; see the cause", path.display());
+        move |error: rustls::pki_types::pem::Error| Error::invalid(text).with_source(error)
+    };
+    let certificates: Vec<CertificateDer<'static>> = CertificateDer::pem_file_iter(chain)
+        .and_then(Iterator::collect)
+        .map_err(unread("the certificate", chain))?;
+    let secret = PrivateKeyDer::from_pem_file(key).map_err(unread("the key", key))?;
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .and_then(|builder| builder.with_no_client_auth().with_single_cert(certificates, secret))
+        .map_err(|error| {
+            Error::invalid("certificate and key do not serve TLS; see the cause").with_source(error)
+        })?;
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(TlsAcceptor::from(Arc::new(config)))
+}
+
+/// Accepts connections until `stopping` is true; then requests in flight are answered, within [`GRACE`].
+pub(crate) async fn serve(
+    listener: TcpListener,
+    tls: Option<TlsAcceptor>,
+    router: Router,
+    gate: Arc<Gate>,
+    mut stopping: watch::Receiver<bool>,
+) {
+    let places = Arc::new(Semaphore::new(gate.limits().max_connections));
+    let mut connections = JoinSet::new();
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            _ = stopping.wait_for(|stop| *stop) => break,
+            Some(_) = connections.join_next() => continue,
+        };
+        let Ok((stream, peer)) = accepted else {
+            tokio::time::sleep(REST).await;
+            continue;
+        };
+        let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
+            gate.metrics().refused(Refused::Busy);
+            continue;
+        };
+        let _ = stream.set_nodelay(true);
+        let (tls, router, gate, stopping) =
+            (tls.clone(), router.clone(), Arc::clone(&gate), stopping.clone());
+        connections.spawn(async move {
+            let open = Open::new(&gate);
+            match tls {
+                None => converse(stream, Peer(peer), router, &gate, stopping).await,
+                Some(tls) => {
+                    let limit = gate.limits().header_timeout();
+                    if let Ok(Ok(stream)) = tokio::time::timeout(limit, tls.accept(stream)).await {
+                        converse(stream, Peer(peer), router, &gate, stopping).await;
+                    }
+                }
+            }
+            drop((open, place));
+        });
+    }
+    drop(listener);
+    let all = async { while connections.join_next().await.is_some() {} };
+    let _ = tokio::time::timeout(GRACE, all).await;
+}
+
+/// Serves one connection.
+async fn converse(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    peer: Peer,
+    router: Router,
+    gate: &Gate,
+    mut stopping: watch::Receiver<bool>,
+) {
+    let router = TowerToHyperService::new(router);
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(peer);
+        answer(router.call(request))
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(gate.limits().header_timeout())
+        .max_header_size(MAX_HEAD_BYTES)
+        .max_headers(MAX_HEADERS)
+        .serve_connection(TokioIo::new(stream), service);
+    let mut connection = pin!(connection);
+    tokio::select! {
+        // A client that breaks the protocol or goes away is not worth a message.
+        _ = connection.as_mut() => return,
+        _ = stopping.wait_for(|stop| *stop) => connection.as_mut().graceful_shutdown(),
+    }
+    let _ = connection.await;
+}
+
+async fn answer(
+    response: impl Future<Output = Result<Response<Body>, Infallible>>,
+) -> io::Result<Response<Body>> {
+    response.await.map_err(|never| match never {})
+}
+
+/// Counts a connection while it is open.
+struct Open(Arc<super::metrics::Metrics>);
+
+impl Open {
+    fn new(gate: &Gate) -> Self {
+        gate.metrics().connections.fetch_add(1, Relaxed);
+        Self(Arc::clone(gate.metrics()))
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.connections.fetch_sub(1, Relaxed);
+    }
+}

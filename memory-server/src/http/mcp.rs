@@ -1,0 +1,357 @@
+//! MCP over Streamable HTTP: the transport of rmcp, with a service for each token. A session of one token does not exist
+//! for another, and whom the tool serves is decided by the token alone, as over standard input by the operator.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use axum::body::{Body, Bytes, to_bytes};
+use axum::extract::{Extension, Request, State};
+use axum::http::{Method, StatusCode};
+use axum::response::{IntoResponse as _, Response};
+use memory::audit::Auditor;
+use memory::system::RandomIds;
+use memory::{Memory, ToolOp};
+use memory_core::{ChatModel, Error, ErrorKind, Op, Result, Retry};
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, ClientJsonRpcMessage, ClientRequest, CustomRequest,
+    CustomResult, ErrorData, InitializeRequestParams, InitializeResult, JsonRpcMessage, ListToolsResult,
+    PaginatedRequestParams, ServerConfig, Tool,
+};
+use rmcp::service::{RequestContext, RoleServer};
+use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
+use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
+use serde::Deserialize;
+
+use super::body::{cause, keeping};
+use super::caller::Caller;
+use super::gate::Place;
+use super::metrics::Metrics;
+use super::refusal::{json, refused};
+use crate::serve::wire::frame::{self, Arguments, Frame, MAX_ENVELOPE_BYTES};
+use crate::serve::{Identity, MemoryServer, PURGE, Sessions};
+use crate::terminal::{CredentialArgs, note};
+
+/// Sessions at a time, of all tokens.
+const MAX_SESSIONS: usize = 1_024;
+/// Time limit for asking in which state the run finds its scopes.
+const BEGIN: Duration = Duration::from_secs(2);
+/// A session that nobody uses for this long ends, and its run with it.
+const IDLE: Duration = Duration::from_secs(3_600);
+
+type Service = StreamableHttpService<Door, LocalSessionManager>;
+
+/// What every session needs.
+#[derive(Debug)]
+pub(crate) struct Hub {
+    pub(crate) memory: Memory,
+    pub(crate) auditor: Option<Arc<Auditor>>,
+    pub(crate) credentials: CredentialArgs,
+    pub(crate) interpreter: Option<Arc<dyn ChatModel>>,
+    pub(crate) metrics: Arc<Metrics>,
+    open: Mutex<BTreeMap<u64, Arc<Sessions>>>,
+    next: AtomicU64,
+}
+
+impl Hub {
+    pub(crate) fn new(memory: Memory, auditor: Option<Arc<Auditor>>, metrics: Arc<Metrics>) -> Self {
+        Self {
+            memory,
+            auditor,
+            credentials: CredentialArgs::default(),
+            interpreter: None,
+            metrics,
+            open: Mutex::default(),
+            next: AtomicU64::default(),
+        }
+    }
+
+    fn open(&self) -> std::sync::MutexGuard<'_, BTreeMap<u64, Arc<Sessions>>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Begins a run for a token.
+    fn begin(self: &Arc<Self>, caller: &Caller) -> Result<Session> {
+        let grant = caller.grant();
+        let (Some(tenant), Some(agent)) = (grant.tenant.clone(), grant.agent.clone()) else {
+            return Err(Error::new(
+                ErrorKind::Forbidden,
+                format!(
+                    "the token `{}` names no agent, and MCP needs one whose memory it is: make a token with --agent",
+                    caller.id()
+                ),
+            ));
+        };
+        let denied = ToolOp::ALL.iter().copied().filter(|op| !allows(caller, *op)).collect();
+        let identity = Identity {
+            tenant,
+            agent,
+            user: grant.user.clone(),
+            policy: caller.policy().clone(),
+            trust_meta: false,
+            credentials: self.credentials.clone(),
+            runs: format!("{}-mcp-", caller.id()),
+            denied,
+            interpreter: self.interpreter.clone(),
+        };
+        let sessions =
+            Arc::new(Sessions::begin(self.memory.clone(), identity, self.auditor.clone(), &RandomIds)?);
+        let number = self.next.fetch_add(1, Relaxed);
+        self.open().insert(number, Arc::clone(&sessions));
+        self.metrics.sessions.fetch_add(1, Relaxed);
+        Ok(Session {
+            server: MemoryServer::new(Arc::clone(&sessions)),
+            sessions,
+            number,
+            hub: Arc::clone(self),
+        })
+    }
+
+    /// Ends every run, at the end of the server.
+    pub(crate) async fn end(&self) {
+        let mut ending = tokio::task::JoinSet::new();
+        for sessions in std::mem::take(&mut *self.open()).into_values() {
+            ending.spawn(async move { sessions.end(PURGE).await });
+        }
+        while let Some(ended) = ending.join_next().await {
+            if let Ok(Err(error)) = ended {
+                note(&format!("memory: {error}"));
+            }
+        }
+    }
+}
+
+/// A run, which ends when it is dropped.
+struct Session {
+    server: MemoryServer,
+    sessions: Arc<Sessions>,
+    number: u64,
+    hub: Arc<Hub>,
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.hub.metrics.sessions.fetch_sub(1, Relaxed);
+        // Where the server has ended, it has ended the run too.
+        if let (Some(sessions), Ok(runtime)) =
+            (self.hub.open().remove(&self.number), tokio::runtime::Handle::try_current())
+        {
+            runtime.spawn(async move {
+                if let Err(error) = sessions.end(PURGE).await {
+                    note(&format!("memory: {error}"));
+                }
+            });
+        }
+    }
+}
+
+/// The server of one MCP session, or of one request of a client that has no session.
+pub(crate) struct Door {
+    /// The run of such requests: one for each token, as long as the server runs.
+    shared: Arc<Session>,
+    own: OnceLock<Session>,
+    hub: Arc<Hub>,
+    caller: Arc<Caller>,
+}
+
+impl Door {
+    fn server(&self) -> &MemoryServer {
+        &self.own.get().unwrap_or(&self.shared).server
+    }
+}
+
+impl rmcp::ServerHandler for Door {
+    fn get_info(&self) -> ServerConfig {
+        self.server().get_info()
+    }
+
+    async fn initialize(
+        &self,
+        request: InitializeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<InitializeResult, ErrorData> {
+        let session = self.hub.begin(&self.caller).map_err(|error| {
+            note(&format!("memory: an MCP session cannot begin: {error}"));
+            ErrorData::internal_error("the session cannot begin; try again later", None)
+        })?;
+        // A store that cannot be asked now is asked by the first call.
+        let _ = tokio::time::timeout(BEGIN, session.sessions.default_tool().begin()).await;
+        let _ = self.own.set(session);
+        context.peer.set_peer_info(request.clone());
+        self.negotiate_initialize(&request)
+    }
+
+    async fn list_tools(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        self.server().list_tools(request, context).await
+    }
+
+    fn get_tool(&self, name: &str) -> Option<Tool> {
+        self.server().get_tool(name)
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        self.server().call_tool(request, context).await
+    }
+
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        self.server().on_custom_request(request, context).await
+    }
+}
+
+/// The endpoint.
+pub(crate) struct Mcp {
+    hub: Arc<Hub>,
+    transport: StreamableHttpServerConfig,
+    services: Mutex<BTreeMap<String, Service>>,
+}
+
+impl Mcp {
+    pub(crate) fn new(hub: Arc<Hub>) -> Self {
+        // Host and Origin are checked for every path, before this; the size of a body too.
+        let transport = StreamableHttpServerConfig::default()
+            .disable_allowed_hosts()
+            .with_json_response(true)
+            .with_max_request_body_bytes(2 * MAX_ENVELOPE_BYTES);
+        Self { hub, transport, services: Mutex::default() }
+    }
+
+    /// Ends every stream, so that connections can end.
+    pub(crate) fn stop(&self) {
+        self.transport.cancellation_token.cancel();
+    }
+
+    fn service(&self, caller: &Arc<Caller>) -> Result<Service> {
+        let mut services = self.services.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(service) = services.get(caller.id()) {
+            return Ok(service.clone());
+        }
+        let (hub, owner) = (Arc::clone(&self.hub), Arc::clone(caller));
+        let shared = Arc::new(hub.begin(caller)?);
+        let mut sessions = LocalSessionManager::default();
+        sessions.session_config.keep_alive = Some(IDLE);
+        let door = move || {
+            let (shared, hub, caller) = (Arc::clone(&shared), Arc::clone(&hub), Arc::clone(&owner));
+            Ok(Door { shared, own: OnceLock::new(), hub, caller })
+        };
+        let service = StreamableHttpService::new(door, Arc::new(sessions), self.transport.clone());
+        services.insert(caller.id().to_owned(), service.clone());
+        Ok(service)
+    }
+
+    async fn answer(&self, caller: &Arc<Caller>, request: Request) -> Result<Response> {
+        let service = self.service(caller)?;
+        let (mut parts, mut body) = request.into_parts();
+        let mut place = None;
+        if parts.method == Method::POST {
+            // Its answer may be a stream; a stream that waits for what may come, as of GET, keeps no place.
+            place = parts.extensions.get::<Place>().cloned();
+            let limit = caller.policy().max_input_bytes.saturating_add(MAX_ENVELOPE_BYTES);
+            let bytes = to_bytes(body, usize::MAX).await.map_err(|error| cause(&error))?;
+            if bytes.len() > limit {
+                return Err(Error::too_large("body", bytes.len(), limit, "bytes"));
+            }
+            let mut message = match frame::read(&bytes) {
+                Frame::Message(message) => message,
+                Frame::Refused(text) => return Ok(json(StatusCode::BAD_REQUEST, text)),
+                Frame::Empty => return Ok(StatusCode::ACCEPTED.into_response()),
+            };
+            drop(bytes);
+            if let Some(arguments) = self.examined(caller, &mut message)? {
+                parts.extensions.insert(arguments);
+            }
+            let text = serde_json::to_vec(&message)
+                .map_err(|error| Error::internal("a message cannot be serialized").with_source(error))?;
+            parts.headers.remove(axum::http::header::CONTENT_LENGTH);
+            body = Body::from(Bytes::from(text));
+        }
+        let response = service.handle(Request::from_parts(parts, body)).await.map(Body::new);
+        Ok(response.map(|body| keeping(body, place)))
+    }
+
+    /// Takes the arguments of a call out of its message, since the transport would parse them, and counts the call.
+    fn examined(&self, caller: &Caller, message: &mut ClientJsonRpcMessage) -> Result<Option<Arguments>> {
+        let JsonRpcMessage::Request(request) = message else { return Ok(None) };
+        match &mut request.request {
+            ClientRequest::InitializeRequest(_) if self.hub.open().len() >= MAX_SESSIONS => Err(Error::new(
+                ErrorKind::Unavailable,
+                format!("{MAX_SESSIONS} sessions are open, as many as allowed; end one, or try later"),
+            )
+            .with_retry(Retry::After(Duration::from_secs(10)))),
+            ClientRequest::CallToolRequest(call) => {
+                let arguments = call.extensions.remove::<Arguments>();
+                if let Some(op) = arguments.as_ref().and_then(|Arguments(text)| named(text)).and_then(needs) {
+                    // The tool refuses it in its own words.
+                    let _ = caller.may_do(op);
+                }
+                Ok(arguments)
+            }
+            _ => Ok(None),
+        }
+    }
+}
+
+/// Answers a request to the endpoint.
+pub(crate) async fn handle(
+    State(mcp): State<Arc<Mcp>>,
+    Extension(caller): Extension<Arc<Caller>>,
+    request: Request,
+) -> Response {
+    mcp.answer(&caller, request).await.unwrap_or_else(|error| refused(&error))
+}
+
+/// The operation of a call.
+fn named(arguments: &str) -> Option<ToolOp> {
+    #[derive(Deserialize)]
+    struct Call<'a> {
+        #[serde(borrow)]
+        op: Cow<'a, str>,
+    }
+    let call: Call<'_> = serde_json::from_str(arguments).ok()?;
+    ToolOp::ALL.iter().copied().find(|op| op.as_str() == call.op)
+}
+
+/// Whether a token allows an operation of the tool.
+fn allows(caller: &Caller, op: ToolOp) -> bool {
+    matches!(op, ToolOp::ListScopes | ToolOp::Describe)
+        || needs(op).is_some_and(|op| caller.allows(op).is_ok())
+}
+
+/// What a token must allow for an operation of the tool; `None`: nothing is needed, or it is not known here. Reading shared
+/// state or a graph counts as `recall`, and whatever may change them as `add`.
+fn needs(op: ToolOp) -> Option<Op> {
+    Some(match op {
+        ToolOp::Get => Op::Get,
+        ToolOp::Set => Op::Set,
+        ToolOp::Delete => Op::Delete,
+        ToolOp::List => Op::List,
+        ToolOp::Search => Op::Search,
+        ToolOp::Incr => Op::Increment,
+        ToolOp::Update => Op::Update,
+        ToolOp::BulkInsert => Op::BulkInsert,
+        ToolOp::Add | ToolOp::Note | ToolOp::Pending | ToolOp::Remember | ToolOp::Relate => Op::Add,
+        ToolOp::Recall | ToolOp::Shared | ToolOp::Why | ToolOp::RecallGraph => Op::Recall,
+        ToolOp::Facts => Op::Facts,
+        ToolOp::Event => Op::Event,
+        ToolOp::Forget => Op::Forget,
+        ToolOp::SqlExec => Op::Exec,
+        ToolOp::SqlQuery => Op::Query,
+        ToolOp::SqlBegin => Op::Begin,
+        ToolOp::SqlCommit => Op::Commit,
+        ToolOp::SqlRollback => Op::Rollback,
+        _ => return None,
+    })
+}

@@ -1,0 +1,17 @@
+//! `memory serve --http`: MCP, the API `/v1`, health and metrics over HTTP, for callers with tokens. Users read `docs/http.md`
+//! and `docs/http-api.md`.
+
+mod authority;
+mod body;
+pub(crate) mod caller;
+mod gate;
+mod listen;
+mod mcp;
+mod metrics;
+mod refusal;
+mod server;
+pub(crate) mod token;
+pub(crate) mod tokens;
+pub mod v1;
+
+pub(crate) use server::run;

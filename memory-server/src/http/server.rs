@@ -1,0 +1,207 @@
+//! `memory serve --http`, from its options to its end.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::{DefaultBodyLimit, State};
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::middleware::from_fn_with_state;
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::{any, get};
+use memory::system::SystemClock;
+use memory::{Access, Config, HealthStatus, Memory};
+use memory_core::{Error, ErrorKind, Provider as _, Result};
+use tokio::net::TcpListener;
+use tokio::sync::{Mutex, watch};
+use tokio::time::Instant;
+
+use super::authority::Authority;
+use super::gate::{Gate, pass};
+use super::listen;
+use super::mcp::{self, Hub, Mcp};
+use super::metrics::Metrics;
+use super::refusal::refused;
+use super::tokens::{TokenFile, tokens_file};
+use super::v1;
+use crate::serve::{ServeArgs, Sweeps, schedule, with_workers};
+use crate::terminal::{Context, Exit, Failure, note, signal};
+
+/// Time limit for the store's answer about its health.
+const PROBE: Duration = Duration::from_secs(2);
+/// How long an answer about health stands: probes, which need no token, cost the store no more than one question in this time.
+const STANDS: Duration = Duration::from_secs(1);
+/// How long calls in flight may take once the server stops, before their streams end.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Whether the store answered, and when it was asked.
+struct Ready {
+    memory: Memory,
+    last: Mutex<Option<(Instant, bool)>>,
+}
+
+/// Serves until a signal comes; what was begun is answered first.
+pub(crate) async fn run(context: &Context, args: ServeArgs) -> Result<Exit, Failure> {
+    let global = context.global();
+    if global.run.is_some() || global.scope.is_some() || global.tenant.is_some() {
+        return Err(
+            Error::invalid("tokens name tenant and scopes; leave out --tenant, --run and --scope").into()
+        );
+    }
+    let config = Config::discover(global.config.as_deref())?;
+    let limits = config.as_ref().map(|config| config.file().http.clone()).unwrap_or_default();
+    let metrics = Arc::new(Metrics::default());
+    let file = TokenFile::new(tokens_file(args.http.tokens.clone(), config.as_ref())?);
+    let served = match (context.explicit_url(), &config) {
+        (None, Some(config)) => context.explicit_backend().or(config.default_backend()).map(str::to_owned),
+        _ => None,
+    };
+    let authority = Authority::new(file, config.clone(), served, Arc::new(SystemClock), Arc::clone(&metrics));
+    let has_tokens = authority.has_tokens()?;
+    let address = safe(&args, has_tokens)?;
+    let acceptor = match (&args.http.tls_cert, &args.http.tls_key) {
+        (Some(chain), Some(key)) => Some(listen::tls(chain, key)?),
+        _ => None,
+    };
+    let scheme = if acceptor.is_some() { "https" } else { "http" };
+
+    let mut memory = context.settings()?.open(Access::Create).await?;
+    let (mut warnings, mut auditor, mut sweeps, mut interpreter) = (Vec::new(), None, None, None);
+    if let Some(config) = &config {
+        warnings.extend(config.warnings());
+        memory = with_workers(memory, config, context, context.explicit_backend())?;
+        auditor = config.auditor(Arc::new(SystemClock))?;
+        interpreter = config.open_interpreter_model(&context.registry()?)?;
+        let plan = schedule(config, context, "", &memory, &mut warnings).await?;
+        sweeps = plan.map(|plan| Sweeps::begin(memory.clone(), plan, auditor.clone()));
+        if config.file().recall.extract.enabled {
+            warnings.push(
+                "[recall.extract] is on, but over HTTP no facts are drawn; `memory extract` draws them"
+                    .into(),
+            );
+        }
+    }
+    let mut hub = Hub::new(memory.clone(), auditor, Arc::clone(&metrics));
+    (hub.credentials, hub.interpreter) = (args.credentials.clone(), interpreter);
+    let hub = Arc::new(hub);
+    let mcp = Arc::new(Mcp::new(Arc::clone(&hub)));
+    let local = address.ip().is_loopback() && !args.http.behind_proxy;
+    let gate = Arc::new(Gate::new(authority, metrics, limits, local));
+    let router = router(memory, Arc::clone(&mcp), &gate);
+
+    let unbound = |error| Failure::File(format!("{address} cannot be listened on"), error);
+    let listener = TcpListener::bind(address).await.map_err(unbound)?;
+    let bound = listener.local_addr().map_err(unbound)?;
+    for warning in warnings {
+        note(&format!("memory: {warning}"));
+    }
+    note(&format!("memory: listening on {scheme}://{bound}"));
+    if !context.is_quiet() {
+        note(&welcome(scheme, bound, has_tokens));
+    }
+
+    let (stopping, stopped) = watch::channel(false);
+    let ending = tokio::spawn(end(stopping, Arc::clone(&gate), Arc::clone(&mcp)));
+    listen::serve(listener, acceptor, router, gate, stopped).await;
+    ending.abort();
+    if let Some(sweeps) = sweeps {
+        sweeps.end().await;
+    }
+    hub.end().await;
+    Ok(Exit::Ok)
+}
+
+/// The address to listen on, if it is safe to.
+fn safe(args: &ServeArgs, has_tokens: bool) -> Result<SocketAddr> {
+    let address = args.http.http.ok_or_else(|| Error::internal("no address was given"))?;
+    let forbidden = |why: String| Err(Error::new(ErrorKind::Forbidden, why));
+    if address.ip().is_loopback() {
+        return Ok(address);
+    }
+    if !has_tokens {
+        return forbidden(format!(
+            "{address} may be reached from elsewhere and there is no token yet; make one by `memory token create`"
+        ));
+    }
+    if args.http.tls_cert.is_none() && !args.http.behind_proxy {
+        return forbidden(format!(
+            "{address} may be reached from elsewhere, and tokens would cross the network as plain text; give --tls-cert and \
+             --tls-key, or --behind-proxy if a proxy that only it can be reached by ends TLS"
+        ));
+    }
+    Ok(address)
+}
+
+/// Waits for a signal, then lets calls in flight end; a second signal ends the process.
+async fn end(stopping: watch::Sender<bool>, gate: Arc<Gate>, mcp: Arc<Mcp>) {
+    signal().await;
+    tokio::spawn(async {
+        signal().await;
+        std::process::exit(i32::from(Exit::Interrupted.code()));
+    });
+    stopping.send_replace(true);
+    let _ = tokio::time::timeout(GRACE, gate.idle()).await;
+    mcp.stop();
+}
+
+/// Everything that is served.
+fn router(memory: Memory, mcp: Arc<Mcp>, gate: &Arc<Gate>) -> Router {
+    let api = v1::router(memory.clone());
+    let ready = Arc::new(Ready { memory, last: Mutex::default() });
+    Router::new()
+        .nest("/v1", api)
+        .route("/mcp", any(mcp::handle).with_state(mcp))
+        .route("/healthz", get(|| async { "ok\n" }))
+        .route("/readyz", get(readiness).with_state(ready))
+        .route("/metrics", get(counters).with_state(Arc::clone(gate)))
+        .fallback(unknown)
+        // The gate limits every body.
+        .layer(DefaultBodyLimit::disable())
+        .layer(from_fn_with_state(Arc::clone(gate), pass))
+}
+
+async fn readiness(State(ready): State<Arc<Ready>>) -> Response {
+    let mut last = ready.last.lock().await;
+    let answers = match *last {
+        Some((at, answers)) if at.elapsed() < STANDS => answers,
+        _ => {
+            let health = tokio::time::timeout(PROBE, ready.memory.health()).await;
+            let answers = matches!(health, Ok(Ok(health)) if health.status != HealthStatus::Down);
+            *last = Some((Instant::now(), answers));
+            answers
+        }
+    };
+    if answers {
+        "ready\n".into_response()
+    } else {
+        (StatusCode::SERVICE_UNAVAILABLE, "not ready\n").into_response()
+    }
+}
+
+async fn counters(State(gate): State<Arc<Gate>>) -> Response {
+    let mut response = gate.metrics().text().into_response();
+    let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+    response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    response
+}
+
+async fn unknown() -> Response {
+    refused(&Error::new(ErrorKind::NotFound, "nothing is served at this path; see docs/http.md"))
+}
+
+/// What a person reads who started the server.
+fn welcome(scheme: &str, bound: SocketAddr, has_tokens: bool) -> String {
+    let first = if has_tokens {
+        ""
+    } else {
+        "There is no token yet, so every request is refused: make one by `memory token create NAME --agent ID`.\n"
+    };
+    format!(
+        "{first}To connect an MCP client, put this into its configuration (.mcp.json of Claude Code), with a token in the \
+         variable MEMORY_TOKEN:\n\
+         {{\"mcpServers\": {{\"memory\": {{\"type\": \"http\", \"url\": \"{scheme}://{bound}/mcp\", \"headers\": \
+         {{\"Authorization\": \"Bearer ${{MEMORY_TOKEN}}\"}}}}}}}}\n\
+         Ctrl-C stops it. See docs/http.md."
+    )
+}

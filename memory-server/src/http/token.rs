@@ -1,0 +1,141 @@
+//! A token: what is printed once, and what is kept of it.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use memory::system;
+use memory_core::{Op, Result, ScopeId, ScopeKind, TenantId, Timestamp};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use super::caller::Grant;
+
+/// How every token begins, so that scanners of secrets recognise one.
+const PREFIX: &str = "memtok_";
+/// Hexadecimal digits of an id.
+const ID_DIGITS: usize = 12;
+/// Hexadecimal digits of a secret: 256 bits.
+const SECRET_DIGITS: usize = 64;
+
+/// What is kept of a token: never the token, only a hash of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Token {
+    /// Its id, which logs name.
+    pub(crate) id: Arc<str>,
+    /// What the operator calls it.
+    pub(crate) name: String,
+    /// SHA-256 of the whole token, in hexadecimal.
+    pub(crate) hash: String,
+    /// When it was made.
+    pub(crate) created_at: Timestamp,
+    /// `None`: every tenant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) tenant: Option<TenantId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) agent: Option<ScopeId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) user: Option<ScopeId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) scopes: Option<BTreeSet<ScopeKind>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) ops: Option<BTreeSet<Op>>,
+    #[serde(default)]
+    pub(crate) read_only: bool,
+    /// From its millisecond on it is refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) expires_at: Option<Timestamp>,
+    /// Requests a minute.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) per_minute: Option<u32>,
+}
+
+impl Token {
+    /// Makes a token; the text is shown once and kept nowhere.
+    ///
+    /// # Errors
+    /// `unavailable` if the host gives no random bytes.
+    pub(crate) fn make(name: String, grant: Grant, now: Timestamp) -> Result<(String, Self)> {
+        let digits = hexadecimal(&system::secret()?);
+        let id = format!("t-{}", hexadecimal(&system::secret()?).get(..ID_DIGITS).unwrap_or_default());
+        let text = format!("{PREFIX}{}_{digits}", id.trim_start_matches("t-"));
+        let token = Self {
+            id: id.into(),
+            name,
+            hash: hexadecimal(&hash(&text)),
+            created_at: now,
+            tenant: grant.tenant,
+            agent: grant.agent,
+            user: grant.user,
+            scopes: grant.kinds,
+            ops: grant.ops,
+            read_only: grant.read_only,
+            expires_at: None,
+            per_minute: None,
+        };
+        Ok((text, token))
+    }
+
+    /// What it allows.
+    pub(crate) fn grant(&self) -> Grant {
+        Grant {
+            tenant: self.tenant.clone(),
+            agent: self.agent.clone(),
+            user: self.user.clone(),
+            kinds: self.scopes.clone(),
+            ops: self.ops.clone(),
+            read_only: self.read_only,
+        }
+    }
+
+    /// Whether this is the text it was made with. Takes the same time whichever digit differs.
+    pub(crate) fn is(&self, text: &str) -> bool {
+        let given = hexadecimal(&hash(text));
+        let differences = given.bytes().zip(self.hash.bytes()).fold(0, |all, (a, b)| all | (a ^ b));
+        given.len() == self.hash.len() && std::hint::black_box(differences) == 0
+    }
+
+    /// Whether it is too old at this time.
+    pub(crate) fn is_expired(&self, now: Timestamp) -> bool {
+        self.expires_at.is_some_and(|at| at <= now)
+    }
+}
+
+/// The id in a token's text, which is not secret; `None`: no token of this program.
+pub(crate) fn id_of(text: &str) -> Option<String> {
+    let (id, secret) = text.strip_prefix(PREFIX)?.split_once('_')?;
+    let digits = |text: &str, count: usize| {
+        text.len() == count && text.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
+    };
+    (digits(id, ID_DIGITS) && digits(secret, SECRET_DIGITS)).then(|| format!("t-{id}"))
+}
+
+fn hash(text: &str) -> [u8; 32] {
+    Sha256::digest(text.as_bytes()).into()
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_recognised_by_its_hash_alone() {
+        let (text, token) = Token::make("ci".to_owned(), Grant::default(), Timestamp::EPOCH).unwrap();
+        assert_eq!(id_of(&text).as_deref(), Some(&*token.id));
+        assert!(token.is(&text));
+        let secret = text.rsplit('_').next().unwrap();
+        assert!(!serde_json::to_string(&token).unwrap().contains(secret));
+        for wrong in ["", &text[..text.len() - 1], &text.to_uppercase(), &format!("{text}0")] {
+            assert!(!token.is(wrong) && id_of(wrong).is_none(), "{wrong}");
+        }
+        let (other, _) = Token::make("ci".to_owned(), Grant::default(), Timestamp::EPOCH).unwrap();
+        assert!(!token.is(&other));
+    }
+}

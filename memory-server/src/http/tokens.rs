@@ -1,0 +1,246 @@
+//! The file of tokens: JSON Lines that are only ever appended, so that a revocation counts as soon as its line is written,
+//! several processes may write, and what was allowed when can be read later.
+
+use std::collections::BTreeMap;
+use std::fs::{File, Metadata, OpenOptions};
+use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use memory::Config;
+use memory_core::{Error, ErrorKind, Result, Timestamp};
+use serde::{Deserialize, Serialize};
+
+use super::token::Token;
+
+/// Longest file, in bytes: about 30,000 tokens.
+const MAX_BYTES: u64 = 16 << 20;
+
+/// The file to use: the one named, or that of the configuration.
+///
+/// # Errors
+/// `invalid_argument` without either.
+pub(crate) fn tokens_file(named: Option<PathBuf>, config: Option<&Config>) -> Result<PathBuf> {
+    named.or_else(|| config.map(Config::tokens_file)).ok_or_else(|| {
+        Error::invalid("there is no memory.toml beside which tokens are kept; give --tokens FILE")
+    })
+}
+
+/// A line of the file.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Line {
+    Created(Box<Token>),
+    Revoked { id: Arc<str>, at: Timestamp },
+}
+
+/// A token as it stands.
+#[derive(Clone, Debug)]
+pub(crate) struct Known {
+    pub(crate) token: Token,
+    pub(crate) revoked_at: Option<Timestamp>,
+}
+
+/// What a file looked like when it was read; another look means that it must be read again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Look {
+    bytes: u64,
+    modified: Option<SystemTime>,
+}
+
+impl Look {
+    /// A file that is not there.
+    const NONE: Self = Self { bytes: 0, modified: None };
+
+    fn of(metadata: &Metadata) -> Self {
+        Self { bytes: metadata.len(), modified: metadata.modified().ok() }
+    }
+}
+
+/// The file.
+#[derive(Clone, Debug)]
+pub(crate) struct TokenFile {
+    path: PathBuf,
+}
+
+impl TokenFile {
+    pub(crate) fn new(path: PathBuf) -> Self {
+        Self { path }
+    }
+
+    /// What it looks like now.
+    ///
+    /// # Errors
+    /// `unavailable` if it cannot be looked at.
+    pub(crate) fn look(&self) -> Result<Look> {
+        match std::fs::metadata(&self.path) {
+            Ok(metadata) => Ok(Look::of(&metadata)),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Look::NONE),
+            Err(error) => Err(self.failed(error)),
+        }
+    }
+
+    /// Every token by its id. A missing file holds none.
+    ///
+    /// # Errors
+    /// `corrupt` for a line that cannot be read, since a revocation could be in it; `forbidden` if others may read or
+    /// write it; `unavailable`.
+    pub(crate) fn read(&self) -> Result<(Look, BTreeMap<Arc<str>, Known>)> {
+        match File::open(&self.path) {
+            Ok(mut file) => self.read_from(&mut file),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok((Look::NONE, BTreeMap::new())),
+            Err(error) => Err(self.failed(error)),
+        }
+    }
+
+    /// Appends a token.
+    ///
+    /// # Errors
+    /// `conflict` if a token that is in force has its name; otherwise as [`TokenFile::read`].
+    pub(crate) fn create(&self, token: Token, now: Timestamp) -> Result<()> {
+        self.append(|known| {
+            let taken = known.values().any(|known| {
+                known.token.name == token.name && known.revoked_at.is_none() && !known.token.is_expired(now)
+            });
+            if taken {
+                return Err(Error::new(
+                    ErrorKind::Conflict,
+                    format!(
+                        "a token named `{}` is in force; revoke it first, or use another name",
+                        token.name
+                    ),
+                )
+                .with_retry(memory_core::Retry::Never));
+            }
+            Ok(Line::Created(Box::new(token)))
+        })
+    }
+
+    /// Revokes a token by its id, or by the name of one that is in force; returns its id.
+    ///
+    /// # Errors
+    /// `not_found`; otherwise as [`TokenFile::read`].
+    pub(crate) fn revoke(&self, which: &str, now: Timestamp) -> Result<Arc<str>> {
+        let mut revoked = None;
+        self.append(|known| {
+            let mut standing = known.values().filter(|known| known.revoked_at.is_none());
+            let found = standing.find(|known| &*known.token.id == which || known.token.name == which);
+            let id = found.map(|known| Arc::clone(&known.token.id)).ok_or_else(|| {
+                Error::new(
+                    ErrorKind::NotFound,
+                    format!("no token in force is called `{which}`; `memory token list` shows them"),
+                )
+            })?;
+            revoked = Some(Arc::clone(&id));
+            Ok(Line::Revoked { id, at: now })
+        })?;
+        revoked.ok_or_else(|| Error::internal("a revoked token has no id"))
+    }
+
+    /// Appends one line, in one write, while no other process does.
+    fn append(&self, line: impl FnOnce(&BTreeMap<Arc<str>, Known>) -> Result<Line>) -> Result<()> {
+        let failed = |error| self.failed(error);
+        let mut options = OpenOptions::new();
+        options.read(true).append(true).create(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let mut file = options.open(&self.path).map_err(failed)?;
+        file.lock().map_err(failed)?;
+        let (_, known) = self.read_from(&mut file)?;
+        let mut text = serde_json::to_string(&line(&known)?)
+            .map_err(|error| Error::internal("a token cannot be serialized").with_source(error))?;
+        text.push('\n');
+        file.seek(SeekFrom::End(0)).map_err(failed)?;
+        file.write_all(text.as_bytes()).map_err(failed)?;
+        file.sync_all().map_err(failed)
+    }
+
+    fn read_from(&self, file: &mut File) -> Result<(Look, BTreeMap<Arc<str>, Known>)> {
+        let failed = |error| self.failed(error);
+        let metadata = file.metadata().map_err(failed)?;
+        #[cfg(unix)]
+        if std::os::unix::fs::PermissionsExt::mode(&metadata.permissions()) & 0o077 != 0 {
+            return Err(Error::new(
+                ErrorKind::Forbidden,
+                format!(
+                    "others may read or write the file of tokens {0}; run `chmod 600 {0}`",
+                    self.path.display()
+                ),
+            ));
+        }
+        let mut text = String::new();
+        file.take(MAX_BYTES + 1).read_to_string(&mut text).map_err(failed)?;
+        if !text.is_empty() && !text.ends_with('\n') {
+            return Err(self.damaged("its last line is incomplete"));
+        }
+        if u64::try_from(text.len()).unwrap_or(u64::MAX) > MAX_BYTES {
+            return Err(self.damaged("it is over 16 MiB"));
+        }
+        let mut known = BTreeMap::new();
+        for line in text.lines() {
+            let line = serde_json::from_str(line)
+                .map_err(|error| self.damaged("a line is no event of a token").with_source(error))?;
+            match line {
+                Line::Created(token) => {
+                    known.insert(Arc::clone(&token.id), Known { token: *token, revoked_at: None });
+                }
+                Line::Revoked { id, at } => {
+                    if let Some(known) = known.get_mut(&id) {
+                        known.revoked_at = Some(at);
+                    }
+                }
+            }
+        }
+        Ok((Look::of(&metadata), known))
+    }
+
+    fn failed(&self, error: std::io::Error) -> Error {
+        Error::new(
+            ErrorKind::Unavailable,
+            format!("the file of tokens {} cannot be used; see the cause", self.path.display()),
+        )
+        .with_source(error)
+    }
+
+    fn damaged(&self, why: &str) -> Error {
+        Error::new(
+            ErrorKind::Corrupt,
+            format!("the file of tokens {} is damaged: {why}; correct it by hand", self.path.display()),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::caller::Grant;
+
+    #[test]
+    fn a_damaged_file_or_one_that_others_may_read_holds_no_token() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = TokenFile::new(folder.path().join("tokens"));
+        let (_, token) = Token::make("ci".to_owned(), Grant::default(), Timestamp::EPOCH).unwrap();
+        file.create(token, Timestamp::EPOCH).unwrap();
+        assert_eq!(file.read().unwrap().1.len(), 1);
+        let before = file.look().unwrap();
+        file.revoke("ci", Timestamp::EPOCH).unwrap();
+        assert_ne!(file.look().unwrap(), before);
+        assert!(file.read().unwrap().1.values().all(|known| known.revoked_at.is_some()));
+        let text = std::fs::read_to_string(&file.path).unwrap();
+        for damaged in
+            [text.trim_end().to_owned(), text.replace("revoked", "forgotten"), format!("{text}x\n")]
+        {
+            std::fs::write(&file.path, damaged).unwrap();
+            assert_eq!(file.read().unwrap_err().kind(), ErrorKind::Corrupt);
+            assert!(file.revoke("ci", Timestamp::EPOCH).is_err());
+        }
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt as _;
+            std::fs::write(&file.path, text).unwrap();
+            std::fs::set_permissions(&file.path, std::fs::Permissions::from_mode(0o640)).unwrap();
+            assert_eq!(file.read().unwrap_err().kind(), ErrorKind::Forbidden);
+        }
+    }
+}

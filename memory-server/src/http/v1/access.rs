@@ -1,0 +1,114 @@
+//! What a caller may ask for: every request passes here before the memory sees it.
+
+use memory_core::{
+    EraseTarget, Error, ErrorKind, Quota, Request, Result, RunContext, Scope, ScopeKind, TombstonesOf,
+};
+
+use crate::http::caller::Caller;
+
+/// Checks a request, and narrows its limits to those of the operator's policy.
+///
+/// # Errors
+/// `capability_unsupported` by `provider` for a scope of the host; the caller's refusals; `scope_denied` for a run that is
+/// not the caller's.
+pub(super) fn check(caller: &Caller, provider: &str, request: &mut Request) -> Result<()> {
+    let op = request.op();
+    let scope = match &*request {
+        Request::Erase { target } => target.scope(),
+        Request::Tombstones { of: TombstonesOf::Scope(scope), .. } => Some(scope),
+        other => other.scope(),
+    };
+    if scope.is_some_and(|scope| scope.kind == ScopeKind::Host) {
+        return Err(Error::unsupported(op.as_str(), provider));
+    }
+    match &*request {
+        Request::EndRun { tenant, root_run } => {
+            caller.may(op, &Scope::new(tenant.clone(), ScopeKind::Run, root_run.clone()))?;
+        }
+        Request::Scopes { tenant, .. }
+        | Request::ScopeUses { tenant, .. }
+        | Request::SqlScopes { tenant, .. } => {
+            caller.may_tenant(op, tenant)?;
+        }
+        Request::Erase { target } => match target {
+            EraseTarget::Scope(scope) | EraseTarget::Key { scope, .. } => caller.may(op, scope)?,
+            other => caller.may_tenant(op, other.tenant())?,
+        },
+        Request::Tombstones { of, .. } => match of {
+            TombstonesOf::Tenant(tenant) => caller.may_tenant(op, tenant)?,
+            TombstonesOf::Scope(scope) => caller.may(op, scope)?,
+            _ => caller.may_store(op)?,
+        },
+        other => match other.scope() {
+            Some(scope) => caller.may(op, scope)?,
+            None => caller.may_store(op)?,
+        },
+    }
+    if let Some((run, scope)) = run_of(request) {
+        check_run(caller, run, scope)?;
+    }
+    narrow(caller, request);
+    Ok(())
+}
+
+/// The run that a request is made in.
+fn run_of(request: &Request) -> Option<(&RunContext, &Scope)> {
+    match request {
+        Request::Add { run, scope, .. }
+        | Request::Recall { run, scope, .. }
+        | Request::Event { run, scope, .. }
+        | Request::Forget { run, scope, .. }
+        | Request::Facts { run, scope, .. }
+        | Request::Exec { run, scope, .. }
+        | Request::Query { run, scope, .. }
+        | Request::Begin { run, scope, .. }
+        | Request::Commit { run, scope, .. }
+        | Request::Rollback { run, scope, .. }
+        | Request::DescribeTables { run, scope } => Some((run, scope)),
+        _ => None,
+    }
+}
+
+/// A run is of the scope's tenant, and for a token that is bound to an agent or a user, one of its own.
+fn check_run(caller: &Caller, run: &RunContext, scope: &Scope) -> Result<()> {
+    let grant = caller.grant();
+    let bound = grant.agent.is_some() || grant.user.is_some();
+    let own = run.tenant == scope.tenant
+        && grant.agent.as_ref().is_none_or(|agent| *agent == run.agent)
+        && (!bound || (caller.owns_run(&run.run) && caller.owns_run(&run.root_run)));
+    if own {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorKind::ScopeDenied,
+        format!(
+            "the run is not one of the token `{0}`; use its tenant and agent, and ids of runs that begin with `{0}-`",
+            caller.id()
+        ),
+    ))
+}
+
+/// The caller can ask for less than the policy allows, not for more.
+fn narrow(caller: &Caller, request: &mut Request) {
+    let policy = caller.policy();
+    let quota = match request {
+        Request::Set { options, .. } => Some(&mut options.quota),
+        Request::Increment { options, .. } | Request::Update { options, .. } => Some(&mut options.quota),
+        Request::BulkInsert { options, .. } => Some(&mut options.quota),
+        Request::ImportScope { options, .. } => Some(&mut options.quota),
+        Request::Add { options, .. } => Some(&mut options.quota),
+        Request::Exec { options, .. } | Request::Query { options, .. } => {
+            options.quota_bytes = smaller(options.quota_bytes, policy.sql_max_bytes);
+            None
+        }
+        _ => None,
+    };
+    if let Some(Quota { max_entries, max_bytes }) = quota {
+        *max_entries = smaller(*max_entries, policy.quota.max_entries);
+        *max_bytes = smaller(*max_bytes, policy.quota.max_bytes);
+    }
+}
+
+fn smaller(asked: Option<u64>, allowed: Option<u64>) -> Option<u64> {
+    asked.into_iter().chain(allowed).min()
+}

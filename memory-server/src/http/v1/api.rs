@@ -1,0 +1,64 @@
+//! What every route shares: the memory, what of it is served, and how one request runs.
+
+use memory::Memory;
+use memory_core::{
+    Capabilities, Error, ErrorKind, Next, Op, Provider as _, Reply, Request, Result, ScopeKind,
+};
+
+use super::access;
+use super::idempotency::Replies;
+use crate::http::caller::Caller;
+
+/// The shared state.
+#[derive(Debug)]
+pub(super) struct Api {
+    pub(super) memory: Memory,
+    pub(super) capabilities: Capabilities,
+    pub(super) replies: Replies,
+}
+
+impl Api {
+    pub(super) fn new(memory: Memory) -> Self {
+        let mut capabilities = memory.capabilities();
+        // A live handle, and tables that no agent can name.
+        capabilities.read_snapshot = false;
+        capabilities.host_tables = false;
+        Self { memory, capabilities, replies: Replies::default() }
+    }
+
+    /// The operation of that name, if it is one that crosses.
+    pub(super) fn op(&self, name: &str) -> Result<Op> {
+        let op = Op::ALL.iter().copied().find(|op| op.as_str() == name).ok_or_else(|| {
+            Error::new(ErrorKind::NotFound, "there is no such operation; see /v1/openapi.json")
+        })?;
+        if op == Op::ReadSnapshot {
+            return Err(Error::unsupported(op.as_str(), self.memory.name()));
+        }
+        Ok(op)
+    }
+
+    /// Runs a request for a caller, within what it may.
+    pub(super) async fn run(&self, caller: &Caller, mut request: Request) -> Result<Reply> {
+        access::check(caller, self.memory.name(), &mut request)?;
+        let mut reply = Next::to(&self.memory).run(request).await?;
+        // Tables of the host are nobody's business here.
+        match &mut reply {
+            Reply::SqlScopes(page) => page.scopes.retain(|(scope, _)| scope.kind != ScopeKind::Host),
+            Reply::ScopeUses(page) => page.scopes.retain(|used| used.scope.kind != ScopeKind::Host),
+            _ => {}
+        }
+        Ok(reply)
+    }
+
+    /// The same from JSON to JSON, for an operation without a stream.
+    pub(super) async fn call(&self, caller: &Caller, op: Op, arguments: &str) -> Result<String> {
+        let request = Request::from_json(op, arguments)?;
+        written(&self.run(caller, request).await?)
+    }
+}
+
+/// A reply as JSON.
+pub(super) fn written(reply: &Reply) -> Result<String> {
+    serde_json::to_string(reply)
+        .map_err(|error| Error::internal("a reply has no JSON form").with_source(error))
+}

@@ -1,0 +1,79 @@
+//! `POST /v1/batch`: several operations in one request, each answered by itself, in order.
+
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use memory_core::{Error, ErrorKind, Op, Result};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::api::Api;
+use super::body;
+use crate::http::caller::Caller;
+use crate::http::refusal::{self, json, refused};
+
+/// Most operations of one batch.
+const MOST: usize = 100;
+/// Once the replies have this many bytes, further operations are not done.
+const MAX_REPLY_BYTES: usize = 64 << 20;
+
+/// One operation.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Call {
+    op: String,
+    arguments: Box<RawValue>,
+}
+
+/// The handler.
+pub(super) async fn run(
+    State(api): State<Arc<Api>>,
+    Extension(caller): Extension<Arc<Caller>>,
+    body: Body,
+) -> Response {
+    let calls = body::text(body).await.and_then(|text| {
+        serde_json::from_str::<Vec<Call>>(&text).map_err(|error| {
+            Error::invalid(format!("a batch is an array of {{\"op\", \"arguments\"}}: {error}"))
+                .with_source(error)
+        })
+    });
+    let calls = match calls {
+        Ok(calls) if calls.len() > MOST => {
+            return refused(&Error::too_large("batch", calls.len(), MOST, "operations"));
+        }
+        Ok(calls) => calls,
+        Err(error) => return refused(&error),
+    };
+    let mut answers = String::from("[");
+    for (index, call) in calls.iter().enumerate() {
+        if index > 0 {
+            answers.push(',');
+        }
+        match one(&api, &caller, call, answers.len()).await {
+            Ok(reply) => answers.push_str(&format!("{{\"reply\":{reply}}}")),
+            Err(error) => answers.push_str(&refusal::text(&error)),
+        }
+    }
+    answers.push(']');
+    json(StatusCode::OK, answers)
+}
+
+async fn one(api: &Api, caller: &Caller, call: &Call, answered: usize) -> Result<String> {
+    if answered > MAX_REPLY_BYTES {
+        return Err(Error::new(
+            ErrorKind::ResultTooLarge,
+            "the replies before this one fill the batch; it was not done, so send it in another batch",
+        ));
+    }
+    let op = api.op(&call.op)?;
+    if matches!(op, Op::ExportScope | Op::ImportScope | Op::Dump | Op::Restore) {
+        return Err(Error::invalid(format!(
+            "`{op}` is a stream and does not fit into a batch; send it by itself"
+        )));
+    }
+    api.call(caller, op, call.arguments.get()).await
+}

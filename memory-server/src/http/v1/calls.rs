@@ -1,0 +1,82 @@
+//! `POST /v1/ops/{op}`: one operation.
+
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::body::Body;
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::Response;
+use memory_core::interposed::frames::{self, Item};
+use memory_core::{Error, Op, Reply, Request, Result};
+
+use super::api::{Api, written};
+use super::body;
+use crate::http::caller::Caller;
+use crate::http::refusal::{json, refused};
+
+/// The type of a stream's body.
+const NDJSON: HeaderValue = HeaderValue::from_static("application/x-ndjson");
+
+/// The handler.
+pub(super) async fn call(
+    State(api): State<Arc<Api>>,
+    Extension(caller): Extension<Arc<Caller>>,
+    name: Result<Path<String>, PathRejection>,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
+    let answer = async {
+        let Path(name) = name.map_err(|error| Error::invalid(error.body_text()))?;
+        let op = api.op(&name)?;
+        match op {
+            Op::ImportScope | Op::Restore => receive(&api, &caller, op, body).await,
+            Op::ExportScope | Op::Dump => send(&api, &caller, op, body).await,
+            _ => {
+                let arguments = body::text(body).await?;
+                let run = {
+                    let (api, caller) = (Arc::clone(&api), Arc::clone(&caller));
+                    move |arguments: String| async move { api.call(&caller, op, &arguments).await }
+                };
+                match headers.get("idempotency-key") {
+                    Some(key) if !op.is_read() => {
+                        api.replies.once(caller.id(), key, op.as_str(), arguments, run).await
+                    }
+                    _ => run(arguments).await.map(|text| json(StatusCode::OK, text)),
+                }
+            }
+        }
+    };
+    answer.await.unwrap_or_else(|error: Error| refused(&error))
+}
+
+/// An operation that takes a stream: the first line has its arguments.
+async fn receive(api: &Api, caller: &Caller, op: Op, body: Body) -> Result<Response> {
+    let (arguments, lines) = body::lines(body).await?;
+    let mut request = Request::from_json(op, &arguments)?;
+    match &mut request {
+        Request::ImportScope { records, .. } => *records = Box::pin(frames::Read::new(lines)),
+        Request::Restore { dump, .. } => *dump = Box::pin(frames::Read::new(lines)),
+        _ => {}
+    }
+    written(&api.run(caller, request).await?).map(|text| json(StatusCode::OK, text))
+}
+
+/// An operation that returns a stream.
+async fn send(api: &Api, caller: &Caller, op: Op, body: Body) -> Result<Response> {
+    let request = Request::from_json(op, &body::text(body).await?)?;
+    match api.run(caller, request).await? {
+        Reply::ExportScope(records) => Ok(stream(frames::Written::new(None, records))),
+        Reply::Dump(dump) => Ok(stream(frames::Written::new(None, dump))),
+        reply => written(&reply).map(|text| json(StatusCode::OK, text)),
+    }
+}
+
+fn stream<T: Item>(lines: frames::Written<T>) -> Response {
+    let mut response = Response::new(Body::from_stream(body::Written(lines)));
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, NDJSON);
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}

@@ -1,0 +1,140 @@
+//! `/v1/tenants/{tenant}/{kind}/{id}/entries/{key}`: one entry, with its version as `ETag`.
+
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::body::Body;
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::response::Response;
+use memory_core::{
+    DeleteOptions, Error, ErrorKind, Expect, GetOptions, Json, Key, Reply, Request, Result, Scope, SetOptions,
+};
+use serde::Serialize;
+
+use super::api::Api;
+use super::body;
+use crate::http::caller::Caller;
+use crate::http::refusal::{json, refused, refused_as};
+
+type Place = Result<Path<(String, String, String, String)>, PathRejection>;
+
+/// The entry of a path.
+fn entry(place: Place) -> Result<(Scope, Key)> {
+    let Path((tenant, kind, id, key)) = place.map_err(|error| Error::invalid(error.body_text()))?;
+    Ok((Scope::new(tenant.parse()?, kind.parse()?, id.parse()?), Key::new(key)?))
+}
+
+/// `If-Match: "7"` and `If-None-Match: *` as an expectation.
+fn expectation(headers: &HeaderMap) -> Result<Expect> {
+    match (condition(headers, &header::IF_MATCH)?, condition(headers, &header::IF_NONE_MATCH)?) {
+        (None, None) => Ok(Expect::Any),
+        (None, Some("*")) => Ok(Expect::Absent),
+        (Some(tag), None) => version(tag).map(Expect::Version),
+        _ => Err(Error::invalid("send one of `If-Match: \"VERSION\"` and `If-None-Match: *`")),
+    }
+}
+
+fn condition<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>> {
+    let mut values = headers.get_all(name).iter();
+    let first = values.next();
+    if values.next().is_some() {
+        return Err(Error::invalid(format!("the header `{name}` is given twice; send it once")));
+    }
+    first
+        .map(|value| value.to_str().map(str::trim))
+        .transpose()
+        .map_err(|error| Error::invalid(format!("the header `{name}` is not plain text")).with_source(error))
+}
+
+fn version(tag: &str) -> Result<u64> {
+    tag.strip_prefix('"')
+        .and_then(|rest| rest.strip_suffix('"'))
+        .and_then(|number| number.parse().ok())
+        .ok_or_else(|| Error::invalid("an entry's tag is its version in quotes, as \"7\""))
+}
+
+fn tagged(mut response: Response, version: u64) -> Response {
+    if let Ok(tag) = HeaderValue::from_str(&format!("\"{version}\"")) {
+        response.headers_mut().insert(header::ETAG, tag);
+    }
+    response
+}
+
+fn written(value: &impl Serialize) -> Result<String> {
+    serde_json::to_string(value)
+        .map_err(|error| Error::internal("a reply has no JSON form").with_source(error))
+}
+
+fn unexpected() -> Error {
+    Error::internal("the memory answered another operation")
+}
+
+/// The handler of GET.
+pub(super) async fn get(
+    State(api): State<Arc<Api>>,
+    Extension(caller): Extension<Arc<Caller>>,
+    place: Place,
+    headers: HeaderMap,
+) -> Response {
+    let answer = async {
+        let (scope, key) = entry(place)?;
+        let known = condition(&headers, &header::IF_NONE_MATCH)?;
+        let request = Request::Get { scope, key, options: GetOptions::default() };
+        let Reply::Get(found) = api.run(&caller, request).await? else { return Err(unexpected()) };
+        let found =
+            found.ok_or_else(|| Error::new(ErrorKind::NotFound, "there is no live entry under this key"))?;
+        if known.is_some_and(|tag| tag == format!("\"{}\"", found.version)) {
+            return Ok(tagged(json(StatusCode::NOT_MODIFIED, String::new()), found.version));
+        }
+        Ok(tagged(json(StatusCode::OK, written(&found)?), found.version))
+    };
+    answer.await.unwrap_or_else(|error| refused(&error))
+}
+
+/// The handler of PUT: the body is the value. Metadata, source and text are replaced by none, and the expiry is kept.
+pub(super) async fn put(
+    State(api): State<Arc<Api>>,
+    Extension(caller): Extension<Arc<Caller>>,
+    place: Place,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
+    let answer = async {
+        let (scope, key) = entry(place)?;
+        let options = SetOptions::default().with_expect(expectation(&headers)?);
+        let value: Json = body::text(body).await?.parse().map_err(Error::from)?;
+        let request = Request::Set { scope, key, value, options };
+        let Reply::Set(outcome) = api.run(&caller, request).await? else { return Err(unexpected()) };
+        let status = if outcome.created { StatusCode::CREATED } else { StatusCode::OK };
+        Ok(tagged(json(status, written(&outcome)?), outcome.version))
+    };
+    answer.await.unwrap_or_else(|error| refused_write(&headers, &error))
+}
+
+/// The handler of DELETE.
+pub(super) async fn delete(
+    State(api): State<Arc<Api>>,
+    Extension(caller): Extension<Arc<Caller>>,
+    place: Place,
+    headers: HeaderMap,
+) -> Response {
+    let answer = async {
+        let (scope, key) = entry(place)?;
+        let options = DeleteOptions::expecting(expectation(&headers)?);
+        let request = Request::Delete { scope, key, options };
+        let Reply::Delete(outcome) = api.run(&caller, request).await? else { return Err(unexpected()) };
+        Ok(json(StatusCode::OK, written(&outcome)?))
+    };
+    answer.await.unwrap_or_else(|error| refused_write(&headers, &error))
+}
+
+/// A conflict with a condition of the headers is 412.
+fn refused_write(headers: &HeaderMap, error: &Error) -> Response {
+    let conditional = headers.contains_key(header::IF_MATCH) || headers.contains_key(header::IF_NONE_MATCH);
+    if conditional && error.kind() == ErrorKind::Conflict {
+        return refused_as(StatusCode::PRECONDITION_FAILED, error);
+    }
+    refused(error)
+}

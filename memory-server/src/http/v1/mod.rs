@@ -1,0 +1,17 @@
+//! The API `/v1`: every operation of the three facets that can cross a connection, as JSON over HTTP. Users read
+//! `docs/http-api.md`; `docs/spec/http.md` specifies it.
+
+mod access;
+mod api;
+mod batch;
+mod body;
+mod calls;
+mod entries;
+mod idempotency;
+mod router;
+
+#[cfg(test)]
+mod document;
+
+pub(crate) use router::router;
+pub use router::unguarded;

@@ -1,0 +1,191 @@
+//! The API `/v1`, through the real binary and a token.
+
+use serde_json::{Value, json};
+
+use super::door::{Answer, Door};
+
+/// A server and a token for all of one tenant.
+struct Api {
+    door: Door,
+    token: String,
+}
+
+impl Api {
+    fn open() -> Self {
+        let door = Door::open("sql_scopes = [\"agent\", \"run\"]\n[sql]\nenabled = true\n");
+        let token = door.token("ops", &["--tenant", "acme"]);
+        Self { door, token }
+    }
+
+    fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Answer {
+        let bearer = format!("Bearer {}", self.token);
+        self.door.request(method, path, &[&[("Authorization", bearer.as_str())], headers].concat(), body)
+    }
+
+    fn post(&self, op: &str, arguments: &Value) -> Answer {
+        self.send("POST", &format!("/v1/ops/{op}"), &[], &arguments.to_string())
+    }
+
+    fn ok(&self, op: &str, arguments: &Value) -> Value {
+        let answer = self.post(op, arguments);
+        assert_eq!(answer.status, 200, "{op}: {answer:?}");
+        serde_json::from_str(&answer.body).unwrap()
+    }
+}
+
+fn scope(id: &str) -> Value {
+    json!({"tenant": "acme", "kind": "agent", "id": id})
+}
+
+#[test]
+fn an_operation_takes_its_arguments_and_answers_its_result() {
+    let api = Api::open();
+    let served: Value = serde_json::from_str(&api.send("GET", "/v1/capabilities", &[], "").body).unwrap();
+    assert_eq!((&served["provider"], &served["capabilities"]["kv"]), (&json!("sqlite"), &json!(true)));
+    assert_eq!(served["capabilities"]["moment"], false);
+    let text = r#"{"z":1.50,"a":9007199254740993}"#;
+    let body = format!(r#"{{"scope":{},"key":"k","value":{text}}}"#, scope("ann"));
+    assert_eq!(api.send("POST", "/v1/ops/set", &[], &body).status, 200);
+    let found = api.post("get", &json!({"scope": scope("ann"), "key": "k"}));
+    assert!(found.body.contains(text), "{found:?}");
+    assert_eq!(api.ok("get", &json!({"scope": scope("ann"), "key": "none"})), Value::Null);
+    let run = json!({"tenant": "acme", "agent": "ann", "run": "r-1"});
+    let statement = |sql: &str| json!({"run": run, "scope": scope("ann"), "sql": sql, "args": []});
+    api.ok("exec", &statement("CREATE TABLE t (n INTEGER)"));
+    assert_eq!(
+        api.ok("query", &statement("SELECT 9007199254740993 AS n"))["rows"][0][0],
+        9_007_199_254_740_993_i64
+    );
+    let document: Value = serde_json::from_str(&api.send("GET", "/v1/openapi.json", &[], "").body).unwrap();
+    assert_eq!(document["openapi"], "3.1.0");
+}
+
+#[test]
+fn what_is_wrong_is_refused_with_a_code_and_a_fitting_status() {
+    let api = Api::open();
+    api.ok("set", &json!({"scope": scope("ann"), "key": "text", "value": "x"}));
+    let at = |id: &str, kind: &str, tenant: &str| json!({"scope": {"tenant": tenant, "kind": kind, "id": id}, "key": "k"});
+    for (op, arguments, status, code) in [
+        ("no_such", json!({}), 404, "not_found"),
+        ("moment", json!({}), 501, "capability_unsupported"),
+        ("get", json!([]), 400, "invalid_argument"),
+        ("get", json!({"scope": scope("ann"), "key": "k", "kye": 1}), 400, "invalid_argument"),
+        ("get", at("ann", "agent", "globex"), 403, "scope_denied"),
+        ("get", at("shared", "host", "acme"), 501, "capability_unsupported"),
+        ("erase", json!({"target": {"tenant": "acme"}}), 403, "forbidden"),
+        ("tenants", json!({"limit": 10}), 403, "forbidden"),
+        ("increment", json!({"scope": scope("ann"), "key": "text", "delta": 1}), 422, "wrong_type"),
+        ("list", json!({"scope": scope("ann"), "query": {"limit": 5000}}), 413, "too_large"),
+    ] {
+        let answer = api.post(op, &arguments);
+        assert_eq!((answer.status, answer.code().as_str()), (status, code), "{op} {arguments}: {answer:?}");
+    }
+    let deep = format!(
+        r#"{{"scope":{},"key":"k","value":{}{}}}"#,
+        scope("ann"),
+        "[".repeat(5_000),
+        "]".repeat(5_000)
+    );
+    assert_eq!(api.send("POST", "/v1/ops/set", &[], &deep).status, 400);
+    assert_eq!(api.send("GET", "/v1/ops/get", &[], "").status, 405);
+    assert_eq!(api.send("GET", "/v1/nothing", &[], "").status, 404);
+    assert_eq!(api.door.get("/v1/capabilities", &[]).status, 401);
+}
+
+#[test]
+fn an_entry_has_an_address_and_its_version_is_its_tag() {
+    let api = Api::open();
+    let path = "/v1/tenants/acme/agent/ann/entries/a%2Fb%20c";
+    assert_eq!(api.send("GET", path, &[], "").status, 404);
+    let made = api.send("PUT", path, &[("If-None-Match", "*")], "{\"n\": 1}");
+    assert_eq!((made.status, made.header("etag")), (201, Some("\"1\"")), "{made:?}");
+    assert_eq!(api.send("PUT", path, &[("If-None-Match", "*")], "2").status, 412);
+    assert_eq!(api.send("PUT", path, &[("If-Match", "\"1\"")], "2").header("etag"), Some("\"2\""));
+    let late = api.send("PUT", path, &[("If-Match", "\"1\"")], "3");
+    assert_eq!((late.status, late.code()), (412, "conflict".to_owned()));
+    let found = api.send("GET", path, &[], "");
+    assert_eq!(serde_json::from_str::<Value>(&found.body).unwrap()["key"], "a/b c");
+    assert_eq!(api.send("GET", path, &[("If-None-Match", "\"2\"")], "").status, 304);
+    assert_eq!(api.send("PUT", path, &[("If-Match", "2")], "3").status, 400);
+    assert_eq!(api.send("DELETE", path, &[("If-Match", "\"2\"")], "").body, r#"{"deleted":true}"#);
+    assert_eq!(api.send("GET", "/v1/tenants/acme/host/ann/entries/k", &[], "").status, 400);
+    assert_eq!(api.send("GET", "/v1/tenants/globex/agent/ann/entries/k", &[], "").status, 403);
+}
+
+#[test]
+fn a_write_that_is_sent_again_with_its_key_is_done_once() {
+    let api = Api::open();
+    let body = |delta: i64| json!({"scope": scope("ann"), "key": "n", "delta": delta}).to_string();
+    let send =
+        |key: &str, delta| api.send("POST", "/v1/ops/increment", &[("Idempotency-Key", key)], &body(delta));
+    let first = send("a", 1);
+    let again = send("a", 1);
+    assert_eq!((again.status, &again.body), (200, &first.body));
+    assert_eq!(
+        (first.header("idempotency-replayed"), again.header("idempotency-replayed")),
+        (None, Some("true"))
+    );
+    let other = send("a", 2);
+    assert_eq!((other.status, other.code()), (409, "conflict".to_owned()));
+    assert!(send("b", 1).body.contains("\"value\":2"));
+}
+
+#[test]
+fn a_batch_answers_each_operation_by_itself() {
+    let api = Api::open();
+    let calls = json!([
+        {"op": "set", "arguments": {"scope": scope("ann"), "key": "k", "value": 1}},
+        {"op": "get", "arguments": {"scope": {"tenant": "globex", "kind": "agent", "id": "ann"}, "key": "k"}},
+        {"op": "export_scope", "arguments": {"scope": scope("ann")}},
+        {"op": "increment", "arguments": {"scope": scope("ann"), "key": "k", "delta": 4}},
+    ]);
+    let answer = api.send("POST", "/v1/batch", &[], &calls.to_string());
+    let answers: Value = serde_json::from_str(&answer.body).unwrap();
+    assert_eq!(answers[0]["reply"]["created"], true, "{answer:?}");
+    assert_eq!(answers[1]["error"]["code"], "scope_denied");
+    assert_eq!(answers[2]["error"]["code"], "invalid_argument");
+    assert_eq!(answers[3]["reply"]["value"], 5);
+    let many = Value::from(vec![calls[0].clone(); 101]);
+    assert_eq!(api.send("POST", "/v1/batch", &[], &many.to_string()).status, 413);
+}
+
+#[test]
+fn a_stream_goes_out_and_in_and_a_cut_one_is_refused() {
+    let api = Api::open();
+    for n in 0..50 {
+        api.ok("set", &json!({"scope": scope("ann"), "key": format!("k{n:02}"), "value": {"n": n}}));
+    }
+    let exported = api.post("export_scope", &json!({"scope": scope("ann")})).body;
+    assert_eq!(exported.lines().last(), Some(r#"{"end":50}"#));
+    let import = |id: &str, lines: &str| {
+        let body = format!("{}\n{lines}", json!({"scope": scope(id), "options": {"atomicity": "scope"}}));
+        api.send("POST", "/v1/ops/import_scope", &[], &body)
+    };
+    let whole = import("bob", &exported);
+    assert!(whole.body.contains("\"created\":50"), "{whole:?}");
+    let half: String = exported.lines().take(25).map(|line| format!("{line}\n")).collect();
+    for cut in [half.clone(), format!("{half}{{\"end\":24}}\n"), format!("{half}{{\"item\":{{}}}}\n")] {
+        assert_ne!(import("cay", &cut).status, 200);
+    }
+    assert_eq!(
+        api.ok("list", &json!({"scope": scope("cay")}))["entries"],
+        json!([]),
+        "nothing of a cut stream is kept"
+    );
+}
+
+#[test]
+fn a_servers_memory_is_opened_by_its_url() {
+    let api = Api::open();
+    let url = format!("memory+http://127.0.0.1:{}?api_key=file:token", api.door.port);
+    api.door.user.file("token", &api.token);
+    let host = format!("127.0.0.1:{}", api.door.port);
+    let remote = ["--url", &url, "--allow-host", &host, "--tenant", "acme", "--agent", "ann"];
+    let run = |arguments: &[&str]| api.door.user.json(&[&remote[..], arguments].concat());
+    run(&["set", "k", "41"]);
+    assert_eq!(run(&["incr", "k"])["value"], 42);
+    assert_eq!(api.ok("get", &json!({"scope": scope("ann"), "key": "k"}))["value"], 42);
+    let elsewhere =
+        [&["--url", &url, "--allow-host", &host, "--tenant", "globex", "--agent", "ann"][..], &["get", "k"]];
+    assert_eq!(api.door.user.run(&elsewhere.concat()).code.unwrap_or(0) != 0, true);
+}

@@ -1,0 +1,9 @@
+//! `memory serve --http` as clients see it: each test starts the real binary on a free port.
+
+mod api;
+mod bad_input;
+mod door;
+mod limits;
+mod mcp;
+mod operating;
+mod tokens;

@@ -1,0 +1,121 @@
+//! Health, metrics, TLS and the end.
+
+use std::io::{Read as _, Write as _};
+use std::process::Command;
+
+use super::door::{Door, RULES, answer, set};
+use crate::support::user::User;
+
+#[test]
+fn health_needs_no_token_and_says_nothing_else() {
+    let door = Door::open("");
+    let health = door.get("/healthz", &[]);
+    assert_eq!((health.status, health.body.as_str()), (200, "ok\n"));
+    let ready = door.get("/readyz", &[]);
+    assert_eq!((ready.status, ready.body.as_str()), (200, "ready\n"));
+}
+
+#[test]
+fn metrics_count_operations_refusals_and_latencies_without_names() {
+    let door = Door::open("");
+    let token = door.token("reader", &["--tenant", "acme", "--agent", "ann", "--ops", "set"]);
+    let session = door.session(&token);
+    door.ok(&token, &session, set("agent", "secret-key", "v"));
+    door.refused(&token, &session, serde_json::json!({"op": "delete", "key": "k"}));
+    door.get("/mcp", &[]);
+    let text = door.get("/metrics", &[]).body;
+    for line in [
+        "memory_operations_total{op=\"set\"} 1",
+        "memory_operations_total{op=\"delete\"} 1",
+        "memory_operations_denied_total{op=\"delete\"} 1",
+        "memory_operations_denied_total{op=\"set\"} 0",
+        "memory_http_refused_total{reason=\"unauthenticated\"} 1",
+        "memory_http_responses_total{route=\"mcp\",class=\"4xx\"} 1",
+        "memory_http_seconds_bucket{route=\"mcp\",le=\"+Inf\"} 5",
+        "memory_http_in_flight 1",
+        "# TYPE memory_http_seconds histogram",
+    ] {
+        assert!(text.lines().any(|known| known == line), "{line}:\n{text}");
+    }
+    for name in ["acme", "ann", "secret-key", "reader"] {
+        assert!(!text.contains(name), "{name}");
+    }
+}
+
+#[test]
+fn a_signal_ends_the_server_once_requests_in_flight_are_answered() {
+    let mut door = Door::open("");
+    let token = door.token("ann", &["--agent", "ann"]);
+    let session = door.session(&token);
+    let body = r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"memory","arguments":{"op":"set","key":"k","value":"v"}}}"#;
+    let head = |method: &str, more: &str| {
+        format!(
+            "{method} /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {token}\r\nMcp-Session-Id: {session}\r\n\
+             Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\n{more}\r\n"
+        )
+    };
+    // A stream that never ends by itself, and a call whose body is not there yet.
+    let mut stream = door.connect();
+    stream.write_all(head("GET", "").as_bytes()).unwrap();
+    let mut call = door.connect();
+    let more = format!("Expect: 100-continue\r\nContent-Length: {}\r\n", body.len());
+    call.write_all(head("POST", &more).as_bytes()).unwrap();
+    call.read_exact(&mut [0; 25]).unwrap();
+    door.signal("TERM");
+    call.write_all(body.as_bytes()).unwrap();
+    let called = answer(call);
+    assert_eq!(called.message()["result"]["isError"], false, "{called:?}");
+    let (status, stderr) = door.ended();
+    assert!(status.success(), "{stderr}");
+    assert_eq!(answer(stream).status, 200);
+    let kept = door.user.json(&["get", "k", "--agent", "ann"]);
+    assert_eq!(kept["value"], "v", "{kept}");
+}
+
+#[test]
+fn it_serves_tls_with_a_certificate_and_refuses_what_is_none() {
+    let user = User::new();
+    user.file("memory.toml", RULES);
+    let bad = user.file("bad.pem", "no certificate");
+    let bad = bad.to_str().unwrap();
+    user.refused(
+        &["serve", "--http", "127.0.0.1:0", "--tls-cert", bad, "--tls-key", bad],
+        3,
+        "invalid_argument",
+    );
+    let made = Command::new("openssl")
+        .args([
+            "req",
+            "-x509",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:P-256",
+            "-nodes",
+            "-days",
+            "2",
+        ])
+        .args(["-subj", "/CN=localhost", "-keyout", "key.pem", "-out", "cert.pem"])
+        .current_dir(user.home())
+        .output();
+    if !made.is_ok_and(|made| made.status.success()) {
+        println!("left out: there is no openssl to make a certificate and to connect");
+        return;
+    }
+    let door = Door::start(user, &["--tls-cert", "cert.pem", "--tls-key", "key.pem"]);
+    let mut client = Command::new("openssl")
+        .args(["s_client", "-quiet", "-verify_quiet", "-CAfile", "cert.pem", "-connect"])
+        .arg(format!("127.0.0.1:{}", door.port))
+        .current_dir(door.user.home())
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let request = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    client.stdin.as_mut().unwrap().write_all(request).unwrap();
+    let mut answered = String::new();
+    client.stdout.take().unwrap().read_to_string(&mut answered).unwrap();
+    client.wait().unwrap();
+    assert!(answered.starts_with("HTTP/1.1 200") && answered.ends_with("ok\n"), "{answered}");
+    assert_ne!(door.get("/healthz", &[]).status, 200, "without TLS");
+}
