@@ -38,8 +38,6 @@ pub mod forget;
 pub mod gc;
 #[cfg(feature = "governed")]
 pub mod governed;
-#[cfg(feature = "hierarchical")]
-mod graphs;
 mod hex;
 #[cfg(feature = "hierarchical")]
 pub mod hierarchical;

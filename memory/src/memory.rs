@@ -23,7 +23,7 @@ pub struct Memory {
     drift_backups: Option<PathBuf>,
     /// The graphs of tenants, which all runs share with the indexes of recall.
     #[cfg(feature = "hierarchical")]
-    graphs: Arc<crate::graphs::Opened>,
+    graphs: Arc<crate::hierarchical::tenants::Opened>,
 }
 
 impl Memory {
@@ -44,7 +44,10 @@ impl Memory {
 
     /// The tenant's graphs, opened once for all who share this backend.
     #[cfg(feature = "hierarchical")]
-    pub(crate) async fn graphs(&self, tenant: &TenantId) -> Result<Arc<crate::graphs::TenantGraphs>> {
+    pub(crate) async fn graphs(
+        &self,
+        tenant: &TenantId,
+    ) -> Result<Arc<crate::hierarchical::tenants::TenantGraphs>> {
         // Not a clone of this value, which would keep itself open.
         let provider = Arc::<Checked<Arc<dyn Provider>>>::clone(&self.provider);
         self.graphs.of(provider, tenant).await

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use super::answer::{Budget, raw, text};
 use super::memory_tool::MemoryTool;
 use super::ops::{EdgeWord, NodeWord, RecallGraph, Relate, Remember, ToolOp};
-use crate::graphs::TenantGraphs;
+use crate::hierarchical::tenants::TenantGraphs;
 use crate::hierarchical::{
     Agent, DerivesFrom, Edge, Episodic, GraphHit, Node, RecallOptions, Semantic, SimilarTo, Step, Supersedes,
     TransitionedTo,

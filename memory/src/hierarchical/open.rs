@@ -1,10 +1,10 @@
-//! Sessions and a graph of knowledge per agent (feature `hierarchical`): `docs/hierarchical.md`.
+//! Opens graphs and sessions with the real clock and ids.
 
 use std::sync::Arc;
 
 use memory_core::{Result, TenantId};
 
-pub use memory_hierarchical::*;
+use memory_hierarchical::{Agent, AgentMemory, GraphStore, Sessions, SqlGraphs};
 
 /// Graphs in files of the graph engine (feature `ladybug`).
 #[cfg(feature = "ladybug")]
