@@ -144,7 +144,7 @@ pub(super) async fn migrate(graphs: &Graphs, args: &MigrateArgs, out: &mut Out) 
     let source = source(&args.path, only.as_ref()).await?;
     let opened = &graphs.opened;
     let sessions = hierarchical::sessions(&opened.memory, &opened.settings.tenant).await?;
-    let migrated = source.store(&*graphs.graphs, &sessions).await?;
+    let migrated = source.store(&*graphs.target()?, &sessions).await?;
     out.tell(&migrated, |out| {
         let numbers = |table: &hierarchical::migrate::TableReport| {
             [
