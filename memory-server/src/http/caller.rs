@@ -25,7 +25,6 @@ pub(crate) struct Grant {
     pub(crate) read_only: bool,
 }
 
-#[allow(dead_code, reason = "what `/v1` asks")]
 impl Grant {
     /// Whether it is bound to an agent or a user, so that it never sees a whole tenant.
     fn is_bound(&self) -> bool {
@@ -43,7 +42,6 @@ pub(crate) struct Caller {
     metrics: Arc<Metrics>,
 }
 
-#[allow(dead_code, reason = "what `/v1` asks")]
 impl Caller {
     /// `policy` is the operator's for the grant's agent.
     pub(crate) fn new(id: Arc<str>, grant: Grant, policy: &Policy, metrics: Arc<Metrics>) -> Self {

@@ -12,11 +12,16 @@ pub(super) fn require_served(backend: BackendChoice) -> Result<()> {
     if cfg!(feature = "ladybug") { Ok(()) } else { backend.require_served() }
 }
 
-/// The graphs of the engine: ours beside the original's, which are only read.
+/// The graphs of the engine: ours and, to read where there is none of ours, the original's.
 #[cfg(feature = "ladybug")]
-pub(super) fn engine_graphs() -> Result<std::sync::Arc<dyn memory::hierarchical::GraphStore>> {
+pub(super) fn engine_graphs(
+    reads_original: bool,
+) -> Result<std::sync::Arc<dyn memory::hierarchical::GraphStore>> {
     let paths = memory::hierarchical::backend::Paths::of(&environment())?;
-    let graphs = memory::hierarchical::ladybug::LadybugGraphs::new(paths.own_graphs(), Some(paths.graphs()));
+    let graphs = memory::hierarchical::ladybug::LadybugGraphs::new(
+        paths.own_graphs(),
+        reads_original.then(|| paths.graphs()),
+    );
     Ok(std::sync::Arc::new(graphs))
 }
 

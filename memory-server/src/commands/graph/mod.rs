@@ -125,6 +125,15 @@ impl Graphs {
         }
     }
 
+    /// Where a migration writes: the engine's files of ours, although the original has one for the agent.
+    fn target(&self) -> Result<Arc<dyn GraphStore>> {
+        #[cfg(feature = "ladybug")]
+        if self.graphs.name() == "graph-db" {
+            return backend::engine_graphs(false);
+        }
+        Ok(Arc::clone(&self.graphs))
+    }
+
     fn memory_of(&self, agent: Agent) -> AgentMemory {
         hierarchical::memory_of(Arc::clone(&self.graphs), agent)
     }
@@ -171,7 +180,7 @@ async fn open_on(resolved: Resolved, context: &Context, access: Access) -> Resul
     let opened = context.open(access).await?;
     let graphs: Arc<dyn GraphStore> = match resolved.backend {
         #[cfg(feature = "ladybug")]
-        BackendChoice::GraphDb => backend::engine_graphs()?,
+        BackendChoice::GraphDb => backend::engine_graphs(true)?,
         _ => hierarchical::open(&opened.memory, &opened.settings.tenant).await?,
     };
     Ok(Graphs { opened, graphs })

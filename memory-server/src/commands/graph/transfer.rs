@@ -203,7 +203,7 @@ pub(super) async fn migrate(graphs: &Graphs, args: &MigrateArgs, out: &mut Out) 
     let opened = &graphs.opened;
     let sessions = hierarchical::sessions(&opened.memory, &opened.settings.tenant).await?;
     if let Some(path) = &args.path {
-        let migrated = source(path, only.as_ref()).await?.store(&*graphs.graphs, &sessions).await?;
+        let migrated = source(path, only.as_ref()).await?.store(&*graphs.target()?, &sessions).await?;
         out.tell(&migrated, |out| lines(&migrated, out))?;
         hint(&[&migrated], only.as_ref());
         return Ok(exit(&[&migrated]));
@@ -215,7 +215,7 @@ pub(super) async fn migrate(graphs: &Graphs, args: &MigrateArgs, out: &mut Out) 
             error.retold(message)
         };
         let source = Source::read(&path, only.as_ref()).map_err(failed)?;
-        all.push((path.clone(), source.store(&*graphs.graphs, &sessions).await.map_err(failed)?));
+        all.push((path.clone(), source.store(&*graphs.target()?, &sessions).await.map_err(failed)?));
     }
     let reports: Vec<&Migrated> = all.iter().map(|(_, migrated)| migrated).collect();
     let document: Vec<_> =
