@@ -109,7 +109,7 @@ pub(crate) async fn run(context: &Context, args: TokenArgs, out: &mut Out) -> Re
             let id = Arc::clone(&token.id);
             file.create(token, now)?;
             out.tell(&Created { id: &id, token: &text }, |out| {
-                out.line(format!("{text}"))?;
+                out.raw_line(&text)?;
                 crate::terminal::note(&format!(
                     "memory: this is token {id}, shown only now; send it as `Authorization: Bearer TOKEN`. `memory token \
                      revoke {id}` ends it."
