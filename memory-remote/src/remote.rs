@@ -8,9 +8,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_core::Stream;
 use memory_core::interposed::frames::{Item, Lines, Read, Written};
+use memory_core::sql::TxId;
 use memory_core::{
     Capabilities, Clock, EmbeddingOwner, Error, ErrorKind, Exchange, Failure, Health, HealthStatus, IdGen,
-    Op, Proxy, Reply, Request, Result,
+    Op, Proxy, Reply, Request, Result, RunContext, Scope,
 };
 use memory_http::{
     Call, CallKind, Credential, Download, EgressPolicy, Endpoint, HttpClient, Limits, Method,
@@ -32,7 +33,7 @@ const MARGIN: Duration = Duration::from_secs(10);
 pub type RemoteProvider = Proxy<Remote>;
 
 /// The connection to a server.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Remote {
     http: HttpClient,
     endpoint: Endpoint,
@@ -141,6 +142,19 @@ impl Remote {
         read(op, &reply)
     }
 
+    /// Begins a transaction. A server cannot know that its caller stopped waiting, so the call ends by itself, and a
+    /// transaction that nobody heard of is rolled back.
+    async fn begin(&self, run: RunContext, scope: Scope, parent: Option<TxId>) -> Result<Reply> {
+        let (remote, (told, heard)) = (self.clone(), tokio::sync::oneshot::channel());
+        tokio::spawn(async move {
+            let request = Request::Begin { run: run.clone(), scope: scope.clone(), parent };
+            if let Err(Ok(Reply::Begin(begun))) = told.send(remote.ask(request).await) {
+                let _ = remote.ask(Request::Rollback { run, scope, tx: begun.tx }).await;
+            }
+        });
+        heard.await.unwrap_or_else(|_| Err(lost(Op::Begin)))
+    }
+
     /// A call that is sent a stream.
     async fn send<T: Item>(
         &self,
@@ -212,6 +226,7 @@ impl Exchange for Remote {
                     _ => self.receive(op, arguments).await.map(Reply::ExportScope),
                 }
             }
+            Request::Begin { run, scope, parent } => self.begin(run, scope, parent).await,
             request => self.ask(request).await,
         }
     }

@@ -157,6 +157,7 @@ macro_rules! forward {
     (@ [$($parameter:ident: $bound:ident),*] $wrapper:ident $facet:ident {
         $($variant:ident $(as $wire:literal)?: $method:ident($($arg:ident [$($type:tt)+]),*) -> $reply:ty;)*
     }) => {
+        #[allow(clippy::redundant_field_names, reason = "an argument that is owned already")]
         #[async_trait]
         impl<$($parameter: $bound),*> $facet for $wrapper<$($parameter),*> {
             accessors!($wrapper $facet);
