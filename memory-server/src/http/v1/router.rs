@@ -51,7 +51,6 @@ async fn capabilities(State(api): State<Arc<Api>>) -> Response {
 /// `/v1` without tokens, every operation allowed: for tests of the crates around this one. Whoever reaches its socket
 /// reads and changes everything that the memory serves.
 #[doc(hidden)]
-#[must_use]
 pub fn unguarded(memory: Memory) -> Router {
     let policy = Policy::default().with_memory_scopes(ScopeKind::ALL).with_sql_scopes(ScopeKind::ALL);
     let grant = Grant { ops: Some(Op::ALL.iter().copied().collect()), ..Grant::default() };
