@@ -24,7 +24,6 @@ pub mod cursor;
 pub mod embed;
 pub mod entry;
 pub mod error;
-mod failure;
 pub mod filter;
 pub mod host;
 pub mod interposed;
@@ -56,12 +55,11 @@ pub use cursor::Cursor;
 pub use embed::{EmbedRole, Embedder, EmbeddingModel};
 pub use entry::{Entry, Expect, Metadata, Quota, Scalar, Source, Ttl};
 pub use error::{Error, ErrorKind, Result, Retry};
-pub use failure::Failure;
 pub use filter::{Field, Filter};
 /// The trait of [`RecordStream`] and the other streams of the facets, re-exported so that a backend needs no further
 /// crate.
 pub use futures_core::Stream;
-pub use interposed::{Exchange, Hook, Interposed, Next, Op, Proxy, Reply, Request};
+pub use interposed::{Exchange, Failure, Hook, Interposed, Next, Op, Proxy, Reply, Request};
 pub use json::Json;
 pub use layer::MemoryLayer;
 pub use lifecycle::drift::{

@@ -1,4 +1,4 @@
-//! Graphs of hierarchical memory on the graph engine LadybugDB, the successor of Kuzu: [`LadybugGraphs`] is a
+//! Graphs of hierarchical memory on the graph engine LadybugDB, the successor of Kuzu: `LadybugGraphs` is a
 //! `GraphStore` of `memory-hierarchical`. `docs/hierarchical.md` says how the engine is linked.
 //!
 //! Everything is behind the feature `engine`.

@@ -12,9 +12,9 @@ use futures_core::Stream;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use super::failure::Failure;
 use crate::backend::Record;
 use crate::error::{Error, ErrorKind, Result};
-use crate::failure::Failure;
 
 /// Longest line, in bytes: a record of the largest value with all its vectors, or a line of a dump.
 const MAX_LINE_BYTES: usize = 64 << 20;

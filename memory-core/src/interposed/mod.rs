@@ -1,5 +1,6 @@
 //! Wrapping a provider: every call as a [`Request`], every result as a [`Reply`].
 
+mod failure;
 pub mod frames;
 mod hook;
 mod next;
@@ -9,6 +10,7 @@ mod schema;
 mod wire;
 mod wrapper;
 
+pub use failure::Failure;
 pub use hook::Hook;
 pub use next::Next;
 pub use operations::{Op, Reply, Request};

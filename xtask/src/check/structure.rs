@@ -131,8 +131,13 @@ fn sources(workspace: &Workspace, member: &str) -> Result<Vec<PathBuf>> {
     if files.is_empty() { Err(format!("{member} has no source").into()) } else { Ok(files) }
 }
 
-/// The type that an item implements `Provider` for.
+/// The type that an item implements `Provider` for, or its name for a `Proxy`, which is one.
 fn provider(item: &Item) -> Option<String> {
+    if let Item::Type(alias) = item
+        && let Type::Path(own) = &*alias.ty
+    {
+        return (own.path.segments.last()?.ident == "Proxy").then(|| alias.ident.to_string());
+    }
     let Item::Impl(item) = item else { return None };
     let (of, _) = item.trait_.as_ref()?;
     match &*item.self_ty {
