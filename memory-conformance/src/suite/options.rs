@@ -19,7 +19,7 @@ pub struct Options {
     /// proved by one of the remaining cases.
     #[cfg(feature = "mutants")]
     pub mutants: bool,
-    /// Time limit per case. Default 30 s.
+    /// Time limit per case. Default 60 s.
     pub timeout: Duration,
     /// Cases that run at the same time. Default: the number of processors.
     pub threads: usize,

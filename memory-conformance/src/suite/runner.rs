@@ -19,7 +19,7 @@ use crate::harness::fixture::Fixture;
 use crate::refusals;
 
 /// How long a case may take unless the caller says otherwise.
-pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
+pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How a case ended.
 #[derive(Clone, Debug, PartialEq, Eq)]

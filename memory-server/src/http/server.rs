@@ -10,6 +10,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{any, get};
+use memory::audit::Auditor;
 use memory::system::SystemClock;
 use memory::{Access, Config, HealthStatus, Memory};
 use memory_core::{Error, ErrorKind, Provider as _, Result};
@@ -82,13 +83,13 @@ pub(crate) async fn run(context: &Context, args: ServeArgs) -> Result<Exit, Fail
             );
         }
     }
-    let mut hub = Hub::new(memory.clone(), auditor, Arc::clone(&metrics));
+    let mut hub = Hub::new(memory.clone(), auditor.clone(), Arc::clone(&metrics));
     (hub.credentials, hub.interpreter) = (args.credentials.clone(), interpreter);
     let hub = Arc::new(hub);
     let mcp = Arc::new(Mcp::new(Arc::clone(&hub)));
     let local = address.ip().is_loopback() && !args.http.behind_proxy;
     let gate = Arc::new(Gate::new(authority, metrics, limits, local));
-    let router = router(memory, Arc::clone(&mcp), &gate);
+    let router = router(memory, auditor, Arc::clone(&mcp), &gate);
 
     let unbound = |error| Failure::File(format!("{address} cannot be listened on"), error);
     let listener = TcpListener::bind(address).await.map_err(unbound)?;
@@ -146,8 +147,8 @@ async fn end(stopping: watch::Sender<bool>, gate: Arc<Gate>, mcp: Arc<Mcp>) {
 }
 
 /// Everything that is served.
-fn router(memory: Memory, mcp: Arc<Mcp>, gate: &Arc<Gate>) -> Router {
-    let api = v1::router(memory.clone());
+fn router(memory: Memory, auditor: Option<Arc<Auditor>>, mcp: Arc<Mcp>, gate: &Arc<Gate>) -> Router {
+    let api = v1::router(memory.clone(), auditor);
     let ready = Arc::new(Ready { memory, last: Mutex::default() });
     Router::new()
         .nest("/v1", api)

@@ -13,18 +13,23 @@ use memory_core::{Error, ErrorKind, Result, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::token::Token;
+use crate::terminal::{create_private_folder, data_folder};
 
 /// Longest file, in bytes: about 30,000 tokens.
 const MAX_BYTES: u64 = 16 << 20;
 
-/// The file to use: the one named, or that of the configuration.
+/// The name of the file where nothing else names it.
+const NAME: &str = "memory.tokens.jsonl";
+
+/// The file to use: the one named, or that of the configuration, or without one a file in the user's data folder.
 ///
 /// # Errors
-/// `invalid_argument` without either.
+/// `invalid_argument` without any of them.
 pub(crate) fn tokens_file(named: Option<PathBuf>, config: Option<&Config>) -> Result<PathBuf> {
-    named.or_else(|| config.map(Config::tokens_file)).ok_or_else(|| {
-        Error::invalid("there is no memory.toml beside which tokens are kept; give --tokens FILE")
-    })
+    named
+        .or_else(|| config.map(Config::tokens_file))
+        .or_else(|| data_folder().map(|folder| folder.join(NAME)))
+        .ok_or_else(|| Error::invalid("there is no home folder to keep tokens in; give --tokens FILE"))
 }
 
 /// A line of the file.
@@ -99,6 +104,9 @@ impl TokenFile {
     /// # Errors
     /// `conflict` if a token that is in force has its name; otherwise as [`TokenFile::read`].
     pub(crate) fn create(&self, token: Token, now: Timestamp) -> Result<()> {
+        if let Some(folder) = self.path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+            create_private_folder(folder)?;
+        }
         self.append(|known| {
             let taken = known.values().any(|known| {
                 known.token.name == token.name && known.revoked_at.is_none() && !known.token.is_expired(now)

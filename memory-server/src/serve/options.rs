@@ -59,7 +59,8 @@ pub(crate) struct HttpArgs {
     /// A proxy in front of this server ends TLS: other addresses than loopback may be listened on, and any Host is accepted
     #[arg(long, requires = "http", conflicts_with = "tls_cert")]
     pub(crate) behind_proxy: bool,
-    /// The file of tokens [default: memory.toml's, else memory.tokens.jsonl beside it]
+    /// The file of tokens [default: memory.toml's, else memory.tokens.jsonl beside it; without a memory.toml, in the data
+    /// folder]
     #[arg(long, value_name = "FILE", requires = "http")]
     pub(crate) tokens: Option<PathBuf>,
 }

@@ -10,7 +10,7 @@ use memory_core::{Clock, Error, ErrorKind, Result};
 
 use super::observation::Observation;
 use super::queue::{Counters, Message};
-use super::record::{AuditCounts, AuditEviction, AuditForget, AuditMode, AuditRecord};
+use super::record::{AuditCounts, AuditEviction, AuditForget, AuditMode, AuditRecord, AuditRequest};
 use super::redact::Redactor;
 use super::sink::AuditSink;
 use super::writer::Writer;
@@ -157,6 +157,12 @@ impl Auditor {
             self.counters.waiting_bytes.fetch_sub(bytes, Ordering::AcqRel);
             self.counters.dropped.fetch_add(1, Ordering::AcqRel);
         }
+    }
+
+    /// Takes the record of a request that was answered; never waits.
+    pub fn requested(&self, mut record: AuditRequest) {
+        record.time = self.now();
+        self.send(AuditRecord::Request(Box::new(record)));
     }
 
     /// Takes the record of an eviction; never waits.

@@ -22,6 +22,7 @@ pub use auditor::{Auditor, AuditorBuilder};
 pub use json_lines::JsonLines;
 pub use record::{
     AuditCall, AuditCounts, AuditEviction, AuditFact, AuditForget, AuditGap, AuditMode, AuditRecord,
+    AuditRequest,
 };
 pub use redact::{REDACTED, Redactor};
 pub use sink::{AuditSink, TracingSink};

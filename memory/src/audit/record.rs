@@ -1,7 +1,9 @@
 //! Audit records.
 
+use std::time::Duration;
+
 use memory_core::layer::{Fact, Share};
-use memory_core::{EvictOutcome, Result, ScopeKind, Timestamp};
+use memory_core::{Error, EvictOutcome, Op, Result, Scope, ScopeKind, TenantId, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -37,6 +39,8 @@ pub struct AuditCounts {
 pub enum AuditRecord {
     /// An operation.
     Call(Box<AuditCall>),
+    /// A request over the HTTP API.
+    Request(Box<AuditRequest>),
     /// A scope that garbage collection evicted, or tried to.
     Eviction(Box<AuditEviction>),
     /// A forget, without names.
@@ -49,6 +53,7 @@ impl AuditRecord {
     pub(super) fn set_number(&mut self, number: u64) {
         match self {
             Self::Call(record) => record.number = number,
+            Self::Request(record) => record.number = number,
             Self::Eviction(record) => record.number = number,
             Self::Forget(record) => record.number = number,
             Self::Gap(record) => record.number = number,
@@ -76,6 +81,60 @@ pub struct AuditForget {
     pub left: u64,
     /// `ok`, or the code of the error.
     pub outcome: &'static str,
+}
+
+/// The record of a request over the HTTP API: who asked for what, where, and how it ended. It holds no key, text or
+/// statement in either mode.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct AuditRequest {
+    /// In the same sequence as the other records.
+    pub number: u64,
+    /// When it was answered; for a stream, when that began.
+    pub time: Timestamp,
+    /// The operation, as it is called in the API.
+    pub op: &'static str,
+    /// The id of the token, which is not secret.
+    pub token: String,
+    /// The tenant; none for an operation on the whole store.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<String>,
+    /// The kind of scope; none for an operation on a tenant.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scope: Option<ScopeKind>,
+    /// Its id.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scope_id: Option<String>,
+    /// How long it took.
+    pub micros: u64,
+    /// `ok`, or the code of the error.
+    pub outcome: &'static str,
+}
+
+impl AuditRequest {
+    /// A request of a token that has not ended yet.
+    #[must_use]
+    pub fn new(token: &str, op: Op, tenant: Option<&TenantId>, scope: Option<&Scope>) -> Self {
+        Self {
+            number: 0,
+            time: Timestamp::EPOCH,
+            op: op.as_str(),
+            token: token.to_owned(),
+            tenant: tenant.map(|tenant| tenant.as_str().to_owned()),
+            scope: scope.map(|scope| scope.kind),
+            scope_id: scope.map(|scope| scope.id.as_str().to_owned()),
+            micros: 0,
+            outcome: "ok",
+        }
+    }
+
+    /// How it ended, after how long.
+    #[must_use]
+    pub fn ended(mut self, failed: Option<&Error>, after: Duration) -> Self {
+        self.micros = u64::try_from(after.as_micros()).unwrap_or(u64::MAX);
+        self.outcome = failed.map_or("ok", |error| error.kind().code());
+        self
+    }
 }
 
 /// The record of an eviction by garbage collection.

@@ -21,7 +21,8 @@ const MAX_NAME: usize = 128;
 
 #[derive(Args, Debug)]
 pub(crate) struct TokenArgs {
-    /// The file of tokens [default: memory.toml's, else memory.tokens.jsonl beside it]
+    /// The file of tokens [default: memory.toml's, else memory.tokens.jsonl beside it; without a memory.toml, in the data
+    /// folder]
     #[arg(long, global = true, value_name = "FILE")]
     tokens: Option<PathBuf>,
     #[command(subcommand)]

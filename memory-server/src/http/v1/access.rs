@@ -1,7 +1,8 @@
 //! What a caller may ask for: every request passes here before the memory sees it.
 
 use memory_core::{
-    EraseTarget, Error, ErrorKind, Quota, Request, Result, RunContext, Scope, ScopeKind, TombstonesOf,
+    EraseTarget, Error, ErrorKind, Quota, Request, Result, RunContext, Scope, ScopeKind, TenantId,
+    TombstonesOf,
 };
 
 use crate::http::caller::Caller;
@@ -49,6 +50,19 @@ pub(super) fn check(caller: &Caller, provider: &str, request: &mut Request) -> R
     }
     narrow(caller, request);
     Ok(())
+}
+
+/// The tenant that a request is about; `None`: the whole store.
+pub(super) fn tenant_of(request: &Request) -> Option<&TenantId> {
+    match request {
+        Request::EndRun { tenant, .. }
+        | Request::Scopes { tenant, .. }
+        | Request::ScopeUses { tenant, .. }
+        | Request::SqlScopes { tenant, .. }
+        | Request::Tombstones { of: TombstonesOf::Tenant(tenant), .. } => Some(tenant),
+        Request::Erase { target } => Some(target.tenant()),
+        other => other.scope().map(|scope| &scope.tenant),
+    }
 }
 
 /// The run that a request is made in.

@@ -1,9 +1,14 @@
 //! What every route shares: the memory, what of it is served, and how one request runs.
 
+use std::sync::Arc;
+
 use memory::Memory;
+use memory::audit::{AuditRequest, Auditor};
 use memory_core::{
     Capabilities, Error, ErrorKind, Next, Op, Provider as _, Reply, Request, Result, ScopeKind,
 };
+
+use tokio::time::Instant;
 
 use super::access;
 use super::idempotency::Replies;
@@ -15,15 +20,16 @@ pub(super) struct Api {
     pub(super) memory: Memory,
     pub(super) capabilities: Capabilities,
     pub(super) replies: Replies,
+    auditor: Option<Arc<Auditor>>,
 }
 
 impl Api {
-    pub(super) fn new(memory: Memory) -> Self {
+    pub(super) fn new(memory: Memory, auditor: Option<Arc<Auditor>>) -> Self {
         let mut capabilities = memory.capabilities();
         // A live handle, and tables that no agent can name.
         capabilities.read_snapshot = false;
         capabilities.host_tables = false;
-        Self { memory, capabilities, replies: Replies::default() }
+        Self { memory, capabilities, replies: Replies::default(), auditor }
     }
 
     /// The operation of that name, if it is one that crosses.
@@ -37,8 +43,18 @@ impl Api {
         Ok(op)
     }
 
-    /// Runs a request for a caller, within what it may.
-    pub(super) async fn run(&self, caller: &Caller, mut request: Request) -> Result<Reply> {
+    /// Runs a request for a caller, within what it may, and records it.
+    pub(super) async fn run(&self, caller: &Caller, request: Request) -> Result<Reply> {
+        let Some(auditor) = &self.auditor else { return self.within(caller, request).await };
+        let tenant = access::tenant_of(&request);
+        let record = AuditRequest::new(caller.id(), request.op(), tenant, request.scope());
+        let started = Instant::now();
+        let reply = self.within(caller, request).await;
+        auditor.requested(record.ended(reply.as_ref().err(), started.elapsed()));
+        reply
+    }
+
+    async fn within(&self, caller: &Caller, mut request: Request) -> Result<Reply> {
         access::check(caller, self.memory.name(), &mut request)?;
         let mut reply = Next::to(&self.memory).run(request).await?;
         // Tables of the host are nobody's business here.

@@ -7,6 +7,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::{get, post};
+use memory::audit::Auditor;
 use memory::{Memory, Policy};
 use memory_core::{Error, ErrorKind, Op, Provider as _, ScopeKind};
 use serde_json::json;
@@ -20,8 +21,8 @@ use crate::http::refusal::{self, refused};
 /// The description of the API. A test keeps it as the types are.
 const DOCUMENT: &str = include_str!("../../../../docs/openapi.json");
 
-/// The routes below `/v1`. They expect an `Arc<Caller>` in the request's extensions.
-pub(crate) fn router(memory: Memory) -> Router {
+/// The routes below `/v1`. They expect an `Arc<Caller>` in the request's extensions, and record each request in this audit.
+pub(crate) fn router(memory: Memory, auditor: Option<Arc<Auditor>>) -> Router {
     Router::new()
         .route("/capabilities", get(capabilities))
         .route("/openapi.json", get(async || refusal::json(StatusCode::OK, DOCUMENT.to_owned())))
@@ -35,7 +36,7 @@ pub(crate) fn router(memory: Memory) -> Router {
         .method_not_allowed_fallback(async || {
             nothing("this route has another method; see /v1/openapi.json", StatusCode::METHOD_NOT_ALLOWED)
         })
-        .with_state(Arc::new(Api::new(memory)))
+        .with_state(Arc::new(Api::new(memory, auditor)))
 }
 
 fn nothing(message: &'static str, status: StatusCode) -> Response {
@@ -56,7 +57,7 @@ pub fn unguarded(memory: Memory) -> Router {
     let grant = Grant { ops: Some(Op::ALL.iter().copied().collect()), ..Grant::default() };
     let caller = Arc::new(Caller::new("test".into(), grant, &policy, Arc::new(Metrics::default())));
     Router::new()
-        .nest("/v1", router(memory))
+        .nest("/v1", router(memory, None))
         .layer(axum::Extension(caller))
         .fallback(async || refused(&Error::new(ErrorKind::NotFound, "the API is under /v1")))
 }

@@ -51,7 +51,7 @@ impl Settings {
     /// folder.
     pub(super) async fn in_data_folder(&self, kind: &str, memory: &Memory) -> Result<Option<PathBuf>> {
         let Some(folder) = data_folder() else { return Ok(None) };
-        Ok(Some(folder.join("memory").join(kind).join(self.store_key(memory).await?)))
+        Ok(Some(folder.join(kind).join(self.store_key(memory).await?)))
     }
 
     /// The identity of a store that is not a file, however its URL is spelled: the id its database got when it was

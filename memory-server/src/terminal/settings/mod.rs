@@ -12,4 +12,4 @@ pub use store::sqlite_url;
 
 pub(crate) use global::{is_typed, registry};
 pub(crate) use resolved::{Settings, scope_of};
-pub(crate) use store::{Origin, create_private_folder};
+pub(crate) use store::{Origin, create_private_folder, data_folder};

@@ -80,14 +80,15 @@ pub(super) fn store(global: &Global, config: Option<&Config>) -> Result<(Store, 
     let folder = data_folder().ok_or_else(|| {
         Error::invalid("there is no home folder for a database; give --url, as in --url sqlite:memory.db")
     })?;
-    Ok((Store::DataFile(folder.join("memory").join("memory.db")), Origin::Default))
+    Ok((Store::DataFile(folder.join("memory.db")), Origin::Default))
 }
 
-/// `$XDG_DATA_HOME`, `~/.local/share` where unset (XDG Base Directory Specification: relative paths
-/// are ignored).
-pub(super) fn data_folder() -> Option<PathBuf> {
+/// The user's folder for what no option and no configuration places: `memory` in `$XDG_DATA_HOME`, `~/.local/share` where
+/// unset (XDG Base Directory Specification: relative paths are ignored).
+pub(crate) fn data_folder() -> Option<PathBuf> {
     let path = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    path("XDG_DATA_HOME").or_else(|| path("HOME").map(|home| home.join(".local").join("share")))
+    let data = path("XDG_DATA_HOME").or_else(|| path("HOME").map(|home| home.join(".local").join("share")));
+    data.map(|data| data.join("memory"))
 }
 
 /// Creates a folder that only its owner may enter, and its missing parents.

@@ -189,3 +189,32 @@ fn a_servers_memory_is_opened_by_its_url() {
         [&["--url", &url, "--allow-host", &host, "--tenant", "globex", "--agent", "ann"][..], &["get", "k"]];
     assert!(api.door.user.run(&elsewhere.concat()).code.unwrap_or(0) != 0);
 }
+
+#[test]
+fn each_request_is_audited_by_the_id_of_its_token_and_without_keys() {
+    let door = Door::open("[audit]\nfile = \"audit.jsonl\"\nmode = \"full\"\n");
+    let token = door.token("ops", &["--tenant", "acme"]);
+    let mut api = Api { door, token };
+    api.ok("set", &json!({"scope": scope("ann"), "key": "private", "value": "diary"}));
+    let elsewhere = json!({"scope": {"tenant": "globex", "kind": "agent", "id": "ann"}, "key": "private"});
+    assert_eq!(api.post("get", &elsewhere).status, 403);
+    api.door.signal("TERM");
+    assert!(api.door.ended().0.success());
+    let file = api.door.user.home().join("audit.jsonl");
+    let text = std::fs::read_to_string(&file).unwrap();
+    assert!(!text.contains("private") && !text.contains("diary"), "{text}");
+    let id = api.door.user.json(&["token", "list"])[0]["id"].clone();
+    let records: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let said = |record: &Value| {
+        ["kind", "token", "op", "tenant", "scope", "scope_id", "outcome"].map(|name| record[name].clone())
+    };
+    let expected = |op: &str, tenant: &str, outcome: &str| {
+        ["request", id.as_str().unwrap(), op, tenant, "agent", "ann", outcome].map(|text| json!(text))
+    };
+    let seen: Vec<[Value; 7]> = records.iter().map(said).collect();
+    assert_eq!(seen, [expected("set", "acme", "ok"), expected("get", "globex", "scope_denied")]);
+    api.door.user.ok(&["forget", "--yes", "--audit", "redact", "-q", "--tenant", "acme", "--agent", "ann"]);
+    let text = std::fs::read_to_string(file).unwrap();
+    let left: Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
+    assert_ne!(left["scope_id"], "ann", "{text}");
+}

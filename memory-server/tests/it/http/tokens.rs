@@ -108,3 +108,14 @@ fn rules_of_memory_toml_bind_tokens_too() {
     door.ok(&ann, &session, set("agent", "k", "v"));
     assert_eq!(door.refused(&ann, &session, set("user", "k", "v")), "scope_denied");
 }
+
+#[test]
+fn without_a_configuration_tokens_are_in_the_data_folder() {
+    let user = User::new();
+    user.json(&["token", "create", "laptop", "--agent", "claude"]);
+    let door = Door::start(user, &[]);
+    let token = door.token("another", &["--agent", "claude"]);
+    let session = door.session(&token);
+    door.ok(&token, &session, set("agent", "k", "v"));
+    assert_eq!(door.ok(&token, &session, get("agent", "k"))["value"], "v");
+}
