@@ -20,7 +20,7 @@ pub(crate) struct MutantsArgs {
     #[arg(long, value_name = "TEXT")]
     filter: Option<String>,
     /// Time limit of one case, in seconds
-    #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=3_600))]
+    #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=3_600))]
     timeout: u64,
 }
 

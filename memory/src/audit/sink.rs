@@ -51,6 +51,18 @@ impl AuditSink for TracingSink {
                 fallback = call.fallback,
                 input = call.input.as_ref().map(tracing::field::display),
             ),
+            AuditRecord::Request(request) => tracing::info!(
+                target: "memory::audit",
+                number = request.number,
+                time = %request.time,
+                op = request.op,
+                token = request.token,
+                tenant = request.tenant,
+                scope = request.scope.map(|scope| scope.as_str()),
+                scope_id = request.scope_id,
+                micros = request.micros,
+                outcome = request.outcome,
+            ),
             AuditRecord::Eviction(eviction) => tracing::info!(
                 target: "memory::audit",
                 number = eviction.number,

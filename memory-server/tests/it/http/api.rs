@@ -203,7 +203,7 @@ fn each_request_is_audited_by_the_id_of_its_token_and_without_keys() {
     let file = api.door.user.home().join("audit.jsonl");
     let text = std::fs::read_to_string(&file).unwrap();
     assert!(!text.contains("private") && !text.contains("diary"), "{text}");
-    let id = api.door.user.json(&["token", "list"])[0]["id"].clone();
+    let id = api.door.user.json(&["token", "list"])["tokens"][0]["id"].clone();
     let records: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let said = |record: &Value| {
         ["kind", "token", "op", "tenant", "scope", "scope_id", "outcome"].map(|name| record[name].clone())
