@@ -16,12 +16,13 @@ pub(crate) struct Libraries {
 }
 
 impl Libraries {
-    /// Finds or installs libclang; takes the graph engine's library if the tests have set it up.
+    /// Finds or installs libclang; takes the graph engine's library if the environment names it, since its bridge to C++
+    /// takes minutes to compile.
     pub(crate) fn prepare(workspace: &Workspace) -> Self {
-        let ladybug = Ladybug::ready(workspace);
+        let ladybug = Ladybug::given();
         if ladybug.is_none() {
             println!(
-                "LadybugDB: not set up (`cargo xtask ladybug`), what needs it is left out of what is built"
+                "LadybugDB: not named by the environment (`cargo xtask ladybug`), what needs it is left out of what is built"
             );
         }
         Self { clang: Libclang::prepare(workspace), ladybug }

@@ -90,12 +90,6 @@ impl Ladybug {
         Ok(Self::at(&folder))
     }
 
-    /// The library, if it was set up before.
-    pub(crate) fn ready(workspace: &Workspace) -> Option<Self> {
-        let folder = Self::folder(workspace);
-        Self::given().or_else(|| folder.join("complete").is_file().then(|| Self::at(&folder)))
-    }
-
     /// Whether a feature of a member needs the library.
     pub(crate) fn is_needed(member: &str, feature: &str) -> bool {
         FEATURES.contains(&(member, feature))
@@ -112,7 +106,7 @@ impl Ladybug {
     }
 
     /// One that the environment names.
-    fn given() -> Option<Self> {
+    pub(crate) fn given() -> Option<Self> {
         (std::env::var_os(LIBRARY_FOLDER).is_some() && std::env::var_os(INCLUDE_FOLDER).is_some())
             .then(|| Self(Vec::new()))
     }
