@@ -6,10 +6,6 @@ use memory_core::{Result, TenantId};
 
 use memory_hierarchical::{Agent, AgentMemory, GraphStore, Sessions, SqlGraphs};
 
-/// Graphs in files of the graph engine (feature `ladybug`).
-#[cfg(feature = "ladybug")]
-pub use memory_ladybug as ladybug;
-
 use crate::memory::Memory;
 use crate::system::{RandomIds, SystemClock};
 
