@@ -17,6 +17,7 @@ mod msrv;
 mod pip;
 mod postgres;
 mod process;
+mod scratch;
 mod soak;
 mod steps;
 mod tally;

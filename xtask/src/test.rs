@@ -4,6 +4,7 @@ use crate::Result;
 use crate::binaries::{self, Job};
 use crate::libraries::{Ladybug, Libclang};
 use crate::process::{self, Stream};
+use crate::scratch::Scratch;
 use crate::steps::{Done, Steps};
 use crate::tally::Tally;
 use crate::testbed::{self, TestBed};
@@ -33,7 +34,7 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
         testbed::require(workspace)?;
         ready = Some(std::thread::scope(|scope| {
             // Downloads run while the compiler uses the processors.
-            let prepared = scope.spawn(|| TestBed::prepare(workspace));
+            let prepared = scope.spawn(|| TestBed::prepare(workspace, Scratch::prepare()));
             let jobs = binaries::compile(workspace);
             Ok::<_, Box<dyn std::error::Error>>((prepared.join().map_err(|_| "setting up panicked")?, jobs?))
         })?);

@@ -6,6 +6,7 @@
 use std::process::Command;
 
 use crate::postgres::Servers;
+use crate::scratch::Scratch;
 use crate::workspace::Workspace;
 use crate::{Result, clients, model, process};
 
@@ -43,6 +44,8 @@ pub(crate) struct TestBed {
     variables: Vec<(&'static str, String)>,
     /// One for each lane, since tests of two lanes would share a server's roles. Stopped when this is dropped.
     servers: Vec<Servers>,
+    /// Held until the tests have ended.
+    _scratch: Option<Scratch>,
 }
 
 /// Most lanes: each has a PostgreSQL server.
@@ -50,7 +53,8 @@ const MAX_LANES: usize = 4;
 
 impl TestBed {
     /// Prepares what tests need besides the compiler and sets their variables; prints what is unavailable.
-    pub(crate) fn prepare(workspace: &Workspace) -> Self {
+    /// Temporary files of the tests and the servers' data go to `scratch`, if there is one.
+    pub(crate) fn prepare(workspace: &Workspace, scratch: Option<Scratch>) -> Self {
         let mut variables = Vec::new();
         if std::env::var_os("RUST_BACKTRACE").is_none() {
             variables.push(("RUST_BACKTRACE", "1".to_owned()));
@@ -85,10 +89,16 @@ impl TestBed {
                 Err(error) => println!("{what}: none, tests that need it are left out: {error}"),
             }
         }
+        if let Some(scratch) = &scratch {
+            println!("temporary files: {}, in memory", scratch.folder().display());
+            variables.push(("TMPDIR", scratch.folder().display().to_string()));
+        }
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let lanes = if Servers::are_given() { 1 } else { processors.min(MAX_LANES) };
-        let servers = (0..lanes).map(|_| Servers::start(workspace)).collect();
-        Self { variables, servers }
+        let temporary =
+            scratch.as_ref().map_or_else(std::env::temp_dir, |scratch| scratch.folder().to_owned());
+        let servers = (0..lanes).map(|_| Servers::start(workspace, &temporary)).collect();
+        Self { variables, servers, _scratch: scratch }
     }
 
     /// How many test commands may run at once, each in a lane of its own.

@@ -10,7 +10,7 @@ use std::time::Instant;
 use clap::Args;
 use serde::Serialize;
 
-use crate::terminal::{Exit, Failure, Out, create_private_folder, sqlite_url};
+use crate::terminal::{CLOSING, Exit, Failure, Out, create_private_folder, sqlite_url};
 
 #[derive(Args, Debug)]
 pub(crate) struct DemoArgs {
@@ -80,6 +80,9 @@ pub(crate) async fn run(args: &DemoArgs, quiet: bool, out: &mut Out) -> Result<E
             break;
         }
     }
+    // The store still writes as it closes; its folder must not go before.
+    drop(tour);
+    memory::sqlite::wait_until_closed(CLOSING);
     report.seconds = started.elapsed().as_secs_f64();
     if out.is_json() {
         out.document(&report)?;

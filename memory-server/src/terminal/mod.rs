@@ -26,5 +26,6 @@ pub(crate) use credentials::CredentialArgs;
 pub(crate) use input::read_text;
 pub(crate) use output::{NAMED, more, printable, width, word};
 pub(crate) use pages::PageArgs;
+pub(crate) use program::CLOSING;
 pub(crate) use progress::{Counter, signal};
 pub(crate) use settings::{Origin, Settings, create_private_folder, data_folder, is_typed, scope_of};

@@ -10,7 +10,7 @@ use super::output::note;
 use super::settings::Global;
 
 /// How long the end of a program waits for stores to write the access counts that they hold. Everything else is stored.
-const CLOSING: Duration = Duration::from_secs(30);
+pub(crate) const CLOSING: Duration = Duration::from_secs(30);
 
 /// Runs one command, and prints why if it fails. The runtime and the log start here, not earlier: help and version need neither.
 pub fn run(

@@ -32,7 +32,7 @@ pub(crate) struct Servers {
 
 /// `cargo xtask postgres`: run until interrupted.
 pub(crate) fn run(workspace: &Workspace) -> Result<()> {
-    let servers = Servers::start(workspace);
+    let servers = Servers::start(workspace, &std::env::temp_dir());
     if servers.running.is_empty() {
         return Err("no PostgreSQL server was started".into());
     }
@@ -52,27 +52,27 @@ impl Servers {
         given(SERVER) || given(PLAIN_SERVER)
     }
 
-    /// Starts the servers; prints why one is left out.
-    pub(crate) fn start(workspace: &Workspace) -> Self {
+    /// Starts the servers, with their data below `temporary`; prints why one is left out.
+    pub(crate) fn start(workspace: &Workspace, temporary: &Path) -> Self {
         let mut servers = Self::default();
         if given(SERVER) {
             println!("PostgreSQL: {SERVER} is set");
-        } else if let Err(error) = servers.start_packaged(workspace) {
+        } else if let Err(error) = servers.start_packaged(workspace, temporary) {
             println!(
                 "PostgreSQL: none, tests that need one skip; {SERVER} may name a server of your own: {error}"
             );
         }
         if given(PLAIN_SERVER) {
             println!("PostgreSQL without pgvector: {PLAIN_SERVER} is set");
-        } else if let Err(error) = servers.start_plain() {
+        } else if let Err(error) = servers.start_plain(temporary) {
             println!("PostgreSQL without pgvector: none, tests that need one skip: {error}");
         }
         servers
     }
 
-    fn start_packaged(&mut self, workspace: &Workspace) -> Result<()> {
+    fn start_packaged(&mut self, workspace: &Workspace, temporary: &Path) -> Result<()> {
         let programs = package::prepare(workspace)?;
-        let server = Server::start(&programs, &keeping()?)?;
+        let server = Server::start(&programs, &keeping(temporary)?)?;
         println!(
             "PostgreSQL: {} at {}, data in {}",
             version(&programs)?,
@@ -87,9 +87,9 @@ impl Servers {
         Ok(())
     }
 
-    fn start_plain(&mut self) -> Result<()> {
+    fn start_plain(&mut self, temporary: &Path) -> Result<()> {
         let programs = installed().ok_or("no PostgreSQL without pgvector in /usr/lib/postgresql")?;
-        let server = Server::start(&programs, &keeping()?)?;
+        let server = Server::start(&programs, &keeping(temporary)?)?;
         println!("PostgreSQL without pgvector: {} at {}", version(&programs)?, server.url());
         self.variables.push((PLAIN_SERVER, server.url()));
         if !given(PLAIN_PROGRAMS) {
@@ -104,8 +104,9 @@ fn given(variable: &str) -> bool {
     std::env::var_os(variable).is_some_and(|value| !value.is_empty())
 }
 
-fn keeping() -> Result<Keeping> {
-    Ok(Keeping { user: User::of_servers()?, fsync: std::env::var(FSYNC).is_ok_and(|value| value == "on") })
+fn keeping(temporary: &Path) -> Result<Keeping<'_>> {
+    let fsync = std::env::var(FSYNC).is_ok_and(|value| value == "on");
+    Ok(Keeping { user: User::of_servers()?, temporary, fsync })
 }
 
 fn version(programs: &Path) -> Result<String> {

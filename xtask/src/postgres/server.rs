@@ -58,8 +58,10 @@ impl User {
 
 /// How a server is kept.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Keeping {
+pub(super) struct Keeping<'a> {
     pub(super) user: User,
+    /// Each server makes a folder here. Not below the target folder, which may be private to root.
+    pub(super) temporary: &'a Path,
     pub(super) fsync: bool,
 }
 
@@ -92,10 +94,10 @@ rm -rf "$folder"
 
 impl Server {
     /// Creates a cluster and starts it on a free loopback port.
-    pub(super) fn start(programs: &Path, keeping: &Keeping) -> Result<Self> {
+    pub(super) fn start(programs: &Path, keeping: &Keeping<'_>) -> Result<Self> {
         let mut tries = 0;
         loop {
-            let folder = private_folder(keeping.user)?;
+            let folder = private_folder(keeping.temporary, keeping.user)?;
             let refusal = match Self::start_in(&folder, programs, keeping) {
                 Ok(server) => return Ok(server),
                 Err(error) => error.to_string(),
@@ -110,7 +112,7 @@ impl Server {
         }
     }
 
-    fn start_in(folder: &Path, programs: &Path, keeping: &Keeping) -> Result<Self> {
+    fn start_in(folder: &Path, programs: &Path, keeping: &Keeping<'_>) -> Result<Self> {
         let programs = reachable(programs, folder, keeping.user)?;
         let data = folder.join("data");
         let mut initdb = Command::new(programs.join("initdb"));
@@ -130,7 +132,7 @@ impl Server {
         }
     }
 
-    fn keep(folder: &Path, programs: &Path, data: &Path, keeping: &Keeping) -> Result<Self> {
+    fn keep(folder: &Path, programs: &Path, data: &Path, keeping: &Keeping<'_>) -> Result<Self> {
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
         let mut keeper = Command::new("/bin/sh");
         keeper.args(["-c", KEEPER, "keeper"]).arg(folder).arg(programs.join("postgres")).arg("-D").arg(data);
@@ -189,9 +191,8 @@ impl Drop for Server {
     }
 }
 
-/// A private folder under the system's temporary folder. Not under the target folder, which may be private to root.
-fn private_folder(user: User) -> Result<PathBuf> {
-    let temporary = std::env::temp_dir();
+/// A private folder in this one.
+fn private_folder(temporary: &Path, user: User) -> Result<PathBuf> {
     for number in 0..1_000 {
         let folder = temporary.join(format!("memory-postgres-{}-{number}", std::process::id()));
         match fs::create_dir(&folder) {
@@ -277,7 +278,9 @@ mod tests {
 
     #[test]
     fn a_folder_is_new_and_for_its_user_alone() {
-        let (first, second) = (private_folder(User::Same).unwrap(), private_folder(User::Same).unwrap());
+        let temporary = std::env::temp_dir();
+        let make = || private_folder(&temporary, User::Same).unwrap();
+        let (first, second) = (make(), make());
         assert_ne!(first, second);
         #[cfg(unix)]
         {
@@ -291,7 +294,7 @@ mod tests {
 
     #[test]
     fn the_end_of_a_log_is_its_last_lines() {
-        let folder = private_folder(User::Same).unwrap();
+        let folder = private_folder(&std::env::temp_dir(), User::Same).unwrap();
         let log = folder.join("log");
         let lines: Vec<String> = (0..30).map(|line| line.to_string()).collect();
         fs::write(&log, lines.join("\n")).unwrap();

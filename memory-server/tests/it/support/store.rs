@@ -44,7 +44,8 @@ pub(crate) async fn fill(
     memory.backend().unwrap().bulk_insert(scope, items, BulkOptions::default()).await.unwrap();
 }
 
-/// Tests that run on a file, and on the server if there is one, each with a home of its own and one after the other.
+/// Tests that run on a file, and on the server if there is one, each with a home of its own; those on the server one after
+/// the other.
 macro_rules! on_each_store {
     ($($name:ident => $test:expr;)*) => {
         mod sqlite {
@@ -52,7 +53,7 @@ macro_rules! on_each_store {
 
             $(#[tokio::test]
             async fn $name() {
-                let (home, _one) = (tempfile::tempdir().unwrap(), crate::support::store::ONE.lock().await);
+                let home = tempfile::tempdir().unwrap();
                 $test(&crate::support::store::Kind::Sqlite, home.path()).await;
             })*
         }
