@@ -1,4 +1,4 @@
-//! Opening embedders. Each kind has its cargo feature: `embed-static`, `embed-openai`.
+//! Opening embedders. Each kind has its cargo feature: `model`, `embed-static`, `embed-openai`.
 //!
 //! ```no_run
 //! # async fn example() -> memory::Result<()> {
@@ -29,6 +29,27 @@ pub fn open_static(folder: impl AsRef<Path>) -> Result<Arc<dyn Embedder>> {
     local(&section, Path::new(""))
 }
 
+/// The name, in `memory.toml` and on the command line, of the model that comes with the library.
+pub const BUNDLED: &str = "bundled";
+
+/// Opens the model that comes with the library: no file, no download.
+///
+/// # Errors
+/// `capability_unsupported` without the cargo feature `model`.
+#[cfg(feature = "model")]
+pub fn open_bundled() -> Result<Arc<dyn Embedder>> {
+    Ok(Arc::new(memory_model::BundledEmbedder::new()?))
+}
+
+/// This build has none.
+///
+/// # Errors
+/// `capability_unsupported` without the cargo feature `model`.
+#[cfg(not(feature = "model"))]
+pub fn open_bundled() -> Result<Arc<dyn Embedder>> {
+    Err(not_built(BUNDLED, "model"))
+}
+
 /// Opens what a section of `memory.toml` describes.
 pub(crate) fn open(
     section: &EmbedderSection,
@@ -42,6 +63,7 @@ pub(crate) fn open(
         EmbedderSection::Static(section) => local(section, base_dir),
         #[cfg(feature = "embed-openai")]
         EmbedderSection::OpenAi(options) => remote(options, egress, base_dir, context),
+        EmbedderSection::Bundled => open_bundled(),
         EmbedderSection::NotBuilt { kind, feature } => Err(not_built(kind, feature)),
     }
 }

@@ -7,6 +7,7 @@ use memory_core::{Embedder, Error, ErrorKind, Result};
 
 use super::sections::embedders::EmbedderSection;
 use super::{Config, error};
+use crate::embedders::BUNDLED;
 use crate::registry::Registry;
 
 impl Config {
@@ -15,11 +16,14 @@ impl Config {
         self.file().embedders.keys().map(String::as_str)
     }
 
-    /// The section of an embedder.
+    /// The section of an embedder. [`BUNDLED`] needs none.
     ///
     /// # Errors
     /// `not_found`, listing the names.
     pub fn embedder(&self, name: &str) -> Result<&EmbedderSection> {
+        if name == BUNDLED {
+            return Ok(&EmbedderSection::Bundled);
+        }
         self.file().embedders.get(name).ok_or_else(|| {
             let names: Vec<&str> = self.embedders().collect();
             let list = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
@@ -58,6 +62,11 @@ impl Config {
 
     pub(super) fn check_embedders(&self) -> Result<()> {
         for (name, section) in &self.file().embedders {
+            if name == BUNDLED {
+                return Err(Error::invalid(format!(
+                    "[embedders.{name}]: this name stands for the model that comes with the program; choose another"
+                )));
+            }
             section.check().map_err(|error| {
                 Error::invalid(format!("[embedders.{name}]: {}", error.message())).with_source(error)
             })?;

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use memory::embedders::BUNDLED;
 use memory::{Config, Registry};
 use memory_core::{Error, Result};
 
@@ -28,9 +29,9 @@ pub struct Global {
     /// The configuration [default: MEMORY_CONFIG, ./memory.toml, ~/.config/memory/memory.toml]
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// What gives entries vectors: a name under [embedders] of memory.toml, or `static:FOLDER` with a local
-    /// model [default: the one that memory.toml names for the store, else none]
-    #[arg(long, global = true, value_name = "NAME|static:FOLDER", env = "MEMORY_EMBEDDER")]
+    /// What gives entries vectors: `bundled`, the model that comes with the program; a name under [embedders] of memory.toml; or
+    /// `static:FOLDER` with a local model [default: the one that memory.toml names for the store, else none]
+    #[arg(long, global = true, value_name = "bundled|NAME|static:FOLDER", env = "MEMORY_EMBEDDER")]
     pub(crate) embedder: Option<String>,
     /// The tenant [default: memory.toml's, else `default`; of gc, snapshot, restore and migrate: every tenant]
     #[arg(long, global = true, value_name = "ID", env = "MEMORY_TENANT")]
@@ -89,17 +90,18 @@ pub(super) fn reaching(global: &Global) -> Registry {
     Registry::default().with_allowed_hosts(listed)
 }
 
-/// What opens backends, at hosts that were listed and with the embedder that was named: `static:FOLDER`, or a name
-/// under `[embedders]` of the configuration, which is read only then.
+/// What opens backends, at hosts that were listed and with the embedder that was named: `bundled`, `static:FOLDER`, or a
+/// name under `[embedders]` of the configuration, which is read only then.
 pub(crate) fn registry(global: &Global, config: impl FnOnce() -> Result<Option<Config>>) -> Result<Registry> {
     let registry = reaching(global);
     let Some(chosen) = global.embedder() else { return Ok(registry) };
     let embedder = match chosen.strip_prefix("static:") {
         Some(folder) => memory::embedders::open_static(folder)?,
+        None if chosen == BUNDLED => memory::embedders::open_bundled()?,
         None => config()?
             .ok_or_else(|| {
                 Error::invalid(
-                    "there is no memory.toml to define that embedder; give --embedder static:FOLDER, or write [embedders.NAME] (docs/embedders.md)",
+                    "there is no memory.toml to define that embedder; give --embedder bundled or static:FOLDER, or write [embedders.NAME] (docs/embedders.md)",
                 )
             })?
             .open_embedder(&registry, chosen)?,

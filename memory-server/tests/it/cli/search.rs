@@ -37,6 +37,23 @@ fn words_find_entries_and_the_better_match_comes_first() {
 }
 
 #[test]
+fn the_model_that_comes_with_the_program_finds_by_meaning() {
+    let user = User::new();
+    user.file("memory.toml", "[backends.main]\nurl = \"sqlite:m.db\"\nembedder = \"bundled\"\n");
+    for (key, text) in [("pet", "Minka likes tuna"), ("car", "the engine needs oil")] {
+        user.ok(&["set", key, "--text", text]);
+    }
+    let results = user.json(&["search", "food for a cat"]);
+    assert_eq!((&results["mode"], keys(&results)[0]), (&Value::from("hybrid"), "pet"), "{results}");
+    // Without the configuration, by the option.
+    let named = ["--embedder", "bundled", "--url", "sqlite:other.db"];
+    user.ok(&[&["set", "pet", "--text", "Minka likes tuna"][..], &named].concat());
+    assert_eq!(keys(&user.json(&[&["search", "food for a cat"][..], &named].concat())), ["pet"]);
+    user.file("memory.toml", "[embedders.bundled]\nkind = \"static\"\npath = \"x\"\n");
+    user.refused(&["config", "check"], 3, "invalid_argument");
+}
+
+#[test]
 fn nothing_found_is_an_answer() {
     let user = fed();
     assert_eq!(keys(&user.json(&["search", "quux"])), [""; 0]);

@@ -16,6 +16,9 @@ pub enum EmbedderSection {
     /// `kind = "openai"`: a service that speaks OpenAI's `/embeddings`.
     #[cfg(feature = "embed-openai")]
     OpenAi(Box<memory_embed::OpenAiOptions>),
+    /// The model that comes with the program. Always there, under [its name](crate::embedders::BUNDLED): no section of a
+    /// file describes it.
+    Bundled,
     /// A kind known to this version but missing in this build. It is accepted in a file shared by several programs, and
     /// refused when opened.
     NotBuilt {
@@ -63,6 +66,7 @@ impl EmbedderSection {
             Self::Static(_) => "static",
             #[cfg(feature = "embed-openai")]
             Self::OpenAi(_) => "openai",
+            Self::Bundled => "bundled",
             Self::NotBuilt { kind, .. } => kind,
         }
     }
@@ -73,7 +77,7 @@ impl EmbedderSection {
             Self::Static(section) => section.check(),
             #[cfg(feature = "embed-openai")]
             Self::OpenAi(options) => options.check(),
-            Self::NotBuilt { .. } => Ok(()),
+            Self::Bundled | Self::NotBuilt { .. } => Ok(()),
         }
     }
 }
