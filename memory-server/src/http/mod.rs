@@ -1,5 +1,5 @@
-//! `memory serve --http`: MCP, the API `/v1`, health and metrics over HTTP, for callers with tokens. Users read `docs/http.md`
-//! and `docs/http-api.md`.
+//! `memory serve --http`: MCP, the API `/v1`, the operator's page, health and metrics over HTTP, for callers with tokens. Users
+//! read `docs/http.md`, `docs/http-api.md` and `docs/page.md`.
 
 mod authority;
 mod body;
@@ -8,6 +8,7 @@ mod gate;
 mod listen;
 mod mcp;
 mod metrics;
+mod page;
 mod refusal;
 mod server;
 pub(crate) mod token;

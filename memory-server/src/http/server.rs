@@ -10,7 +10,6 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{any, get};
-use memory::audit::Auditor;
 use memory::system::SystemClock;
 use memory::{Access, Config, HealthStatus, Memory};
 use memory_core::{Error, ErrorKind, Provider as _, Result};
@@ -23,6 +22,7 @@ use super::gate::{Gate, pass};
 use super::listen;
 use super::mcp::{self, Hub, Mcp};
 use super::metrics::Metrics;
+use super::page::{self, Beside, Page};
 use super::refusal::refused;
 use super::tokens::{TokenFile, tokens_file};
 use super::v1;
@@ -58,7 +58,8 @@ pub(crate) async fn run(context: &Context, args: ServeArgs) -> Result<Exit, Fail
         (None, Some(config)) => context.explicit_backend().or(config.default_backend()).map(str::to_owned),
         _ => None,
     };
-    let authority = Authority::new(file, config.clone(), served, Arc::new(SystemClock), Arc::clone(&metrics));
+    let authority =
+        Arc::new(Authority::new(file, config.clone(), served, Arc::new(SystemClock), Arc::clone(&metrics)));
     let has_tokens = authority.has_tokens()?;
     let address = safe(&args, has_tokens)?;
     let acceptor = match (&args.http.tls_cert, &args.http.tls_key) {
@@ -67,7 +68,8 @@ pub(crate) async fn run(context: &Context, args: ServeArgs) -> Result<Exit, Fail
     };
     let scheme = if acceptor.is_some() { "https" } else { "http" };
 
-    let mut memory = context.settings()?.open(Access::Create).await?;
+    let settings = context.settings()?;
+    let mut memory = settings.open(Access::Create).await?;
     let (mut warnings, mut auditor, mut sweeps, mut interpreter) = (Vec::new(), None, None, None);
     if let Some(config) = &config {
         warnings.extend(config.warnings());
@@ -88,8 +90,16 @@ pub(crate) async fn run(context: &Context, args: ServeArgs) -> Result<Exit, Fail
     let hub = Arc::new(hub);
     let mcp = Arc::new(Mcp::new(Arc::clone(&hub)));
     let local = address.ip().is_loopback() && !args.http.behind_proxy;
-    let gate = Arc::new(Gate::new(authority, metrics, limits, local));
-    let router = router(memory, auditor, Arc::clone(&mcp), &gate);
+    let gate = Arc::new(Gate::new(Arc::clone(&authority), metrics, limits, local));
+    let api = v1::router(memory.clone(), auditor.clone());
+    let beside = Beside {
+        auditor,
+        audit_file: settings.audit_file(),
+        snapshots: settings.ledger(&memory).await.unwrap_or_default(),
+    };
+    let secure = acceptor.is_some() || args.http.behind_proxy;
+    let page = Page::new(memory.clone(), beside, authority, api.clone(), secure);
+    let router = router(memory, api, page, Arc::clone(&mcp), &gate);
 
     let unbound = |error| Failure::File(format!("{address} cannot be listened on"), error);
     let listener = TcpListener::bind(address).await.map_err(unbound)?;
@@ -147,11 +157,11 @@ async fn end(stopping: watch::Sender<bool>, gate: Arc<Gate>, mcp: Arc<Mcp>) {
 }
 
 /// Everything that is served.
-fn router(memory: Memory, auditor: Option<Arc<Auditor>>, mcp: Arc<Mcp>, gate: &Arc<Gate>) -> Router {
-    let api = v1::router(memory.clone(), auditor);
+fn router(memory: Memory, api: Router, page: Page, mcp: Arc<Mcp>, gate: &Arc<Gate>) -> Router {
     let ready = Arc::new(Ready { memory, last: Mutex::default() });
     Router::new()
         .nest("/v1", api)
+        .merge(page::router(page))
         .route("/mcp", any(mcp::handle).with_state(mcp))
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/readyz", get(readiness).with_state(ready))
@@ -203,6 +213,6 @@ fn welcome(scheme: &str, bound: SocketAddr, has_tokens: bool) -> String {
          variable MEMORY_TOKEN:\n\
          {{\"mcpServers\": {{\"memory\": {{\"type\": \"http\", \"url\": \"{scheme}://{bound}/mcp\", \"headers\": \
          {{\"Authorization\": \"Bearer ${{MEMORY_TOKEN}}\"}}}}}}}}\n\
-         Ctrl-C stops it. See docs/http.md."
+         {scheme}://{bound}/ is a page for people, who sign in with a token. Ctrl-C stops it. See docs/http.md."
     )
 }

@@ -6,4 +6,5 @@ mod door;
 mod limits;
 mod mcp;
 mod operating;
+mod page;
 mod tokens;
