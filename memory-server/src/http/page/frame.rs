@@ -3,7 +3,7 @@
 use maud::{DOCTYPE, Markup, html};
 
 use super::ask::Visit;
-use super::html::key;
+use super::html::{key, said};
 use super::place::Place;
 
 /// The pages that can be reached from each: path and name. Those with a scope keep it.
@@ -86,7 +86,7 @@ pub(super) fn framed(
                 }
             }
             main id="main" tabindex="-1" {
-                @if let Some(notice) = notice { p class="notice" role="status" { (notice) } }
+                @if let Some(notice) = notice { p class="notice" role="status" { (said(notice)) } }
                 h1 { (title) }
                 (view)
             }
@@ -104,6 +104,8 @@ pub(super) fn sign_in(problem: Option<&str>) -> Markup {
                 p { "This page shows what agents remember, as far as your token allows." }
                 @if let Some(problem) = problem { p class="problem" role="alert" { (problem) } }
                 form method="post" action="/login" {
+                    // For those that keep passwords.
+                    input type="text" name="username" autocomplete="username" value="memory" hidden;
                     label for="token" { "Token" }
                     input id="token" name="token" type="password" required autofocus autocomplete="current-password"
                         spellcheck="false" aria-describedby="token-help";

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use maud::{Markup, Render, html};
-use memory_core::{Error, Timestamp};
+use memory_core::{Error, Scalar, Timestamp};
 use serde_json::Value;
 
 /// Characters of a text within a table.
@@ -91,7 +91,8 @@ pub(super) fn remark(text: &str) -> Markup {
 
 /// Why a part of a page is not shown.
 pub(super) fn refusal(error: &Error) -> Markup {
-    html! { p class="remark" { strong { "Not shown. " } (Said { text: error.message(), most: 2_000 }) " " code { (error.kind().code()) } } }
+    let words = Said { text: error.message(), most: 2_000 };
+    html! { p class="remark" { strong { "Not shown. " } (words) " " code { (error.kind().code()) } } }
 }
 
 /// A table with a caption, which scrolls by itself where it is too wide.
@@ -135,9 +136,27 @@ pub(super) fn plain(value: &Value) -> String {
     }
 }
 
+/// A scalar as people read it.
+pub(super) fn scalar(value: &Scalar) -> String {
+    match value {
+        Scalar::Text(text) => text.clone(),
+        other => serde_json::to_string(other).unwrap_or_default(),
+    }
+}
+
 /// A number to three places, as scores are shown.
 pub(super) fn number(value: f64) -> String {
     format!("{value:.3}")
+}
+
+/// A score, or a dash.
+pub(super) fn score(value: Option<f64>) -> Markup {
+    value.map_or_else(none, |value| html! { (number(value)) })
+}
+
+/// What somebody said, or why it is not there.
+pub(super) fn quote(words: Option<&str>, absent: &str) -> Markup {
+    html! { p class="quote" { @match words { Some(words) => (said(words)), None => em { (absent) } } } }
 }
 
 #[cfg(test)]

@@ -84,7 +84,7 @@ impl Place {
         let kind = self.scope.as_ref().map(|scope| scope.kind);
         html! {
             @if scoped || self.names_tenant {
-                form class="line" method="get" action=(path) role="search" aria-label="Choose whose memory" {
+                form class="line" method="get" action=(path) aria-label="Choose whose memory" {
                     @if self.names_tenant {
                         label { "Tenant" input name="tenant" required value=[self.tenant.as_ref().map(TenantId::as_str)]; }
                     }
@@ -96,7 +96,8 @@ impl Place {
                                 }
                             }
                         }
-                        label class="wide" { "Its id" input name="id" required value=[self.scope.as_ref().map(|scope| scope.id.as_str())]; }
+                        @let id = self.scope.as_ref().map(|scope| scope.id.as_str());
+                        label class="wide" { "Its id" input name="id" required value=[id]; }
                     }
                     button { "Show" }
                 }

@@ -2,6 +2,7 @@
 
 mod api;
 mod bad_input;
+mod browser;
 mod door;
 mod limits;
 mod mcp;

@@ -5,18 +5,25 @@ use memory::audit::{OpUsage, usage};
 use memory_core::{Error, ErrorKind, Op, Result};
 
 use super::super::ask::{Page, Visit};
-use super::super::html::{none, number, plain, refusal, remark, said, table, time};
+use super::super::html::{none, plain, quote, refusal, remark, said, score, table, time};
 use super::super::place::Place;
 use super::conversations::shares;
-use super::records::{Record, latest};
+use super::records::{Recalled, Record, latest};
 
 /// Records of each kind.
 const LISTED: usize = 30;
+const CALLS: [&str; 7] = ["When", "Agent", "Operation", "Scope", "Rows", "Took", "Outcome"];
+const REQUESTS: [&str; 6] = ["When", "Token", "Operation", "Scope", "Took", "Outcome"];
+const USAGE: [&str; 7] = ["Operation", "Calls", "Failed", "Found nothing", "Median", "99 %", "Since"];
+const GIVEN: [&str; 4] = ["Fact", "Score", "Similarity", "What the score is made of"];
 
 pub(super) async fn show(page: &Page, visit: &Visit, place: &Place) -> Result<Markup> {
     let Some(file) = page.beside.audit_file.clone() else {
         return Ok(html! {
-            p class="remark" { "This server writes no audit file, so nothing is known of what was asked. The operator names one: " code { "file" } " under " code { "[audit]" } " of memory.toml." }
+            p class="remark" {
+                "This server writes no audit file, so nothing is known of what was asked. The operator names one: "
+                code { "file" } " under " code { "[audit]" } " of memory.toml."
+            }
         });
     };
     let Some(tenant) = place.tenant.clone() else {
@@ -49,17 +56,21 @@ pub(super) async fn show(page: &Page, visit: &Visit, place: &Place) -> Result<Ma
         (recalled(&recalls))
         h2 { "Other calls of the tool" }
         @if calls.is_empty() { (remark("None is recorded.")) }
-        @else { (table("The latest calls, the newest first", &["When", "Agent", "Operation", "Scope", "Rows", "Took", "Outcome"], &calls.iter().map(call).collect::<Vec<_>>())) }
+        @else { (table("The latest calls, the newest first", &CALLS, &rows(&calls, call))) }
         h2 { "Requests over HTTP" }
         @if requests.is_empty() { (remark("None is recorded.")) }
-        @else { (table("The latest requests, the newest first", &["When", "Token", "Operation", "Scope", "Took", "Outcome"], &requests.iter().map(request).collect::<Vec<_>>())) }
+        @else { (table("The latest requests, the newest first", &REQUESTS, &rows(&requests, request))) }
         @if !bound {
             h2 { "By operation" }
             @if used.is_empty() { (remark("No call of the tool is recorded.")) }
-            @else { (table("Calls of the tool", &["Operation", "Calls", "Failed", "Found nothing", "Median", "99 %", "Since"], &used.iter().map(summed).collect::<Vec<_>>())) }
+            @else { (table("Calls of the tool", &USAGE, &rows(&used, summed))) }
         }
         p class="remark" { "From the end of the audit file. Words of questions are there only in the audit’s full mode." }
     })
+}
+
+fn rows<T>(of: &[T], cells: impl Fn(&T) -> Markup) -> Vec<Markup> {
+    of.iter().map(cells).collect()
 }
 
 fn took(micros: Option<u64>) -> Markup {
@@ -88,26 +99,32 @@ fn recalled(recalls: &[Record]) -> Markup {
     html! {
         @for record in recalls {
             article class="waits" {
-                p class="quote" { @match asked(record) { Some(query) => (said(&query)), None => { em { "The question is not recorded." } } } }
+                (quote(asked(record).as_deref(), "The question is not recorded."))
                 p class="under" {
-                    (time(record.time)) ", " (said(record.agent.as_deref().unwrap_or("?"))) " in the run " (said(record.run.as_deref().unwrap_or("?")))
+                    (time(record.time)) ", " (said(record.agent.as_deref().unwrap_or("?")))
+                    " in the run " (said(record.run.as_deref().unwrap_or("?")))
                     ", " (took(record.micros)) ", " (outcome(record))
                 }
                 @if record.recalled.is_empty() { (remark("It was given nothing.")) }
                 @else {
                     details {
-                        summary { (record.recalled.len()) " facts given" }
-                        @let rows: Vec<Markup> = record.recalled.iter().map(|fact| html! {
-                            td { code class="id" { (said(&fact.id)) } }
-                            td class="number" { @match fact.score { Some(score) => (number(score)), None => (none()) } }
-                            td class="number" { @match fact.similarity { Some(similarity) => (number(similarity)), None => (none()) } }
-                            td { (shares(&fact.shares)) }
-                        }).collect();
-                        (table("What it was given, the best first", &["Fact", "Score", "Similarity", "What the score is made of"], &rows))
+                        summary {
+                            @if record.recalled.len() == 1 { "1 fact given" } @else { (record.recalled.len()) " facts given" }
+                        }
+                        (table("What it was given, the best first", &GIVEN, &rows(&record.recalled, given)))
                     }
                 }
             }
         }
+    }
+}
+
+fn given(fact: &Recalled) -> Markup {
+    html! {
+        td { code class="id" { (said(&fact.id)) } }
+        td class="number" { (score(fact.score)) }
+        td class="number" { (score(fact.similarity)) }
+        td { (shares(&fact.shares)) }
     }
 }
 

@@ -8,7 +8,7 @@ use memory_core::{Error, Provider as _, Reply, Request, Result};
 
 use super::super::ask::{Page, Visit, unexpected};
 use super::super::fields::Fields;
-use super::super::html::{hidden, key, more, none, number, remark, said, table, time, whole};
+use super::super::html::{hidden, key, more, none, number, remark, said, scalar, score, table, time, whole};
 use super::super::place::Place;
 use super::Done;
 
@@ -90,8 +90,8 @@ fn answered(facts: &[Fact]) -> Markup {
             html! {
                 td class="number" { (at + 1) }
                 td class="value" { (words(fact)) }
-                td class="number" { @match fact.score { Some(score) => (number(score)), None => (none()) } }
-                td class="number" { @match fact.similarity { Some(similarity) => (number(similarity)), None => (none()) } }
+                td class="number" { (score(fact.score)) }
+                td class="number" { (score(fact.similarity)) }
                 td { (shares(&fact.shares)) }
             }
         })
@@ -106,7 +106,7 @@ fn answered(facts: &[Fact]) -> Markup {
         _ => "The service gave no scores.",
     };
     html! {
-        (table("What the question finds, the best first", &["", "Said", "Score", "Similarity", "What the score is made of"], &rows))
+        (table("What the question finds, the best first", &["Rank", "Said", "Score", "Similarity", "What the score is made of"], &rows))
         p class="remark" { (meaning) }
         details {
             summary { "What the signals mean" }
@@ -127,7 +127,11 @@ pub(super) fn shares(shares: &[Share]) -> Markup {
     shares.sort_by(|a, b| b.value.abs().total_cmp(&a.value.abs()));
     html! {
         @if shares.is_empty() { (none()) }
-        @else { ul class="shares" { @for share in shares { li { (said(&share.signal)) " " span class="number" { (number(share.value)) } } } } }
+        @else {
+            ul class="shares" {
+                @for share in shares { li { (said(&share.signal)) " " span class="number" { (number(share.value)) } } }
+            }
+        }
     }
 }
 
@@ -143,10 +147,14 @@ fn words(fact: &Fact) -> Markup {
         (said(&fact.memory))
         @if let Some(caption) = &fact.caption { " (picture: " (said(caption)) ")" }
         span class="under" {
-            @if let Some(speaker) = &fact.speaker { (said(speaker)) " " }
-            @if let Some(role) = role { (role) " " }
-            @if let Some(at) = fact.at.or(fact.created_at) { (time(at)) " " }
-            @if let Some(session) = &fact.session { "in " (said(session)) }
+            @match (&fact.speaker, role) {
+                (Some(speaker), Some(role)) => { (said(speaker)) " (" (role) "), " }
+                (Some(speaker), None) => { (said(speaker)) ", " }
+                (None, Some(role)) => { (role) ", " }
+                (None, None) => {}
+            }
+            @if let Some(at) = fact.at.or(fact.created_at) { (time(at)) }
+            @if let Some(session) = &fact.session { ", in " (said(session)) }
         }
     }
 }
@@ -193,8 +201,9 @@ fn provenance(fact: &Fact) -> Markup {
         span class="under" {
             @if let Some(from) = &fact.provenance { (said(from)) " " }
             @if let Some(answered) = &fact.answers { "answers " code class="id" { (said(answered.as_str())) } " " }
-            @if !fact.sources.is_empty() { "drawn from " @for source in &fact.sources { code class="id" { (said(source.as_str())) } " " } }
-            @for (name, value) in fact.metadata.iter() { (said(name)) ": " (said(&serde_json::to_string(value).unwrap_or_default())) " " }
+            @if !fact.sources.is_empty() { "drawn from " }
+            @for source in &fact.sources { code class="id" { (said(source.as_str())) } " " }
+            @for (name, value) in fact.metadata.iter() { (said(name)) ": " (said(&scalar(value))) " " }
         }
     }
 }
@@ -202,7 +211,10 @@ fn provenance(fact: &Fact) -> Markup {
 fn validity(fact: &Fact) -> Markup {
     html! {
         @match fact.valid_to {
-            Some(until) => { "until " (time(until)) @if let Some(by) = &fact.superseded_by { ", corrected by " code class="id" { (said(by.as_str())) } } }
+            Some(until) => {
+                "until " (time(until))
+                @if let Some(by) = &fact.superseded_by { ", corrected by " code class="id" { (said(by.as_str())) } }
+            }
             None => { "now" @if let Some(at) = fact.confirmed_at { ", confirmed " (time(at)) } }
         }
     }

@@ -144,7 +144,9 @@ async fn search(
             (remark(&format!("Nothing was found by {by}.")))
         } @else {
             (table(&format!("Found by {by}, the best first"), &["Key", "Value", "Score", "Version", "Written", "Expires"], &rows))
-            p class="remark" { "The score is the similarity with what you searched for, from 0 to 1. A search counts as an access of what it finds." }
+            p class="remark" {
+                "The score is the similarity with what you searched for, from 0 to 1. A search counts as an access of what it finds."
+            }
         }
     })
 }

@@ -2,12 +2,12 @@
 
 use maud::{Markup, html};
 use memory_core::{
-    DeleteOptions, Error, ErrorKind, Expect, GetOptions, Key, Provider as _, Reply, Request, Result, Scalar,
+    DeleteOptions, Error, ErrorKind, Expect, GetOptions, Key, Provider as _, Reply, Request, Result,
 };
 
 use super::super::ask::{Page, Visit, unexpected};
 use super::super::fields::Fields;
-use super::super::html::{hidden, key, list, maybe_time, none, said, table, time, whole};
+use super::super::html::{hidden, key, list, maybe_time, none, said, scalar, table, time, whole};
 use super::super::place::Place;
 use super::Done;
 use crate::terminal::bytes;
@@ -54,18 +54,14 @@ pub(super) async fn show(page: &Page, visit: &Visit, place: &Place, fields: &Fie
             form method="post" action="/page/entry" {
                 (key(&visit.form_key)) (hidden(&place.fields()))
                 (hidden(&[("key", name.as_str()), ("version", &version)]))
-                p { "It is deleted for every agent that uses this scope, and cannot be brought back from here. If it was written since you loaded this page, nothing is done." }
+                p {
+                    "It is deleted for every agent that uses this scope, and cannot be brought back from here. "
+                    "If it was written since you loaded this page, nothing is done."
+                }
                 button class="danger" { "Delete version " (entry.version) }
             }
         }
     })
-}
-
-fn scalar(value: &Scalar) -> String {
-    match value {
-        Scalar::Text(text) => text.clone(),
-        other => serde_json::to_string(other).unwrap_or_default(),
-    }
 }
 
 /// Deletes the version that was shown.

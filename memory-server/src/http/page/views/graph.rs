@@ -10,7 +10,7 @@ use memory_core::{Error, ErrorKind, Op, Provider as _, Result, Scope, ScopeKind,
 
 use super::super::ask::{Page, Visit};
 use super::super::fields::Fields;
-use super::super::html::{hidden, list, more, none, number, plain, remark, said, table, whole};
+use super::super::html::{hidden, list, more, none, number, plain, remark, said, table, time, whole};
 use super::super::place::Place;
 
 /// Memories of a page.
@@ -33,7 +33,8 @@ async fn open(
     }
     if visit.caller.policy().graph.is_none() {
         return Ok(Err(
-            "The rules of this token allow no graph. The operator allows it by `graph` in memory.toml: under [default], or under the token’s agent.",
+            "The rules of this token allow no graph. The operator allows it by `graph` in memory.toml: under [default], or under \
+             the token’s agent.",
         ));
     }
     let Some(tenant) = place.tenant.clone() else {
@@ -79,9 +80,9 @@ pub(super) async fn show(page: &Page, visit: &Visit, place: &Place, fields: &Fie
         graphs.semantic_page(&agent, after, LISTED).await?.into_iter().map(Node::Semantic).collect()
     };
     let of = if events { "events" } else { "" };
-    let here = [("agent", agent.as_str())];
+    let here = ("agent", agent.as_str());
     let next = nodes.last().filter(|_| nodes.len() == LISTED);
-    let next = next.map(|last| place.link("/page/graph", &[here[0], ("of", of), ("after", last.id())]));
+    let next = next.map(|last| place.link("/page/graph", &[here, ("of", of), ("after", last.id())]));
     let rows: Vec<Markup> = nodes.iter().map(|node| cells(place, &agent, node)).collect();
     let columns: &[&str] = if events {
         &["Memory", "What happened", "Source", "Tags", "Created"]
@@ -108,7 +109,8 @@ pub(super) async fn show(page: &Page, visit: &Visit, place: &Place, fields: &Fie
         ]))
         nav class="tabs" aria-label="Kinds of memory" {
             @for (name, label) in [("", "what it knows"), ("events", "what happened")] {
-                a href=(place.link("/page/graph", &[here[0], ("of", name)])) aria-current=[(name == of).then_some("true")] { (label) }
+                @let current = (name == of).then_some("true");
+                a href=(place.link("/page/graph", &[here, ("of", name)])) aria-current=[current] { (label) }
             }
         }
         @if rows.is_empty() { (remark("No memory of this kind.")) }
@@ -122,11 +124,15 @@ async fn agents(visit: &Visit, place: &Place, tenant: &TenantId, graphs: &SqlGra
     let mut rows = Vec::new();
     for agent in graphs.agents().await?.into_iter().take(AGENTS) {
         let counts = graphs.counts(&agent).await?;
+        let edges = counts.similar_to_edge_count
+            + counts.derives_from_edge_count
+            + counts.supersedes_edge_count
+            + counts.transitioned_to_edge_count;
         rows.push(html! {
             td { a href=(place.link("/page/graph", &[("agent", agent.as_str())])) { (said(agent.as_str())) } }
             td class="number" { (counts.semantic_node_count) }
             td class="number" { (counts.episodic_node_count) }
-            td class="number" { (counts.similar_to_edge_count + counts.derives_from_edge_count + counts.supersedes_edge_count + counts.transitioned_to_edge_count) }
+            td class="number" { (edges) }
         });
     }
     Ok(match rows.is_empty() {
@@ -146,16 +152,19 @@ fn cells(place: &Place, agent: &Agent, node: &Node) -> Markup {
         Node::Semantic(node) => html! {
             td { (node_link(place, agent, &node.memory_id)) }
             td { (said(&node.concept)) }
-            td class="value" { (said(&node.content)) @if !node.entity_name.is_empty() { span class="under" { "about " (said(&node.entity_name)) } } }
+            td class="value" {
+                (said(&node.content))
+                @if !node.entity_name.is_empty() { span class="under" { "about " (said(&node.entity_name)) } }
+            }
             td class="number" { (number(node.confidence)) }
-            td { (said(&node.created_at)) }
+            td { (created(&node.created_at)) }
         },
         Node::Episodic(node) => html! {
             td { (node_link(place, agent, &node.memory_id)) }
             td class="value" { (said(&node.content)) }
             td { (said(&node.source_label)) }
             td { (said(&node.tags.join(", "))) }
-            td { (said(&node.created_at)) }
+            td { (created(&node.created_at)) }
         },
     }
 }
@@ -184,32 +193,50 @@ pub(super) async fn memory(page: &Page, visit: &Visit, place: &Place, fields: &F
         @if rows.is_empty() { (remark("No edge leads here or away.")) }
         @else {
             (table("Neighbours", &["Edge", "Memory", "Says", "About the edge"], &rows))
-            @if beside.total > beside.shown.len() { (remark(&format!("{} more edges are not shown.", beside.total - beside.shown.len()))) }
+            @let left = beside.total.saturating_sub(beside.shown.len());
+            @if left > 0 { (remark(&format!("{left} more edges are not shown."))) }
         }
     })
 }
 
+/// A text, or a dash.
+fn some(text: &str) -> Markup {
+    if text.is_empty() { none() } else { said(text) }
+}
+
+/// A time as the graph keeps it.
+fn created(text: &str) -> Markup {
+    text.parse().map_or_else(|_| said(text), time)
+}
+
 fn about(node: &Node) -> Markup {
-    let (content, tags, metadata, created) = match node {
+    let (content, tags, metadata, at) = match node {
         Node::Semantic(node) => (&node.content, &node.tags, &node.metadata, &node.created_at),
         Node::Episodic(node) => (&node.content, &node.tags, &node.metadata, &node.created_at),
     };
     let own = match node {
         Node::Semantic(node) => vec![
             ("Kind", html! { "semantic: what the agent knows" }),
-            ("Concept", said(&node.concept)),
-            ("About", said(&node.entity_name)),
+            ("Concept", some(&node.concept)),
+            ("About", some(&node.entity_name)),
             ("Confidence", html! { (number(node.confidence)) }),
-            ("Source", said(&node.source_id)),
+            ("Source", some(&node.source_id)),
         ],
         Node::Episodic(node) => {
-            vec![("Kind", html! { "episodic: what happened" }), ("Source", said(&node.source_label))]
+            vec![("Kind", html! { "episodic: what happened" }), ("Source", some(&node.source_label))]
         }
     };
     let rest = [
-        ("Tags", said(&tags.join(", "))),
-        ("Created", said(created)),
-        ("Metadata", if metadata.is_null() { none() } else { said(&plain(metadata)) }),
+        ("Tags", some(&tags.join(", "))),
+        ("Created", created(at)),
+        (
+            "Metadata",
+            if metadata.as_object().is_none_or(serde_json::Map::is_empty) {
+                none()
+            } else {
+                said(&plain(metadata))
+            },
+        ),
     ];
     html! { (whole(content, SHOWN)) (list(&own.into_iter().chain(rest).collect::<Vec<_>>())) }
 }

@@ -17,6 +17,7 @@ use crate::terminal::bytes;
 const LISTED: usize = 100;
 /// Tenants of a page.
 const TENANTS: usize = 200;
+const COLUMNS: [&str; 5] = ["Kind", "Scope", "Entries", "Size", "See also"];
 
 pub(super) async fn show(page: &Page, visit: &Visit, place: &Place, fields: &Fields) -> Result<Markup> {
     let capabilities = page.memory.capabilities();
@@ -58,7 +59,9 @@ async fn tenants(page: &Page, visit: &Visit, place: &Place) -> Markup {
     }
     match page.ask(visit, Request::Tenants { after: None, limit: TENANTS }).await {
         Ok(Reply::Tenants(tenants)) => html! {
-            ul class="flags" { @for tenant in &tenants { li { a href=(link("/", &[("tenant", tenant.as_str())])) { (said(tenant.as_str())) } } } }
+            ul class="flags" {
+                @for tenant in &tenants { li { a href=(link("/", &[("tenant", tenant.as_str())])) { (said(tenant.as_str())) } } }
+            }
             @if tenants.is_empty() { (remark("The store is empty.")) }
         },
         Ok(_) => refusal(&unexpected()),
@@ -97,9 +100,9 @@ async fn scopes(
             }
         }
         @if rows.is_empty() {
-            (remark("No scope holds an entry. Conversations are kept as entries too; shared state and graphs are not, and have pages of their own."))
+            (remark("No scope holds an entry or a conversation. Shared state and graphs have pages of their own."))
         } @else {
-            (table("Scopes with entries, and their sizes", &["Kind", "Scope", "Entries", "Size"], &rows))
+            (table("Scopes with entries, and their sizes", &COLUMNS, &rows))
             (more(next))
         }
     })
@@ -112,6 +115,7 @@ fn row(info: &ScopeInfo) -> Markup {
         td { a href=(entries) { (said(info.scope.id.as_str())) } }
         td class="number" { (info.entries) }
         td class="number" { (bytes(info.bytes)) }
+        td { a href=(Place::at(&info.scope).link("/page/recall", &[])) aria-label=(format!("Conversations of {}", info.scope.id)) { "conversations" } }
     }
 }
 
@@ -132,7 +136,7 @@ async fn own(page: &Page, visit: &Visit, tenant: &TenantId) -> Result<Markup> {
         }
     }
     Ok(html! {
-        @if !rows.is_empty() { (table("Scopes of this token", &["Kind", "Scope", "Entries", "Size"], &rows)) }
+        @if !rows.is_empty() { (table("Scopes of this token", &COLUMNS, &rows)) }
         @for error in &refused { (refusal(error)) }
     })
 }

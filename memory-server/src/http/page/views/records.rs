@@ -74,9 +74,11 @@ impl Record {
         }
         let own = grant.agent.as_ref().is_none_or(|agent| self.agent.as_deref() == Some(agent.as_str()));
         let policy = caller.policy();
-        own && self
-            .scope
-            .is_none_or(|kind| policy.memory_scopes.contains(&kind) || policy.sql_scopes.contains(&kind))
+        own && match self.scope {
+            Some(kind) => policy.memory_scopes.contains(&kind) || policy.sql_scopes.contains(&kind),
+            // It was about every scope that the run could use.
+            None => grant.kinds.is_none(),
+        }
     }
 }
 

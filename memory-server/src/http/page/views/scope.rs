@@ -92,7 +92,10 @@ fn counted(visit: &Visit, stats: &ScopeStats, has_vectors: bool) -> Markup {
         @else if rows.is_empty() { (remark("No entry has a vector yet.")) }
         @else {
             (table("Vectors by model", &["Model", "Dimensions", "Vectors", "Size", "Stale", "Missing"], &rows))
-            p class="remark" { "Stale vectors are of an older text and are never searched; missing ones were not computed. " code { "memory reembed" } " computes both." }
+            p class="remark" {
+                "Stale vectors are of an older text and are never searched; missing ones were not computed. "
+                code { "memory reembed" } " computes both."
+            }
         }
     }
 }
@@ -126,6 +129,8 @@ async fn backups(page: &Page, scope: &Scope) -> Markup {
         .collect();
     html! {
         (table("Backups of this scope", &["Made", "File", "Size", "State"], &rows))
-        p class="remark" { code { "memory drift diff" } " shows what a backup has otherwise, " code { "memory drift restore" } " brings it back." }
+        p class="remark" {
+            code { "memory drift diff" } " shows what a backup has otherwise, " code { "memory drift restore" } " brings it back."
+        }
     }
 }

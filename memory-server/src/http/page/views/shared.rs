@@ -9,12 +9,16 @@ use memory_core::{Error, ErrorKind, Op, Provider as _, Result, TenantId};
 
 use super::super::ask::{Page, Visit};
 use super::super::fields::Fields;
-use super::super::html::{hidden, key, list, maybe_time, none, number, plain, remark, said, table, time};
+use super::super::html::{
+    hidden, key, list, maybe_time, none, number, plain, quote, remark, said, table, time,
+};
 use super::super::place::Place;
 use super::Done;
 
 /// Deferred writes on a page.
 const LISTED: usize = 50;
+/// In the place of words that were erased.
+const ERASED: &str = "The words were erased.";
 
 /// The space that the token's rules name.
 struct Shared {
@@ -50,7 +54,11 @@ async fn open(page: &Page, visit: &Visit, place: &Place) -> Result<Result<Shared
     if !page.memory.capabilities().host_tables {
         return Ok(Err(Absent::Unserved));
     }
-    let policy = visit.caller.policy();
+    let (policy, grant) = (visit.caller.policy(), visit.caller.grant());
+    // Over MCP too, a token of a user without an agent reaches none.
+    if grant.user.is_some() && grant.agent.is_none() {
+        return Ok(Err(Absent::Denied));
+    }
     let Some(access) = policy.shared_state else { return Ok(Err(Absent::Denied)) };
     let Some(tenant) = place.tenant.clone() else { return Ok(Err(Absent::Unnamed)) };
     let space = page
@@ -82,6 +90,11 @@ impl Shared {
     }
 }
 
+/// A bucket as people read it.
+fn spaced(bucket: Bucket) -> String {
+    bucket.as_str().replace('_', " ")
+}
+
 fn bucket_of(text: &str) -> Option<Bucket> {
     Bucket::ALL.into_iter().find(|bucket| bucket.as_str() == text)
 }
@@ -106,10 +119,10 @@ pub(super) async fn show(page: &Page, visit: &Visit, place: &Place, fields: &Fie
         (queue(visit, place, &shared).await?)
         h2 { "What holds" }
         nav class="tabs" aria-label="Buckets" {
-            a href=(place.link("/page/shared", &[("ended", ended_word)])) aria-current=[chosen.is_none().then_some("true")] { "all" }
-            @for bucket in Bucket::ALL {
-                a href=(place.link("/page/shared", &[("bucket", bucket.as_str()), ("ended", ended_word)]))
-                    aria-current=[(chosen == Some(bucket)).then_some("true")] { (bucket.as_str().replace('_', " ")) }
+            @for bucket in std::iter::once(None).chain(Bucket::ALL.map(Some)) {
+                @let name = bucket.map_or("", Bucket::as_str);
+                a href=(place.link("/page/shared", &[("bucket", name), ("ended", ended_word)]))
+                    aria-current=[(chosen == bucket).then_some("true")] { (bucket.map_or_else(|| "all".to_owned(), spaced)) }
             }
         }
         @if shown.is_empty() { (remark("No row here.")) }
@@ -128,7 +141,7 @@ fn why_link(place: &Place, bucket: Bucket, id: &str) -> Markup {
 
 fn cells(place: &Place, row: &Row) -> Markup {
     html! {
-        td { (row.bucket.as_str().replace('_', " ")) }
+        td { (spaced(row.bucket)) }
         td { (why_link(place, row.bucket, &row.id)) }
         td { (said(&row.status)) }
         td class="value" { (members(row.fields.iter())) }
@@ -153,7 +166,9 @@ async fn queue(visit: &Visit, place: &Place, shared: &Shared) -> Result<Markup> 
     Ok(html! {
         @if found.is_empty() { (remark(if of.is_some() { "Nothing of this token’s agent waits." } else { "Nothing waits." })) }
         @for one in &found { (deferred(visit, place, one, decides)) }
-        @if !found.is_empty() && !decides { (remark("This token does not decide: that needs `shared_state = \"authority\"` and the operation `add`.")) }
+        @if !found.is_empty() && !decides {
+            (remark("This token does not decide: that needs `shared_state = \"authority\"` and the operation `add`."))
+        }
     })
 }
 
@@ -163,23 +178,31 @@ fn deferred(visit: &Visit, place: &Place, one: &Pending, decides: bool) -> Marku
     let options = format!("rows-{}", one.id);
     html! {
         article class="waits" aria-label=(format!("Deferred write {}", one.id)) {
-            p class="quote" { @match &one.text { Some(text) => (said(text)), None => { em { "The words were erased." } } } }
+            (quote(one.text.as_deref(), ERASED))
             p class="under" {
-                (said(&one.actor.agent)) ", " (time(one.observed_at)) ", waits until " (time(one.expires_at)) " "
-                @if one.status == PendingStatus::NeedsReview { strong { "needs a person" } } @else { "may still become certain by itself" }
+                (said(&one.actor.agent)) ", " (time(one.observed_at)) ", waits until " (time(one.expires_at)) ". "
+                @if one.status == PendingStatus::NeedsReview { strong { "It needs a person." } }
+                @else { "It may still become certain by itself." }
             }
             (list(&[
                 ("Asks for", asks.map_or_else(none, |asks| html! { (asks) })),
                 ("Waits because", said(&one.reason)),
             ]))
             @if !one.candidates.is_empty() {
-                p { "It may mean " @for (at, row) in one.candidates.iter().enumerate() { @if at > 0 { ", " } (said(&row.id)) " (" (number(row.score)) ")" } "." }
+                p {
+                    "It may mean "
+                    @for (at, row) in one.candidates.iter().enumerate() {
+                        @if at > 0 { ", " } (said(&row.id)) " (" (number(row.score)) ")"
+                    }
+                    "."
+                }
             }
             @if decides {
                 div class="decide" {
                     form method="post" action="/page/shared" class="line" {
                         (key(&visit.form_key)) (hidden(&place.fields())) (hidden(&[("pending", &one.id), ("do", "bind")]))
-                        label { "It means the row" input name="target" required list=(options) autocomplete="off" value=[one.candidates.first().map(|row| row.id.as_str())]; }
+                        @let likely = one.candidates.first().map(|row| row.id.as_str());
+                        label { "It means the row" input name="target" required list=(options) autocomplete="off" value=[likely]; }
                         datalist id=(options) { @for row in &one.candidates { option value=(row.id); } }
                         button { "Bind" }
                     }
@@ -219,7 +242,7 @@ pub(super) async fn why(page: &Page, visit: &Visit, place: &Place, fields: &Fiel
 
 fn told(place: &Place, bucket: Bucket, id: &str, why: &Why) -> Markup {
     html! {
-        p class="path" { a href=(place.link("/page/shared", &[("bucket", bucket.as_str())])) { (bucket.as_str().replace('_', " ")) } }
+        p class="path" { a href=(place.link("/page/shared", &[("bucket", bucket.as_str())])) { (spaced(bucket)) } }
         h2 class="key" { (said(id)) }
         @if let Some(row) = &why.row {
             (list(&[
@@ -238,11 +261,14 @@ fn told(place: &Place, bucket: Bucket, id: &str, why: &Why) -> Markup {
             @for one in &why.events {
                 @let event = &one.event;
                 li {
-                    p { strong { (event.operation.as_str()) } " by " (said(&event.actor.agent)) ", " (time(event.observed_at)) ", event " (event.seq) ", " (said(&one.projection)) }
-                    p class="quote" { @match &one.words { Some(words) => (said(words)), None => { em { "The words were erased." } } } }
+                    p {
+                        strong { (event.operation.as_str()) } " by " (said(&event.actor.agent)) ", " (time(event.observed_at))
+                        ", event " (event.seq) ", " (said(&one.projection))
+                    }
+                    (quote(one.words.as_deref(), ERASED))
                     p class="under" {
-                        "Bound to this row because: " (said(&event.source_ref.reason)) ". Read by " (said(&event.source_ref.interpreter))
-                        ", resolved by " (said(&event.source_ref.resolver)) "."
+                        "Bound to this row because: " (said(&event.source_ref.reason)) ". Read by "
+                        (said(&event.source_ref.interpreter)) ", resolved by " (said(&event.source_ref.resolver)) "."
                         @if let Some(by) = &event.source_ref.reviewed_by { " Decided by " (said(&by.agent)) "." }
                     }
                     (members(event.payload.iter()))
@@ -251,7 +277,7 @@ fn told(place: &Place, bucket: Bucket, id: &str, why: &Why) -> Markup {
         }
         h3 { "What depends on it" }
         @if why.dependents.is_empty() { (remark("Nothing.")) }
-        @else { ul { @for (bucket, id) in &why.dependents { li { (bucket.as_str().replace('_', " ")) ": " (why_link(place, *bucket, id)) } } } }
+        @else { ul { @for (bucket, id) in &why.dependents { li { (spaced(*bucket)) ": " (why_link(place, *bucket, id)) } } } }
     }
 }
 
