@@ -3,8 +3,9 @@
     python browser.py CHROMIUM ADDRESS TOKEN FOLDER PATHS
 
 Signs in with the keyboard, opens every path of PATHS (a JSON object of names and paths) at two widths, and ends with an exit code
-other than 0 where the browser complains, a stored script ran, a page is too wide, or something cannot be read aloud. Where FOLDER
-is not empty, pictures are written there. Speaks the DevTools protocol over a pipe, so nothing but Python is needed.
+other than 0 where the browser complains, a stored script ran, a page is too wide, or something cannot be read aloud. If FOLDER is named,
+its pictures are made again, or all of them where it has none. Speaks the DevTools protocol over a pipe, so nothing but Python is
+needed.
 """
 
 import base64
@@ -13,12 +14,13 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 CHROMIUM, ADDRESS, TOKEN, FOLDER, PATHS = sys.argv[1:6]
 PATIENCE = 60.0
+KNOWN = {path.stem for path in Path(FOLDER).glob("*.png")} if FOLDER else set()
 WIDTHS = {"wide": (1280, 900), "narrow": (390, 844)}
+LOOKS = [("wide", "light"), ("narrow", "dark"), ("wide", "dark"), ("narrow", "light")]
 
 # What a page must have to be used without a pointer and without eyes; the answer lists what it lacks.
 AUDIT = """(() => {
@@ -148,6 +150,8 @@ class Browser:
         return said
 
     def picture(self, name, height):
+        if not FOLDER or (KNOWN and name not in KNOWN):
+            return
         whole = self.call("Page.getLayoutMetrics")["cssContentSize"]
         clip = {"x": 0, "y": 0, "width": whole["width"], "height": min(whole["height"], height), "scale": 1}
         shot = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=True, clip=clip, optimizeForSpeed=False)
@@ -175,9 +179,8 @@ def visit(browser, problems):
 
     browser.open("/login")
     examine("login")
-    if FOLDER:
-        browser.call("Emulation.setDeviceMetricsOverride", width=390, height=500, deviceScaleFactor=1, mobile=False)
-        browser.picture("login", 500)
+    browser.call("Emulation.setDeviceMetricsOverride", width=390, height=500, deviceScaleFactor=1, mobile=False)
+    browser.picture("login", 500)
     # The field has the focus already.
     browser.call("Input.insertText", text=TOKEN)
     browser.press("Enter", 13)
@@ -187,15 +190,14 @@ def visit(browser, problems):
     browser.press("Tab", 9)
     if browser.evaluate("document.activeElement.className") != "skip":
         problems.append("the first Tab does not reach the link to the content")
-    for scheme in ("light", "dark"):
+    for width, scheme in LOOKS if FOLDER else LOOKS[:2]:
+        across, down = WIDTHS[width]
         browser.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
-        for width, (across, down) in WIDTHS.items():
-            browser.call("Emulation.setDeviceMetricsOverride", width=across, height=down, deviceScaleFactor=1, mobile=False)
-            for name, path in json.loads(PATHS).items():
-                browser.open(path)
-                examine(f"{name}, {width}, {scheme}")
-                if FOLDER:
-                    browser.picture(f"{name}-{width}-{scheme}", 1400)
+        browser.call("Emulation.setDeviceMetricsOverride", width=across, height=down, deviceScaleFactor=1, mobile=False)
+        for name, path in json.loads(PATHS).items():
+            browser.open(path)
+            examine(f"{name}, {width}, {scheme}")
+            browser.picture(f"{name}-{width}-{scheme}", 1400)
 
 
 main()

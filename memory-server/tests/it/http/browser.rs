@@ -1,4 +1,5 @@
-//! The page in a real browser: Chromium, where it is installed. With `MEMORY_PAGE_SHOTS` set, pictures are written to that folder.
+//! The page in a real browser: Chromium, where it is installed. The pictures in the folder that `MEMORY_PAGE_SHOTS`
+//! names are made again, or all of them where it has none.
 
 use std::path::Path;
 use std::process::Command;
@@ -79,9 +80,12 @@ fn furnish(door: &Door, ops: &str, ann: &str) {
         ("proxy_new", "proxy", "The proxy allows 90 seconds for an answer."),
         ("ledger", "storage", "The ledger is kept in PostgreSQL, with a proof of every event."),
     ] {
-        door.ok(ann, &session, json!({"op": "remember", "memory_id": id, "concept": concept, "content": content, "entity": concept, "tags": ["ops"]}));
+        let about = json!({"op": "remember", "memory_id": id, "concept": concept, "content": content, "entity": concept});
+        door.ok(ann, &session, about);
     }
-    door.ok(ann, &session, json!({"op": "relate", "source_id": "proxy_new", "relation": "supersedes", "target_id": "proxy_old", "reason": "it was raised"}));
+    let raised =
+        json!({"op": "relate", "source_id": "proxy_new", "relation": "supersedes", "target_id": "proxy_old"});
+    door.ok(ann, &session, raised);
     for question in ["Where does Ida live?", "What did we eat in Lisbon?"] {
         door.ok(ann, &session, json!({"op": "recall", "scope": "user", "query": question, "explain": true}));
     }

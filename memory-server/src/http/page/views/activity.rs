@@ -27,9 +27,10 @@ pub(super) async fn show(page: &Page, visit: &Visit, place: &Place) -> Result<Ma
         });
     };
     let Some(tenant) = place.tenant.clone() else {
-        return Ok(
-            html! { (place.chooser("/page/activity", false)) (remark("This token reaches every tenant. Name one to see what was asked of it.")) },
-        );
+        return Ok(html! {
+            (place.chooser("/page/activity", false))
+            (remark("This token reaches every tenant. Name one to see what was asked of it."))
+        });
     };
     let bound = visit.caller.grant().agent.is_some() || visit.caller.grant().user.is_some();
     let caller = std::sync::Arc::clone(&visit.caller);

@@ -18,6 +18,7 @@ const LISTED: usize = 50;
 const TOKENS: usize = 1_000;
 /// Characters of a block that are shown.
 const SHOWN: usize = 64 << 10;
+const FOUND: [&str; 5] = ["Rank", "Said", "Score", "Similarity", "What the score is made of"];
 
 /// What the signals of the built-in conversations measure.
 const SIGNALS: [(&str, &str); 16] = [
@@ -44,9 +45,10 @@ pub(super) async fn recall(page: &Page, visit: &Visit, place: &Place, fields: &F
         return Ok(unserved());
     }
     let Some(scope) = &place.scope else {
-        return Ok(
-            html! { (place.chooser("/page/recall", true)) (remark("Choose whose conversations: a user’s, an agent’s or a run’s.")) },
-        );
+        return Ok(html! {
+            (place.chooser("/page/recall", true))
+            (remark("Choose whose conversations: a user’s, an agent’s or a run’s."))
+        });
     };
     let top_k = fields.parse("top_k")?.unwrap_or(10);
     let found = match fields.get("q") {
@@ -106,7 +108,7 @@ fn answered(facts: &[Fact]) -> Markup {
         _ => "The service gave no scores.",
     };
     html! {
-        (table("What the question finds, the best first", &["Rank", "Said", "Score", "Similarity", "What the score is made of"], &rows))
+        (table("What the question finds, the best first", &FOUND, &rows))
         p class="remark" { (meaning) }
         details {
             summary { "What the signals mean" }

@@ -109,13 +109,14 @@ async fn scopes(
 }
 
 fn row(info: &ScopeInfo) -> Markup {
-    let entries = Place::at(&info.scope).link("/page/entries", &[]);
+    let place = Place::at(&info.scope);
+    let (entries, recall) = (place.link("/page/entries", &[]), place.link("/page/recall", &[]));
     html! {
         td { (info.scope.kind.as_str()) }
         td { a href=(entries) { (said(info.scope.id.as_str())) } }
         td class="number" { (info.entries) }
         td class="number" { (bytes(info.bytes)) }
-        td { a href=(Place::at(&info.scope).link("/page/recall", &[])) aria-label=(format!("Conversations of {}", info.scope.id)) { "conversations" } }
+        td { a href=(recall) aria-label=(format!("Conversations of {}", info.scope.id)) { "conversations" } }
     }
 }
 
