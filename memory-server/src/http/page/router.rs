@@ -11,6 +11,7 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::any;
 use maud::{Markup, html};
 use memory_core::{Error, ErrorKind, Result};
+use tokio::time::Instant;
 
 use super::ask::{Page, Visit};
 use super::fields::Fields;
@@ -81,7 +82,7 @@ async fn respond(page: &Page, request: Request) -> Response {
             return document(StatusCode::FORBIDDEN, plain("Not done", error.message()));
         }
     }
-    let found = page.sessions.find(request.headers());
+    let found = page.sessions.find(request.headers(), Instant::now());
     if path == "/login" {
         return match (reads, found) {
             (false, _) => begin(page, request.into_body()).await,
@@ -150,7 +151,10 @@ async fn begin(page: &Page, body: Body) -> Response {
         Ok(fields) => fields.text("token").trim().to_owned(),
         Err(error) => return document(status(error.kind()), sign_in(Some(error.message()))),
     };
-    let begun = page.authority.caller(&token).and_then(|caller| page.sessions.begin(&token, caller.id()));
+    let begun = page
+        .authority
+        .caller(&token)
+        .and_then(|caller| page.sessions.begin(&token, caller.id(), Instant::now()));
     match begun {
         Ok(cookie) => with_cookie(see_other("/"), &cookie),
         Err(error) if error.kind() == ErrorKind::Unauthenticated => {

@@ -70,9 +70,8 @@ impl Sessions {
     ///
     /// # Errors
     /// `unavailable` if the host gives no random bytes.
-    pub(super) fn begin(&self, token: &str, owner: &str) -> Result<String> {
+    pub(super) fn begin(&self, token: &str, owner: &str, now: Instant) -> Result<String> {
         let (id, form_key) = (hexadecimal(&system::secret()?), hexadecimal(&system::secret()?));
-        let now = Instant::now();
         let mut open = self.open();
         open.retain(|_, session| session.lasts(now));
         for (most, of) in [(MOST_OF_TOKEN, Some(owner)), (MOST, None)] {
@@ -99,9 +98,8 @@ impl Sessions {
     }
 
     /// The session of a request, which counts as a use.
-    pub(super) fn find(&self, headers: &HeaderMap) -> Option<Found> {
+    pub(super) fn find(&self, headers: &HeaderMap, now: Instant) -> Option<Found> {
         let name = hash(cookie_named(headers, self.cookie_name())?);
-        let now = Instant::now();
         let mut open = self.open();
         let session = open.get_mut(&name)?;
         if !session.lasts(now) {
@@ -185,49 +183,52 @@ mod tests {
 
     #[test]
     fn a_session_is_found_by_its_cookie_which_does_not_hold_the_token() {
-        let sessions = Sessions::new(true);
-        let cookie = sessions.begin("memtok_secret", "t-1").unwrap();
+        let (sessions, now) = (Sessions::new(true), Instant::now());
+        let cookie = sessions.begin("memtok_secret", "t-1", now).unwrap();
         assert!(
             cookie.ends_with("; Path=/; HttpOnly; SameSite=Strict; Secure") && !cookie.contains("secret")
         );
-        let found = sessions.find(&sent(&cookie)).unwrap();
+        let found = sessions.find(&sent(&cookie), now).unwrap();
         assert_eq!(found.token, "memtok_secret");
-        let other = sessions.begin("memtok_secret", "t-1").unwrap();
-        assert_ne!(found.form_key, sessions.find(&sent(&other)).unwrap().form_key);
+        let other = sessions.begin("memtok_secret", "t-1", now).unwrap();
+        assert_ne!(found.form_key, sessions.find(&sent(&other), now).unwrap().form_key);
         sessions.end(&found.name);
-        assert!(sessions.find(&sent(&cookie)).is_none() && sessions.find(&sent(&other)).is_some());
-        assert!(sessions.find(&sent("__Host-memory_session=")).is_none());
+        assert!(sessions.find(&sent(&cookie), now).is_none() && sessions.find(&sent(&other), now).is_some());
+        assert!(sessions.find(&sent("__Host-memory_session="), now).is_none());
     }
 
     #[test]
     fn sessions_are_bounded_and_the_one_used_longest_ago_makes_room() {
-        let sessions = Sessions::new(false);
-        let cookies: Vec<_> = (0..MOST_OF_TOKEN).map(|_| sessions.begin("a", "t-1").unwrap()).collect();
-        let other = sessions.begin("b", "t-2").unwrap();
-        assert!(sessions.find(&sent(&cookies[0])).is_some());
-        sessions.begin("a", "t-1").unwrap();
-        assert!(sessions.find(&sent(&cookies[0])).is_some(), "it was just used");
-        assert!(sessions.find(&sent(&cookies[1])).is_none());
-        assert!(sessions.find(&sent(&other)).is_some());
+        let (sessions, begun) = (Sessions::new(false), Instant::now());
+        let at = |second| begun + Duration::from_secs(second);
+        let cookies: Vec<_> = (0_u64..)
+            .take(MOST_OF_TOKEN)
+            .map(|second| sent(&sessions.begin("a", "t-1", at(second)).unwrap()))
+            .collect();
+        let other = sent(&sessions.begin("b", "t-2", begun).unwrap());
+        let now = at(60);
+        assert!(sessions.find(&cookies[0], now).is_some());
+        sessions.begin("a", "t-1", now).unwrap();
+        assert!(sessions.find(&cookies[0], now).is_some(), "it was just used");
+        assert!(sessions.find(&cookies[1], now).is_none());
+        assert!(sessions.find(&other, now).is_some(), "another token's");
         for number in 0..MOST + 8 {
-            sessions.begin("c", &format!("t-c{number}")).unwrap();
+            sessions.begin("c", &format!("t-c{number}"), now).unwrap();
         }
         assert_eq!(sessions.open().len(), MOST);
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn a_session_ends_when_nobody_uses_it_and_after_its_time() {
-        let sessions = Sessions::new(false);
-        let cookie = sent(&sessions.begin("a", "t-1").unwrap());
-        let most = LONGEST.as_secs() / (IDLE.as_secs() - 1);
-        for _ in 0..most {
-            tokio::time::advance(IDLE - Duration::from_secs(1)).await;
-            assert!(sessions.find(&cookie).is_some());
+    #[test]
+    fn a_session_ends_when_nobody_uses_it_and_after_its_time() {
+        let (sessions, begun, tick) = (Sessions::new(false), Instant::now(), Duration::from_secs(1));
+        let cookie = sent(&sessions.begin("a", "t-1", begun).unwrap());
+        let mut now = begun;
+        while now + IDLE - tick < begun + LONGEST {
+            now += IDLE - tick;
+            assert!(sessions.find(&cookie, now).is_some());
         }
-        tokio::time::advance(IDLE - Duration::from_secs(1)).await;
-        assert!(sessions.find(&cookie).is_none(), "used all the time, for {LONGEST:?}");
-        let idle = sent(&sessions.begin("a", "t-1").unwrap());
-        tokio::time::advance(IDLE).await;
-        assert!(sessions.find(&idle).is_none());
+        assert!(sessions.find(&cookie, begun + LONGEST).is_none(), "used all the time, for {LONGEST:?}");
+        let idle = sent(&sessions.begin("a", "t-1", now).unwrap());
+        assert!(sessions.find(&idle, now + IDLE).is_none());
     }
 }
