@@ -10,20 +10,25 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{any, get};
-use memory::audit::Auditor;
+use memory::config::HttpSection;
 use memory::system::SystemClock;
 use memory::{Access, Config, HealthStatus, Memory};
-use memory_core::{Error, ErrorKind, Provider as _, Result};
+use memory_core::{Clock as _, Error, ErrorKind, Op, Provider as _, Result};
+use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::sync::{Mutex, watch};
 use tokio::time::Instant;
 
 use super::authority::Authority;
+use super::caller::Grant;
 use super::gate::{Gate, pass};
+use super::jwt::Jwt;
 use super::listen;
 use super::mcp::{self, Hub, Mcp};
 use super::metrics::Metrics;
 use super::refusal::refused;
+use super::rules::Rules;
+use super::token::Token;
 use super::tokens::{TokenFile, tokens_file};
 use super::v1;
 use crate::serve::{ServeArgs, Sweeps, schedule, with_workers};
@@ -58,7 +63,13 @@ pub(crate) async fn run(context: &Context, args: ServeArgs) -> Result<Exit, Fail
         (None, Some(config)) => context.explicit_backend().or(config.default_backend()).map(str::to_owned),
         _ => None,
     };
-    let authority = Authority::new(file, config.clone(), served, Arc::new(SystemClock), Arc::clone(&metrics));
+    let rules = Arc::new(Rules::new(config.clone(), served));
+    let jwt = match &config {
+        Some(config) => Jwt::open(config).await?,
+        None => None,
+    };
+    let authority =
+        Authority::new(file, jwt, Arc::clone(&rules), Arc::new(SystemClock), Arc::clone(&metrics));
     let has_tokens = authority.has_tokens()?;
     let address = safe(&args, has_tokens)?;
     let acceptor = match (&args.http.tls_cert, &args.http.tls_key) {
@@ -83,13 +94,15 @@ pub(crate) async fn run(context: &Context, args: ServeArgs) -> Result<Exit, Fail
             );
         }
     }
+    let tools = v1::Tools::new(rules, interpreter.clone());
     let mut hub = Hub::new(memory.clone(), auditor.clone(), Arc::clone(&metrics));
     (hub.credentials, hub.interpreter) = (args.credentials.clone(), interpreter);
     let hub = Arc::new(hub);
     let mcp = Arc::new(Mcp::new(Arc::clone(&hub)));
     let local = address.ip().is_loopback() && !args.http.behind_proxy;
     let gate = Arc::new(Gate::new(authority, metrics, limits, local));
-    let router = router(memory, auditor, Arc::clone(&mcp), &gate);
+    let api = v1::router(memory.clone(), auditor, tools);
+    let router = router(memory, api, Arc::clone(&mcp), &gate);
 
     let unbound = |error| Failure::File(format!("{address} cannot be listened on"), error);
     let listener = TcpListener::bind(address).await.map_err(unbound)?;
@@ -147,8 +160,7 @@ async fn end(stopping: watch::Sender<bool>, gate: Arc<Gate>, mcp: Arc<Mcp>) {
 }
 
 /// Everything that is served.
-fn router(memory: Memory, auditor: Option<Arc<Auditor>>, mcp: Arc<Mcp>, gate: &Arc<Gate>) -> Router {
-    let api = v1::router(memory.clone(), auditor);
+fn router(memory: Memory, api: Router, mcp: Arc<Mcp>, gate: &Arc<Gate>) -> Router {
     let ready = Arc::new(Ready { memory, last: Mutex::default() });
     Router::new()
         .nest("/v1", api)
@@ -160,6 +172,30 @@ fn router(memory: Memory, auditor: Option<Arc<Auditor>>, mcp: Arc<Mcp>, gate: &A
         // The gate limits every body.
         .layer(DefaultBodyLimit::disable())
         .layer(from_fn_with_state(Arc::clone(gate), pass))
+}
+
+/// Everything that `memory serve --http` serves, on loopback and without a configuration, and a token that allows it all: for
+/// benchmarks, tests and fuzz targets of the crates around this one. The token is good as long as the folder is there.
+///
+/// # Errors
+/// `unavailable` if there is no place for the file of tokens.
+#[doc(hidden)]
+pub fn guarded(memory: Memory) -> Result<(Router, String, TempDir)> {
+    let folder = tempfile::tempdir().map_err(|error| {
+        Error::new(ErrorKind::Unavailable, "there is no temporary folder").with_source(error)
+    })?;
+    let file = TokenFile::new(folder.path().join("tokens"));
+    let now = SystemClock.now();
+    let grant = Grant { ops: Some(Op::ALL.iter().copied().collect()), ..Grant::default() };
+    let (text, token) = Token::make("all".to_owned(), grant, now)?;
+    file.create(token, now)?;
+    let (metrics, rules) = (Arc::new(Metrics::default()), Arc::new(Rules::default()));
+    let authority =
+        Authority::new(file, None, Arc::clone(&rules), Arc::new(SystemClock), Arc::clone(&metrics));
+    let hub = Arc::new(Hub::new(memory.clone(), None, Arc::clone(&metrics)));
+    let gate = Arc::new(Gate::new(authority, metrics, HttpSection::default(), true));
+    let api = v1::router(memory.clone(), None, v1::Tools::new(rules, None));
+    Ok((router(memory, api, Arc::new(Mcp::new(hub)), &gate), text, folder))
 }
 
 async fn readiness(State(ready): State<Arc<Ready>>) -> Response {

@@ -1,9 +1,12 @@
 //! `memory serve --http` as clients see it: each test starts the real binary on a free port.
 
+mod agents;
 mod api;
 mod bad_input;
 mod door;
+mod jwt;
 mod limits;
 mod mcp;
 mod operating;
+mod replicas;
 mod tokens;
