@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, State};
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{Extensions, HeaderMap, HeaderValue, StatusCode, Version, header};
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{any, get};
@@ -18,6 +18,8 @@ use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::sync::{Mutex, watch};
 use tokio::time::Instant;
+use tower_http::compression::CompressionLayer;
+use tower_http::compression::predicate::{Predicate as _, SizeAbove};
 
 use super::authority::Authority;
 use super::caller::Grant;
@@ -26,7 +28,7 @@ use super::jwt::Jwt;
 use super::listen;
 use super::mcp::{self, Hub, Mcp};
 use super::metrics::Metrics;
-use super::refusal::refused;
+use super::refusal::{refused, refused_as};
 use super::rules::Rules;
 use super::token::Token;
 use super::tokens::{TokenFile, tokens_file};
@@ -40,6 +42,9 @@ const PROBE: Duration = Duration::from_secs(2);
 const STANDS: Duration = Duration::from_secs(1);
 /// How long calls in flight may take once the server stops, before their streams end.
 const GRACE: Duration = Duration::from_secs(5);
+
+/// Smaller replies are not compressed.
+const COMPRESSED_BYTES: u16 = 8 << 10;
 
 /// Whether the store answered, and when it was asked.
 struct Ready {
@@ -169,6 +174,8 @@ fn router(memory: Memory, api: Router, mcp: Arc<Mcp>, gate: &Arc<Gate>) -> Route
         .route("/readyz", get(readiness).with_state(ready))
         .route("/metrics", get(counters).with_state(Arc::clone(gate)))
         .fallback(unknown)
+        .method_not_allowed_fallback(other_method)
+        .layer(CompressionLayer::new().compress_when(SizeAbove::new(COMPRESSED_BYTES).and(is_whole_json)))
         // The gate limits every body.
         .layer(DefaultBodyLimit::disable())
         .layer(from_fn_with_state(Arc::clone(gate), pass))
@@ -225,6 +232,16 @@ async fn counters(State(gate): State<Arc<Gate>>) -> Response {
 
 async fn unknown() -> Response {
     refused(&Error::new(ErrorKind::NotFound, "nothing is served at this path; see docs/http.md"))
+}
+
+async fn other_method() -> Response {
+    let error = Error::new(ErrorKind::NotFound, "this path has another method; see docs/http.md");
+    refused_as(StatusCode::METHOD_NOT_ALLOWED, &error)
+}
+
+/// Streams go out at their own pace, and are not held back to be compressed.
+fn is_whole_json(_: StatusCode, _: Version, headers: &HeaderMap, _: &Extensions) -> bool {
+    headers.get(header::CONTENT_TYPE).is_some_and(|kind| kind == "application/json")
 }
 
 /// What a person reads who started the server.

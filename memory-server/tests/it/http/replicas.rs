@@ -52,7 +52,7 @@ async fn write_remotely(door: &Door, token: &str) -> (u64, Error) {
     let registry = Registry::default().with_allowed_hosts([&address]).with_base_dir(door.user.home());
     let memory = registry.open_url(&url).await.unwrap();
     let (store, scope) = (memory.backend().unwrap(), Scope::agent("acme", "ann").unwrap());
-    for number in 0.. {
+    for number in 0_i64.. {
         let key = Key::new(format!("remote-{number}")).unwrap();
         if let Err(error) = store.set(&scope, &key, Json::from(number), SetOptions::default()).await {
             return (u64::try_from(number).unwrap(), error);
@@ -79,7 +79,7 @@ fn what_a_killed_server_acknowledged_is_found_through_another_and_its_clients_do
     for user in [&first, &second] {
         user.file("memory.toml", config.replace("{}", &tokens));
     }
-    first.ok(&["postgres", "provision", "--apply", "--url", &database.url()]);
+    // The first makes the tables.
     let (first, second) = (Door::start(first, &[]), Door::start(second, &[]));
     let token = first.token("ops", &["--tenant", "acme"]);
 
