@@ -187,6 +187,9 @@ pub(crate) async fn pass(State(gate): State<Arc<Gate>>, mut request: Request, ne
     let route = Route::of(request.uri().path());
     gate.metrics.in_flight.fetch_add(1, Relaxed);
     let counted = InFlight(Arc::clone(&gate.metrics));
+    if let Some(text) = bearer(&request).map(str::to_owned) {
+        gate.authority.prepare(&text).await;
+    }
     let response = match gate.admit(&mut request) {
         Ok(place) => {
             let op = op_of(&request);
@@ -250,6 +253,15 @@ fn only(headers: &HeaderMap, name: HeaderName) -> Result<Option<&str>> {
             value.to_str().map_err(|_| Error::invalid(format!("the header `{name}` is not plain text")))
         })
         .transpose()
+}
+
+/// The token that a request gives, if it gives one.
+fn bearer(request: &Request) -> Option<&str> {
+    let given = request.headers().get(header::AUTHORIZATION)?.to_str().ok()?;
+    given
+        .split_once(' ')
+        .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
+        .map(|(_, token)| token.trim())
 }
 
 /// Whether a path is one of those that say whether the server lives and is ready, without a token.

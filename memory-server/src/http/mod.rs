@@ -5,14 +5,18 @@ mod authority;
 mod body;
 pub(crate) mod caller;
 mod gate;
+mod jwt;
 mod listen;
 mod mcp;
 mod metrics;
 mod page;
 mod refusal;
+mod rules;
 mod server;
 pub(crate) mod token;
 pub(crate) mod tokens;
 pub mod v1;
 
+#[doc(hidden)]
+pub use server::guarded;
 pub(crate) use server::run;

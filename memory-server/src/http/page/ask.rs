@@ -112,7 +112,7 @@ impl Page {
         scope: Option<&Scope>,
         work: impl Future<Output = Result<T>>,
     ) -> Result<T> {
-        let record = AuditRequest::new(visit.caller.id(), op, Some(tenant), scope);
+        let record = AuditRequest::new(visit.caller.id(), op.as_str(), Some(tenant), scope);
         let started = Instant::now();
         let allowed = match (scope, &visit.caller.grant().tenant) {
             (Some(scope), _) => visit.caller.may(op, scope),

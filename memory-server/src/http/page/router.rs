@@ -91,6 +91,7 @@ async fn respond(page: &Page, request: Request) -> Response {
         };
     }
     let Some(found) = found else { return unknown(reads, None) };
+    page.authority.prepare(&found.token).await;
     let caller = match page.authority.caller(&found.token) {
         Ok(caller) => caller,
         Err(error) if error.kind() == ErrorKind::Unauthenticated => {
@@ -151,6 +152,7 @@ async fn begin(page: &Page, body: Body) -> Response {
         Ok(fields) => fields.text("token").trim().to_owned(),
         Err(error) => return document(status(error.kind()), sign_in(Some(error.message()))),
     };
+    page.authority.prepare(&token).await;
     let begun = page
         .authority
         .caller(&token)
