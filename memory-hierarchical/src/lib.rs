@@ -24,5 +24,6 @@ pub use model::{
 };
 pub use recall::{DEFAULT_MEMORY_BYTES, GraphHit, GraphRecall, RecallOptions, Step};
 pub use sessions::{Entry, EntryQuery, NewEntry, SessionSummary, Sessions, parse_expiry};
+pub use space::SPACE;
 pub use sql::SqlGraphs;
 pub use store::{Direction, GraphStore, GraphWrite, Stored};

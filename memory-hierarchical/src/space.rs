@@ -4,7 +4,7 @@ use memory_core::host::{HostTables, Session};
 use memory_core::{ErrorKind, Result};
 
 /// The space of a tenant's tables.
-pub(crate) const SPACE: &str = "hierarchical";
+pub const SPACE: &str = "hierarchical";
 /// How often a writer waits for the others, each time as long as the provider lets it: 30 seconds by default.
 const WAITS: u32 = 20;
 

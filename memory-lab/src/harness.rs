@@ -5,7 +5,10 @@ use std::path::PathBuf;
 use async_trait::async_trait;
 use memory::{BackendUrl, OpenContext, Registry};
 use memory_conformance::{Fixture, Harness, SqlSetup};
-use memory_core::{Capabilities, ErrorKind, IdGen as _, Provider, Result};
+use memory_core::{
+    Capabilities, Clock as _, DeleteOptions, ErrorKind, GetOptions, IdGen as _, Json, Key,
+    Provider, Result, Scope, SetOptions,
+};
 use memory_server::terminal::{BareStore, Context, Failure, sqlite_url};
 
 /// Opens a store with the case's own clock, ids and embedder.
@@ -15,6 +18,7 @@ pub(crate) struct StoreHarness {
     namespace: String,
     /// Whether to give the store an embedder.
     embeds: bool,
+    obeys_clock: bool,
 }
 
 enum Place {
@@ -67,6 +71,24 @@ impl StoreHarness {
                     || store.url.decoded_path().is_ok_and(|path| path != ":memory:")
             }
         }
+    }
+
+    /// Whether the store lives by the clock of a case: a server behind a URL may ignore what it is told.
+    async fn is_obeyed(&self, served: &Capabilities) -> Result<bool> {
+        let is_server =
+            matches!(&self.place, Place::Named(store) if store.url.scheme().starts_with("memory+"));
+        if !is_server || !served.kv {
+            return Ok(true);
+        }
+        let fixture = Fixture::new("clock");
+        let provider = self.provider(&fixture).await?;
+        let Some(store) = provider.backend() else { return Ok(true) };
+        let scope = Scope::agent(&format!("{}-clock", self.namespace), "probe")?;
+        let key = Key::new("now")?;
+        store.set(&scope, &key, Json::from(true), SetOptions::default()).await?;
+        let entry = store.get(&scope, &key, GetOptions::default()).await?;
+        store.delete(&scope, &key, DeleteOptions::default()).await?;
+        Ok(entry.is_some_and(|entry| entry.updated_at == fixture.clock.now()))
     }
 
     async fn provider(&self, fixture: &Fixture) -> Result<Box<dyn Provider>> {
@@ -123,6 +145,10 @@ impl Harness for StoreHarness {
         }
     }
 
+    fn obeys_clock(&self) -> bool {
+        self.obeys_clock
+    }
+
     fn takes_small_caches(&self) -> bool {
         match &self.place {
             Place::Folder(_) => true,
@@ -155,7 +181,7 @@ pub(crate) async fn harness(
             ("sqlite".to_owned(), Place::Folder(folder))
         }
     };
-    let mut harness = StoreHarness { name, place, namespace, embeds };
+    let mut harness = StoreHarness { name, place, namespace, embeds, obeys_clock: true };
     let served = match harness.provider(&Fixture::new("probe")).await {
         Err(error) if embeds && error.kind() == ErrorKind::VectorUnsupported => {
             harness.embeds = false;
@@ -163,5 +189,6 @@ pub(crate) async fn harness(
         }
         probed => probed?.capabilities(),
     };
+    harness.obeys_clock = harness.is_obeyed(&served).await?;
     Ok((harness, served))
 }

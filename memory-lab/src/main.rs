@@ -14,6 +14,7 @@ mod eval;
 mod governed;
 mod harness;
 mod hazards;
+mod load;
 mod mutants;
 mod stores;
 

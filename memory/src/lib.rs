@@ -73,5 +73,7 @@ pub use crate::factory::{Access, Factory, OpenContext};
 pub use crate::memory::Memory;
 pub use crate::policy::{GraphAccess, Policy, SharedAccess};
 pub use crate::registry::{Registry, open};
+#[cfg(all(feature = "governed", feature = "hierarchical"))]
+pub use crate::tool::StateOp;
 pub use crate::tool::{MemoryTool, ToolOp, tool_description, tool_schema};
 pub use crate::url::BackendUrl;

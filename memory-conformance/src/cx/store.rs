@@ -122,6 +122,11 @@ impl Store {
         (Arc::clone(&self.fixture.clock), Arc::clone(&self.fixture.ids))
     }
 
+    /// Whether the case has used a clock that the store does not live by.
+    pub(crate) fn is_out_of_time(&self) -> bool {
+        !self.harness.obeys_clock() && self.fixture.clock.is_used()
+    }
+
     /// What the harness set up for the cases about SQL.
     pub(crate) fn sql_setup(&self) -> SqlSetup {
         self.harness.sql_setup()
@@ -129,7 +134,7 @@ impl Store {
 
     /// Its clock.
     pub(crate) fn clock(&self) -> &TestClock {
-        &self.fixture.clock
+        self.fixture.clock.used()
     }
 
     /// Its embedder.

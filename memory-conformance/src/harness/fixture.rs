@@ -1,7 +1,7 @@
 //! What a harness receives: a clock, ids and an embedder controlled by the case.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use memory_core::{Clock, IdGen, Timestamp};
@@ -11,7 +11,11 @@ use crate::random::Random;
 
 /// A clock that moves only when told to.
 #[derive(Debug)]
-pub struct TestClock(AtomicI64);
+pub struct TestClock {
+    now: AtomicI64,
+    /// Whether the case has read or moved it; the provider reads it too.
+    is_used: AtomicBool,
+}
 
 impl TestClock {
     /// 2026-01-01T00:00:00Z, where every case starts.
@@ -20,12 +24,12 @@ impl TestClock {
     /// A clock at [`TestClock::START`].
     #[must_use]
     pub fn new() -> Self {
-        Self(AtomicI64::new(Self::START))
+        Self { now: AtomicI64::new(Self::START), is_used: AtomicBool::new(false) }
     }
 
     /// Moves forward.
     pub fn advance(&self, by: Duration) {
-        self.0.fetch_add(i64::try_from(by.as_millis()).unwrap_or(i64::MAX), Ordering::SeqCst);
+        self.now.fetch_add(i64::try_from(by.as_millis()).unwrap_or(i64::MAX), Ordering::SeqCst);
     }
 
     /// Moves forward by milliseconds.
@@ -35,7 +39,17 @@ impl TestClock {
 
     /// Jumps to a time, also backwards.
     pub fn set(&self, now: Timestamp) {
-        self.0.store(now.as_millis(), Ordering::SeqCst);
+        self.now.store(now.as_millis(), Ordering::SeqCst);
+    }
+
+    /// The clock in the hands of the case.
+    pub(crate) fn used(&self) -> &Self {
+        self.is_used.store(true, Ordering::SeqCst);
+        self
+    }
+
+    pub(crate) fn is_used(&self) -> bool {
+        self.is_used.load(Ordering::SeqCst)
     }
 }
 
@@ -47,7 +61,7 @@ impl Default for TestClock {
 
 impl Clock for TestClock {
     fn now(&self) -> Timestamp {
-        Timestamp::from_millis_clamped(self.0.load(Ordering::SeqCst))
+        Timestamp::from_millis_clamped(self.now.load(Ordering::SeqCst))
     }
 }
 

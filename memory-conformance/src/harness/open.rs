@@ -87,6 +87,12 @@ pub trait Harness: Send + Sync + 'static {
         SqlSetup::default()
     }
 
+    /// Whether the provider lives by the fixture's clock. Default: it does. Of one that does not, the cases that read or move
+    /// the clock are skipped.
+    fn obeys_clock(&self) -> bool {
+        true
+    }
+
     /// Whether the provider is opened with the smallest caches it can do with where [`Fixture::small_caches`] asks for
     /// it. Default: it is not, and the cases that compare its answers with and without caches are skipped.
     fn takes_small_caches(&self) -> bool {

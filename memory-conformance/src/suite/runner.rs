@@ -139,7 +139,13 @@ async fn attempt(harness: Arc<dyn Harness>, case: &Case) -> CaseResult<Option<Ne
                 None => (case.run)(&cx).await,
             }
         };
-        run.await.map_err(|stop| match stop {
+        let ended = run.await;
+        if missing.is_none() && store.is_out_of_time() {
+            return Err(Stop::skipped(
+                "the case needs a clock that it can move, and the store lives by another",
+            ));
+        }
+        ended.map_err(|stop| match stop {
             Stop::Failed(why) if repeat > 0 => Stop::Failed(format!("at repeat {repeat}: {why}")),
             stop => stop,
         })?;

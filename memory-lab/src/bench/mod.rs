@@ -2,6 +2,7 @@
 
 mod drift;
 mod floor;
+mod http;
 mod kv;
 mod machine;
 mod measure;
@@ -32,6 +33,8 @@ enum Bench {
     Kv(KvArgs),
     /// Writes with the drift guard, compared with writes without it and with the raw engine: SQLite, or a PostgreSQL server.
     Drift(DriftArgs),
+    /// Reading an entry over HTTP on loopback, compared with a bare handler that reads raw SQLite.
+    Http(KvArgs),
     /// Vector, hybrid and text search on embedded SQLite, compared with an exhaustive search and the memory bandwidth.
     Search(search::options::SearchArgs),
     /// Recalling from one long conversation on embedded SQLite, compared with the store's own text search.
@@ -50,6 +53,7 @@ pub(crate) fn run(args: &BenchArgs, json: bool, out: &mut (dyn Write + Send)) ->
             std::thread::Builder::new().name("bench".to_owned()).spawn_scoped(threads, || match &args.what {
                 Bench::Kv(kv) => kv::run(kv, json, out),
                 Bench::Drift(args) => drift::run(args, json, out),
+                Bench::Http(args) => http::run(args, json, out),
                 Bench::Search(search) => search::run(search, json, out),
                 Bench::Recall(args) => recall::run(args, json, out),
                 Bench::Sql(sql) => sql::run(sql, json, out),

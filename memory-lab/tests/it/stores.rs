@@ -27,6 +27,38 @@ fn a_used_sqlite_file_passes_twice() {
     assert_passes_twice(&user, &["--url", "sqlite:memory.db"], 500);
 }
 
+/// A server with a clock of its own: what needs another is skipped, and nothing else.
+#[test]
+fn a_server_that_ignores_the_suites_clock_passes_without_the_cases_about_time() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let (host, token) = runtime.block_on(async {
+        let memory = memory::open("sqlite::memory:").await.unwrap();
+        let (router, token, folder) = memory_server::http::guarded(memory).unwrap();
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let host = listener.local_addr().unwrap().to_string();
+        tokio::spawn(async move {
+            let _ = axum::serve(listener, router).await;
+            drop(folder);
+        });
+        (host, token)
+    });
+    let user = User::new();
+    std::fs::write(user.home().join("token"), token).unwrap();
+    let url = format!("memory+http://{host}?api_key=file:token");
+    let server = ["--url", &url, "--allow-host", &host];
+    let suite = user.run(&[&["conformance", "--filter", "kv.", "--quiet", "--json"], &server[..]].concat());
+    let report = suite.document();
+    assert_eq!((&report["failed"], suite.code), (&json!([]), Some(0)), "{report}");
+    let count = |name: &str| report["cases"][name].as_u64().unwrap();
+    assert!(count("skipped") > 5 && count("passed") > count("skipped"), "{report}");
+    let load = ["load", "--rate", "200", "--seconds", "1", "--keys", "50", "--clients", "8", "--json"];
+    let ran = user.run(&[&load[..], &server].concat());
+    let report = ran.document();
+    assert_eq!((&report["due"], &report["errors"]), (&json!(200), &json!({})), "{report}");
+    assert!(report["latency_ms"]["p50"].as_f64().unwrap() <= report["latency_ms"]["max"].as_f64().unwrap());
+    assert_eq!(ran.code, Some(0));
+}
+
 fn block_on(future: impl Future<Output = ()>) {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future);
 }

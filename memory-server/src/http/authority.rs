@@ -4,23 +4,26 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use memory::{Config, Policy};
-use memory_core::{Clock, Error, ErrorKind, Result, Retry, ScopeKind};
+use memory_core::{Clock, Error, ErrorKind, Result, Retry};
 use tokio::time::Instant;
 
 use super::caller::Caller;
+use super::jwt::{Jwt, is_jwt};
 use super::metrics::Metrics;
+use super::rules::Rules;
 use super::token::id_of;
 use super::tokens::{Known, Look, TokenFile};
 use crate::terminal::note;
+
+/// Buckets at which those that are full are removed.
+const MAX_BUCKETS: usize = 10_000;
 
 /// The tokens of a server, and how fast each may ask.
 #[derive(Debug)]
 pub(crate) struct Authority {
     file: TokenFile,
-    config: Option<Config>,
-    /// The name of the backend that is served; `None`: it has none.
-    served: Option<String>,
+    jwt: Option<Jwt>,
+    rules: Arc<Rules>,
     clock: Arc<dyn Clock>,
     metrics: Arc<Metrics>,
     read: Mutex<Option<Tokens>>,
@@ -44,21 +47,22 @@ struct Bucket {
 impl Authority {
     pub(crate) fn new(
         file: TokenFile,
-        config: Option<Config>,
-        served: Option<String>,
+        jwt: Option<Jwt>,
+        rules: Arc<Rules>,
         clock: Arc<dyn Clock>,
         metrics: Arc<Metrics>,
     ) -> Self {
-        Self { file, config, served, clock, metrics, read: Mutex::default(), buckets: Mutex::default() }
+        Self { file, jwt, rules, clock, metrics, read: Mutex::default(), buckets: Mutex::default() }
     }
 
-    /// Whether any token is in force.
+    /// Whether any token is in force, or may be made by an issuer.
     ///
     /// # Errors
     /// As [`TokenFile::read`].
     pub(crate) fn has_tokens(&self) -> Result<bool> {
         let now = self.clock.now();
-        self.with(|tokens| tokens.known.values().any(|(known, _)| !known.token.is_expired(now)))
+        let jwt = self.jwt.is_some();
+        self.with(|tokens| jwt || tokens.known.values().any(|(known, _)| !known.token.is_expired(now)))
     }
 
     /// The caller with this token. An unknown, revoked or expired one is refused in the same words.
@@ -72,6 +76,9 @@ impl Authority {
                 "the token is not valid here: unknown, revoked or expired; ask the operator for one",
             )
         };
+        if let Some(jwt) = self.jwt.as_ref().filter(|_| is_jwt(text)) {
+            return self.holder(jwt, text);
+        }
         let id = id_of(text).ok_or_else(refused)?;
         let found = self
             .with(|tokens| {
@@ -87,35 +94,39 @@ impl Authority {
         if token.is_expired(self.clock.now()) {
             return Err(refused());
         }
-        self.is_here(&caller)?;
+        self.rules.serves(caller.grant().agent.as_ref(), caller.id())?;
         if let Some(per_minute) = token.per_minute {
             self.spend(&token.id, per_minute)?;
         }
         Ok(caller)
     }
 
-    /// Refuses an agent whose memory the configuration keeps in another backend than the one that is served.
-    fn is_here(&self, caller: &Caller) -> Result<()> {
-        let own = || {
-            let agent = caller.grant().agent.as_ref()?;
-            self.config.as_ref()?.file().agents.get(agent.as_str())?.backend.as_ref()
-        };
-        match (own(), &self.served) {
-            (Some(own), Some(served)) if own != served => Err(Error::new(
-                ErrorKind::Forbidden,
-                format!(
-                    "the agent of token `{}` has its memory in another backend than this server's",
-                    caller.id()
-                ),
-            )),
-            _ => Ok(()),
+    /// Gets what is needed to check this bearer; [`Authority::caller`] waits for nothing.
+    pub(crate) async fn prepare(&self, text: &str) {
+        if let Some(jwt) = self.jwt.as_ref().filter(|_| is_jwt(text)) {
+            jwt.prepare(text).await;
         }
+    }
+
+    fn holder(&self, jwt: &Jwt, text: &str) -> Result<Arc<Caller>> {
+        let holder = jwt.verified(text)?;
+        let agent = holder.grant.agent.as_ref();
+        self.rules.serves(agent, &holder.id)?;
+        if let Some(per_minute) = jwt.per_minute() {
+            self.spend(&holder.id, per_minute)?;
+        }
+        let policy = self.rules.policy(agent.map_or("", |agent| agent.as_str()));
+        Ok(Arc::new(Caller::new(holder.id, holder.grant, &policy, Arc::clone(&self.metrics))))
     }
 
     fn spend(&self, id: &Arc<str>, per_minute: u32) -> Result<()> {
         let now = Instant::now();
         let most = f64::from(per_minute);
         let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
+        if buckets.len() >= MAX_BUCKETS {
+            // After a minute a bucket is full, as one that is not there.
+            buckets.retain(|_, bucket| now.saturating_duration_since(bucket.at) < Duration::from_secs(60));
+        }
         let bucket = buckets.entry(Arc::clone(id)).or_insert(Bucket { left: most, at: now });
         let refill = now.saturating_duration_since(bucket.at).as_secs_f64() * most / 60.0;
         bucket.left = (bucket.left + refill).min(most);
@@ -146,19 +157,11 @@ impl Authority {
             .filter(|(_, known)| known.revoked_at.is_none())
             .map(|(id, known)| {
                 let grant = known.token.grant();
-                let policy = self.policy(grant.agent.as_ref().map_or("", |agent| agent.as_str()));
+                let policy = self.rules.policy(grant.agent.as_ref().map_or("", |agent| agent.as_str()));
                 let caller = Caller::new(Arc::clone(&id), grant, &policy, Arc::clone(&self.metrics));
                 (id, (known, Arc::new(caller)))
             })
             .collect();
         Ok(look(read.insert(Tokens { look: seen, known })))
-    }
-
-    /// The operator's rules for an agent. Without a configuration the tokens are the rules.
-    fn policy(&self, agent: &str) -> Policy {
-        match &self.config {
-            Some(config) => config.policy(agent),
-            None => Policy::default().with_memory_scopes(ScopeKind::ALL),
-        }
     }
 }

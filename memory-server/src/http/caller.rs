@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use memory::Policy;
+use memory::{Policy, ToolOp};
 use memory_core::{Error, ErrorKind, Op, Result, Scope, ScopeId, ScopeKind, TenantId};
 
 use super::metrics::Metrics;
@@ -30,6 +30,20 @@ impl Grant {
     fn is_bound(&self) -> bool {
         self.agent.is_some() || self.user.is_some()
     }
+
+    /// An agent's policy within this grant.
+    fn narrowed(&self, policy: &Policy) -> Policy {
+        let mut policy = policy.clone();
+        if let Some(kinds) = &self.kinds {
+            policy.memory_scopes.retain(|kind| kinds.contains(kind));
+            policy.sql_scopes.retain(|kind| kinds.contains(kind));
+        }
+        if self.agent.is_some() && self.user.is_none() {
+            policy.memory_scopes.remove(&ScopeKind::User);
+            policy.sql_scopes.remove(&ScopeKind::User);
+        }
+        policy
+    }
 }
 
 /// The token of a request, within the operator's policy. The authentication puts it into the request's extensions, as
@@ -45,15 +59,7 @@ pub(crate) struct Caller {
 impl Caller {
     /// `policy` is the operator's for the grant's agent.
     pub(crate) fn new(id: Arc<str>, grant: Grant, policy: &Policy, metrics: Arc<Metrics>) -> Self {
-        let mut policy = policy.clone();
-        if let Some(kinds) = &grant.kinds {
-            policy.memory_scopes.retain(|kind| kinds.contains(kind));
-            policy.sql_scopes.retain(|kind| kinds.contains(kind));
-        }
-        if grant.agent.is_some() && grant.user.is_none() {
-            policy.memory_scopes.remove(&ScopeKind::User);
-            policy.sql_scopes.remove(&ScopeKind::User);
-        }
+        let policy = grant.narrowed(policy);
         Self { id, grant, policy, metrics }
     }
 
@@ -70,6 +76,46 @@ impl Caller {
     /// The operator's rules for it: kinds of scope, quotas, sizes of answers.
     pub(crate) fn policy(&self) -> &Policy {
         &self.policy
+    }
+
+    /// An agent's policy, within what its token allows.
+    pub(crate) fn narrowed(&self, policy: &Policy) -> Policy {
+        self.grant.narrowed(policy)
+    }
+
+    /// Whether it may call an operation of the tool as this agent; where, the tool's policy says.
+    ///
+    /// # Errors
+    /// As [`Caller::may`].
+    pub(crate) fn may_as(&self, op: ToolOp, tenant: &TenantId, agent: &ScopeId) -> Result<()> {
+        let needed = needs(op).ok_or_else(|| Error::internal("an operation needs no right"))?;
+        self.decide(needed, || {
+            let grant = &self.grant;
+            let own = match &grant.agent {
+                Some(own) => own == agent,
+                None => !grant.is_bound(),
+            };
+            if own && grant.tenant.as_ref().is_none_or(|own| own == tenant) {
+                return Ok(());
+            }
+            Err(Error::new(
+                ErrorKind::ScopeDenied,
+                format!(
+                    "the token `{}` does not speak for this agent with `{}`; see `memory token list`",
+                    self.id,
+                    op.as_str()
+                ),
+            )
+            .with_detail("operation", op.as_str()))
+        })
+    }
+
+    /// The operations of the tool that its token leaves out.
+    pub(crate) fn denied(&self) -> impl Iterator<Item = ToolOp> {
+        ToolOp::ALL.iter().copied().filter(|op| {
+            let is_free = matches!(op, ToolOp::ListScopes | ToolOp::Describe);
+            !is_free && needs(*op).is_none_or(|op| self.allows(op).is_err())
+        })
     }
 
     /// Whether it may do `op` in `scope`. The runs of a token that is bound to an agent or a user begin with the token's id
@@ -197,6 +243,32 @@ fn forbidden(id: &str, op: Op) -> Error {
 /// Operations that a token has only if its `--ops` names them.
 fn on_whole_stores(op: Op) -> bool {
     op.facet() == "Provider" && !matches!(op, Op::Health | Op::EndRun)
+}
+
+/// What a token must allow for an operation of the tool; `None`: nothing is needed, or it is not known here. Reading shared
+/// state or a graph counts as `recall`, and whatever may change them as `add`.
+pub(crate) fn needs(op: ToolOp) -> Option<Op> {
+    Some(match op {
+        ToolOp::Get => Op::Get,
+        ToolOp::Set => Op::Set,
+        ToolOp::Delete => Op::Delete,
+        ToolOp::List => Op::List,
+        ToolOp::Search => Op::Search,
+        ToolOp::Incr => Op::Increment,
+        ToolOp::Update => Op::Update,
+        ToolOp::BulkInsert => Op::BulkInsert,
+        ToolOp::Add | ToolOp::Note | ToolOp::Pending | ToolOp::Remember | ToolOp::Relate => Op::Add,
+        ToolOp::Recall | ToolOp::Shared | ToolOp::Why | ToolOp::RecallGraph => Op::Recall,
+        ToolOp::Facts => Op::Facts,
+        ToolOp::Event => Op::Event,
+        ToolOp::Forget => Op::Forget,
+        ToolOp::SqlExec => Op::Exec,
+        ToolOp::SqlQuery => Op::Query,
+        ToolOp::SqlBegin => Op::Begin,
+        ToolOp::SqlCommit => Op::Commit,
+        ToolOp::SqlRollback => Op::Rollback,
+        _ => return None,
+    })
 }
 
 #[cfg(test)]

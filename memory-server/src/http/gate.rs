@@ -20,6 +20,7 @@ use super::authority::Authority;
 use super::body::guarded;
 use super::caller::Caller;
 use super::metrics::{Metrics, Refused, Route};
+use super::page;
 use super::refusal::refused;
 
 /// The address that a connection is from; the listener puts it into the request's extensions.
@@ -33,7 +34,7 @@ pub(crate) struct Place(#[allow(dead_code, reason = "held, not read")] Option<Ar
 /// What decides about requests.
 #[derive(Debug)]
 pub(crate) struct Gate {
-    authority: Authority,
+    authority: Arc<Authority>,
     metrics: Arc<Metrics>,
     limits: HttpSection,
     in_flight: Arc<Semaphore>,
@@ -42,7 +43,12 @@ pub(crate) struct Gate {
 }
 
 impl Gate {
-    pub(crate) fn new(authority: Authority, metrics: Arc<Metrics>, limits: HttpSection, local: bool) -> Self {
+    pub(crate) fn new(
+        authority: Arc<Authority>,
+        metrics: Arc<Metrics>,
+        limits: HttpSection,
+        local: bool,
+    ) -> Self {
         let in_flight = Arc::new(Semaphore::new(limits.max_in_flight));
         Self { authority, metrics, limits, in_flight, local }
     }
@@ -88,7 +94,8 @@ impl Gate {
     /// The caller, if the request has to name one.
     fn authenticate(&self, request: &Request) -> Result<Option<Arc<Caller>>> {
         let path = request.uri().path();
-        if is_probe(path) {
+        // The page asks its sessions who it is.
+        if is_probe(path) || page::owns(path) {
             return Ok(None);
         }
         let peer = request.extensions().get::<Peer>();
@@ -180,6 +187,9 @@ pub(crate) async fn pass(State(gate): State<Arc<Gate>>, mut request: Request, ne
     let route = Route::of(request.uri().path());
     gate.metrics.in_flight.fetch_add(1, Relaxed);
     let counted = InFlight(Arc::clone(&gate.metrics));
+    if let Some(text) = bearer(&request).map(str::to_owned) {
+        gate.authority.prepare(&text).await;
+    }
     let response = match gate.admit(&mut request) {
         Ok(place) => {
             let op = op_of(&request);
@@ -243,6 +253,15 @@ fn only(headers: &HeaderMap, name: HeaderName) -> Result<Option<&str>> {
             value.to_str().map_err(|_| Error::invalid(format!("the header `{name}` is not plain text")))
         })
         .transpose()
+}
+
+/// The token that a request gives, if it gives one.
+fn bearer(request: &Request) -> Option<&str> {
+    let given = request.headers().get(header::AUTHORIZATION)?.to_str().ok()?;
+    given
+        .split_once(' ')
+        .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
+        .map(|(_, token)| token.trim())
 }
 
 /// Whether a path is one of those that say whether the server lives and is ready, without a token.

@@ -14,7 +14,7 @@ use axum::response::{IntoResponse as _, Response};
 use memory::audit::Auditor;
 use memory::system::RandomIds;
 use memory::{Memory, ToolOp};
-use memory_core::{ChatModel, Error, ErrorKind, Op, Result, Retry};
+use memory_core::{ChatModel, Error, ErrorKind, Result, Retry};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, ClientJsonRpcMessage, ClientRequest, CustomRequest,
     CustomResult, ErrorData, InitializeRequestParams, InitializeResult, JsonRpcMessage, ListToolsResult,
@@ -24,9 +24,10 @@ use rmcp::service::{RequestContext, RoleServer};
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use serde::Deserialize;
+use tokio::time::Instant;
 
 use super::body::{cause, keeping};
-use super::caller::Caller;
+use super::caller::{Caller, needs};
 use super::gate::Place;
 use super::metrics::Metrics;
 use super::refusal::{json, refused};
@@ -36,6 +37,8 @@ use crate::terminal::{CredentialArgs, note};
 
 /// Sessions at a time, of all tokens.
 const MAX_SESSIONS: usize = 1_024;
+/// Callers that are known at a time.
+const MAX_SERVICES: usize = 1_024;
 /// Time limit for asking in which state the run finds its scopes.
 const BEGIN: Duration = Duration::from_secs(2);
 /// A session that nobody uses for this long ends, and its run with it.
@@ -84,7 +87,7 @@ impl Hub {
                 ),
             ));
         };
-        let denied = ToolOp::ALL.iter().copied().filter(|op| !allows(caller, *op)).collect();
+        let denied = caller.denied().collect();
         let identity = Identity {
             tenant,
             agent,
@@ -216,7 +219,8 @@ impl rmcp::ServerHandler for Door {
 pub(crate) struct Mcp {
     hub: Arc<Hub>,
     transport: StreamableHttpServerConfig,
-    services: Mutex<BTreeMap<String, Service>>,
+    /// By caller, with when it was last used.
+    services: Mutex<BTreeMap<String, (Service, Instant)>>,
 }
 
 impl Mcp {
@@ -236,8 +240,14 @@ impl Mcp {
 
     fn service(&self, caller: &Arc<Caller>) -> Result<Service> {
         let mut services = self.services.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(service) = services.get(caller.id()) {
+        if let Some((service, used)) = services.get_mut(caller.id()) {
+            *used = Instant::now();
             return Ok(service.clone());
+        }
+        if services.len() >= MAX_SERVICES {
+            // Its sessions end, and its clients begin new ones.
+            let oldest = services.iter().min_by_key(|(_, (_, used))| *used).map(|(id, _)| id.clone());
+            oldest.and_then(|id| services.remove(&id));
         }
         let (hub, owner) = (Arc::clone(&self.hub), Arc::clone(caller));
         let shared = Arc::new(hub.begin(caller)?);
@@ -248,7 +258,7 @@ impl Mcp {
             Ok(Door { shared, own: OnceLock::new(), hub, caller })
         };
         let service = StreamableHttpService::new(door, Arc::new(sessions), self.transport.clone());
-        services.insert(caller.id().to_owned(), service.clone());
+        services.insert(caller.id().to_owned(), (service.clone(), Instant::now()));
         Ok(service)
     }
 
@@ -322,36 +332,4 @@ fn named(arguments: &str) -> Option<ToolOp> {
     }
     let call: Call<'_> = serde_json::from_str(arguments).ok()?;
     ToolOp::ALL.iter().copied().find(|op| op.as_str() == call.op)
-}
-
-/// Whether a token allows an operation of the tool.
-fn allows(caller: &Caller, op: ToolOp) -> bool {
-    matches!(op, ToolOp::ListScopes | ToolOp::Describe)
-        || needs(op).is_some_and(|op| caller.allows(op).is_ok())
-}
-
-/// What a token must allow for an operation of the tool; `None`: nothing is needed, or it is not known here. Reading shared
-/// state or a graph counts as `recall`, and whatever may change them as `add`.
-fn needs(op: ToolOp) -> Option<Op> {
-    Some(match op {
-        ToolOp::Get => Op::Get,
-        ToolOp::Set => Op::Set,
-        ToolOp::Delete => Op::Delete,
-        ToolOp::List => Op::List,
-        ToolOp::Search => Op::Search,
-        ToolOp::Incr => Op::Increment,
-        ToolOp::Update => Op::Update,
-        ToolOp::BulkInsert => Op::BulkInsert,
-        ToolOp::Add | ToolOp::Note | ToolOp::Pending | ToolOp::Remember | ToolOp::Relate => Op::Add,
-        ToolOp::Recall | ToolOp::Shared | ToolOp::Why | ToolOp::RecallGraph => Op::Recall,
-        ToolOp::Facts => Op::Facts,
-        ToolOp::Event => Op::Event,
-        ToolOp::Forget => Op::Forget,
-        ToolOp::SqlExec => Op::Exec,
-        ToolOp::SqlQuery => Op::Query,
-        ToolOp::SqlBegin => Op::Begin,
-        ToolOp::SqlCommit => Op::Commit,
-        ToolOp::SqlRollback => Op::Rollback,
-        _ => return None,
-    })
 }

@@ -1,17 +1,22 @@
-//! `memory serve --http`: MCP, the API `/v1`, health and metrics over HTTP, for callers with tokens. Users read `docs/http.md`
-//! and `docs/http-api.md`.
+//! `memory serve --http`: MCP, the API `/v1`, the operator's page, health and metrics over HTTP, for callers with tokens. Users
+//! read `docs/http.md`, `docs/http-api.md` and `docs/page.md`.
 
 mod authority;
 mod body;
 pub(crate) mod caller;
 mod gate;
+mod jwt;
 mod listen;
 mod mcp;
 mod metrics;
+mod page;
 mod refusal;
+mod rules;
 mod server;
 pub(crate) mod token;
 pub(crate) mod tokens;
 pub mod v1;
 
+#[doc(hidden)]
+pub use server::guarded;
 pub(crate) use server::run;

@@ -6,24 +6,32 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, State};
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{Extensions, HeaderMap, HeaderValue, StatusCode, Version, header};
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{any, get};
-use memory::audit::Auditor;
+use memory::config::HttpSection;
 use memory::system::SystemClock;
 use memory::{Access, Config, HealthStatus, Memory};
-use memory_core::{Error, ErrorKind, Provider as _, Result};
+use memory_core::{Clock as _, Error, ErrorKind, Op, Provider as _, Result};
+use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::sync::{Mutex, watch};
 use tokio::time::Instant;
+use tower_http::compression::CompressionLayer;
+use tower_http::compression::predicate::{Predicate as _, SizeAbove};
 
 use super::authority::Authority;
+use super::caller::Grant;
 use super::gate::{Gate, pass};
+use super::jwt::Jwt;
 use super::listen;
 use super::mcp::{self, Hub, Mcp};
 use super::metrics::Metrics;
-use super::refusal::refused;
+use super::page::{self, Beside, Page};
+use super::refusal::{refused, refused_as};
+use super::rules::Rules;
+use super::token::Token;
 use super::tokens::{TokenFile, tokens_file};
 use super::v1;
 use crate::serve::{ServeArgs, Sweeps, schedule, with_workers};
@@ -35,6 +43,9 @@ const PROBE: Duration = Duration::from_secs(2);
 const STANDS: Duration = Duration::from_secs(1);
 /// How long calls in flight may take once the server stops, before their streams end.
 const GRACE: Duration = Duration::from_secs(5);
+
+/// Smaller replies are not compressed.
+const COMPRESSED_BYTES: u16 = 8 << 10;
 
 /// Whether the store answered, and when it was asked.
 struct Ready {
@@ -58,7 +69,14 @@ pub(crate) async fn run(context: &Context, args: ServeArgs) -> Result<Exit, Fail
         (None, Some(config)) => context.explicit_backend().or(config.default_backend()).map(str::to_owned),
         _ => None,
     };
-    let authority = Authority::new(file, config.clone(), served, Arc::new(SystemClock), Arc::clone(&metrics));
+    let rules = Arc::new(Rules::new(config.clone(), served));
+    let jwt = match &config {
+        Some(config) => Jwt::open(config).await?,
+        None => None,
+    };
+    let authority =
+        Authority::new(file, jwt, Arc::clone(&rules), Arc::new(SystemClock), Arc::clone(&metrics));
+    let authority = Arc::new(authority);
     let has_tokens = authority.has_tokens()?;
     let address = safe(&args, has_tokens)?;
     let acceptor = match (&args.http.tls_cert, &args.http.tls_key) {
@@ -67,7 +85,8 @@ pub(crate) async fn run(context: &Context, args: ServeArgs) -> Result<Exit, Fail
     };
     let scheme = if acceptor.is_some() { "https" } else { "http" };
 
-    let mut memory = context.settings()?.open(Access::Create).await?;
+    let settings = context.settings()?;
+    let mut memory = settings.open(Access::Create).await?;
     let (mut warnings, mut auditor, mut sweeps, mut interpreter) = (Vec::new(), None, None, None);
     if let Some(config) = &config {
         warnings.extend(config.warnings());
@@ -83,13 +102,22 @@ pub(crate) async fn run(context: &Context, args: ServeArgs) -> Result<Exit, Fail
             );
         }
     }
+    let tools = v1::Tools::new(rules, interpreter.clone());
     let mut hub = Hub::new(memory.clone(), auditor.clone(), Arc::clone(&metrics));
     (hub.credentials, hub.interpreter) = (args.credentials.clone(), interpreter);
     let hub = Arc::new(hub);
     let mcp = Arc::new(Mcp::new(Arc::clone(&hub)));
     let local = address.ip().is_loopback() && !args.http.behind_proxy;
-    let gate = Arc::new(Gate::new(authority, metrics, limits, local));
-    let router = router(memory, auditor, Arc::clone(&mcp), &gate);
+    let gate = Arc::new(Gate::new(Arc::clone(&authority), metrics, limits, local));
+    let api = v1::router(memory.clone(), auditor.clone(), tools);
+    let beside = Beside {
+        auditor,
+        audit_file: settings.audit_file(),
+        snapshots: settings.ledger(&memory).await.unwrap_or_default(),
+    };
+    let secure = acceptor.is_some() || args.http.behind_proxy;
+    let page = Page::new(memory.clone(), beside, authority, api.clone(), secure);
+    let router = router(memory, api, page, Arc::clone(&mcp), &gate);
 
     let unbound = |error| Failure::File(format!("{address} cannot be listened on"), error);
     let listener = TcpListener::bind(address).await.map_err(unbound)?;
@@ -147,19 +175,47 @@ async fn end(stopping: watch::Sender<bool>, gate: Arc<Gate>, mcp: Arc<Mcp>) {
 }
 
 /// Everything that is served.
-fn router(memory: Memory, auditor: Option<Arc<Auditor>>, mcp: Arc<Mcp>, gate: &Arc<Gate>) -> Router {
-    let api = v1::router(memory.clone(), auditor);
+fn router(memory: Memory, api: Router, page: Page, mcp: Arc<Mcp>, gate: &Arc<Gate>) -> Router {
     let ready = Arc::new(Ready { memory, last: Mutex::default() });
     Router::new()
         .nest("/v1", api)
+        .merge(page::router(page))
         .route("/mcp", any(mcp::handle).with_state(mcp))
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/readyz", get(readiness).with_state(ready))
         .route("/metrics", get(counters).with_state(Arc::clone(gate)))
         .fallback(unknown)
+        .method_not_allowed_fallback(other_method)
+        .layer(CompressionLayer::new().compress_when(SizeAbove::new(COMPRESSED_BYTES).and(is_whole_json)))
         // The gate limits every body.
         .layer(DefaultBodyLimit::disable())
         .layer(from_fn_with_state(Arc::clone(gate), pass))
+}
+
+/// Everything that `memory serve --http` serves, on loopback and without a configuration, and a token that allows it all: for
+/// benchmarks, tests and fuzz targets of the crates around this one. The token is good as long as the folder is there.
+///
+/// # Errors
+/// `unavailable` if there is no place for the file of tokens.
+#[doc(hidden)]
+pub fn guarded(memory: Memory) -> Result<(Router, String, TempDir)> {
+    let folder = tempfile::tempdir().map_err(|error| {
+        Error::new(ErrorKind::Unavailable, "there is no temporary folder").with_source(error)
+    })?;
+    let file = TokenFile::new(folder.path().join("tokens"));
+    let now = SystemClock.now();
+    let grant = Grant { ops: Some(Op::ALL.iter().copied().collect()), ..Grant::default() };
+    let (text, token) = Token::make("all".to_owned(), grant, now)?;
+    file.create(token, now)?;
+    let (metrics, rules) = (Arc::new(Metrics::default()), Arc::new(Rules::default()));
+    let authority =
+        Authority::new(file, None, Arc::clone(&rules), Arc::new(SystemClock), Arc::clone(&metrics));
+    let authority = Arc::new(authority);
+    let hub = Arc::new(Hub::new(memory.clone(), None, Arc::clone(&metrics)));
+    let gate = Arc::new(Gate::new(Arc::clone(&authority), metrics, HttpSection::default(), true));
+    let api = v1::router(memory.clone(), None, v1::Tools::new(rules, None));
+    let page = Page::new(memory.clone(), Beside::default(), authority, api.clone(), false);
+    Ok((router(memory, api, page, Arc::new(Mcp::new(hub)), &gate), text, folder))
 }
 
 async fn readiness(State(ready): State<Arc<Ready>>) -> Response {
@@ -191,6 +247,16 @@ async fn unknown() -> Response {
     refused(&Error::new(ErrorKind::NotFound, "nothing is served at this path; see docs/http.md"))
 }
 
+async fn other_method() -> Response {
+    let error = Error::new(ErrorKind::NotFound, "this path has another method; see docs/http.md");
+    refused_as(StatusCode::METHOD_NOT_ALLOWED, &error)
+}
+
+/// Streams go out at their own pace, and are not held back to be compressed.
+fn is_whole_json(_: StatusCode, _: Version, headers: &HeaderMap, _: &Extensions) -> bool {
+    headers.get(header::CONTENT_TYPE).is_some_and(|kind| kind == "application/json")
+}
+
 /// What a person reads who started the server.
 fn welcome(scheme: &str, bound: SocketAddr, has_tokens: bool) -> String {
     let first = if has_tokens {
@@ -203,6 +269,6 @@ fn welcome(scheme: &str, bound: SocketAddr, has_tokens: bool) -> String {
          variable MEMORY_TOKEN:\n\
          {{\"mcpServers\": {{\"memory\": {{\"type\": \"http\", \"url\": \"{scheme}://{bound}/mcp\", \"headers\": \
          {{\"Authorization\": \"Bearer ${{MEMORY_TOKEN}}\"}}}}}}}}\n\
-         Ctrl-C stops it. See docs/http.md."
+         {scheme}://{bound}/ is a page for people, who sign in with a token. Ctrl-C stops it. See docs/http.md."
     )
 }

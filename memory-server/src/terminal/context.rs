@@ -118,6 +118,15 @@ impl Context {
         self.settings()?.bare_store().map(Some)
     }
 
+    /// The store and the scope that options, environment and `memory.toml` come to.
+    ///
+    /// # Errors
+    /// As [`Settings::resolve`] and [`Settings::backend_url`].
+    pub fn store(&self) -> Result<(BareStore, Scope)> {
+        let settings = self.settings()?;
+        Ok((settings.bare_store()?, settings.scope.clone()))
+    }
+
     /// The name of a backend on the command line or in the environment.
     pub(crate) fn explicit_backend(&self) -> Option<&str> {
         self.global.backend.as_deref().filter(|name| !name.is_empty())

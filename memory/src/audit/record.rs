@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use memory_core::layer::{Fact, Share};
-use memory_core::{Error, EvictOutcome, Op, Result, Scope, ScopeKind, TenantId, Timestamp};
+use memory_core::{Error, EvictOutcome, Result, Scope, ScopeKind, TenantId, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -114,11 +114,11 @@ pub struct AuditRequest {
 impl AuditRequest {
     /// A request of a token that has not ended yet.
     #[must_use]
-    pub fn new(token: &str, op: Op, tenant: Option<&TenantId>, scope: Option<&Scope>) -> Self {
+    pub fn new(token: &str, op: &'static str, tenant: Option<&TenantId>, scope: Option<&Scope>) -> Self {
         Self {
             number: 0,
             time: Timestamp::EPOCH,
-            op: op.as_str(),
+            op,
             token: token.to_owned(),
             tenant: tenant.map(|tenant| tenant.as_str().to_owned()),
             scope: scope.map(|scope| scope.kind),

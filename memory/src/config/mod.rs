@@ -25,7 +25,7 @@ pub use sections::file::{
     SqlSection,
 };
 pub use sections::gc::GcSection;
-pub use sections::http::HttpSection;
+pub use sections::http::{HttpSection, JwtSection};
 pub use sections::models::{
     ChatSection, ExtractSection, GovernedSection, InterpreterKind, ModelsSection, RecallSection,
 };

@@ -112,7 +112,7 @@ struct Became {
 
 impl MemoryTool {
     /// The space that the operator names, of this run's tenant, and its pipeline.
-    async fn shared_space(&self, op: ToolOp) -> Result<Opened> {
+    pub(super) async fn shared_space(&self, op: ToolOp) -> Result<Opened> {
         self.granted(op)?;
         if !self.serves(op, &self.memory.capabilities()) {
             return Err(self.unsupported(op));
@@ -132,7 +132,7 @@ impl MemoryTool {
     }
 
     /// This run as a writer.
-    fn writer(&self) -> Actor {
+    pub(super) fn writer(&self) -> Actor {
         let trust = match self.policy.shared_state {
             Some(SharedAccess::Authority) => Trust::Authority,
             _ => Trust::Agent,

@@ -38,7 +38,7 @@ struct LargeHit<'a> {
 
 impl MemoryTool {
     /// The graphs of this run's tenant, and the agent whose graph it is.
-    async fn own_graph(&self, op: ToolOp) -> Result<(Arc<TenantGraphs>, Agent)> {
+    pub(super) async fn own_graph(&self, op: ToolOp) -> Result<(Arc<TenantGraphs>, Agent)> {
         self.granted(op)?;
         if !self.serves(op, &self.memory.capabilities()) {
             return Err(self.unsupported(op));

@@ -60,6 +60,16 @@ impl<'a> Call<'a> {
         Ok(Self { op: *op, fields })
     }
 
+    /// The fields of an operation that is named elsewhere: one object without `op`.
+    #[cfg(all(feature = "governed", feature = "hierarchical"))]
+    pub(super) fn of(op: ToolOp, text: &'a str) -> Result<Self> {
+        check_depth(text)?;
+        let Fields(fields) = serde_json::from_str(text).map_err(|error| {
+            Error::invalid(format!("the input is not one JSON object of fields: {}", cut(&error.to_string())))
+        })?;
+        Ok(Self { op, fields })
+    }
+
     /// Whether the operation has that field.
     pub(super) fn takes(&self, name: &str) -> bool {
         schema::fields(self.op).iter().any(|known| known == name)

@@ -16,6 +16,8 @@ mod memory_tool;
 pub(crate) mod ops;
 mod schema;
 mod sql;
+#[cfg(all(feature = "governed", feature = "hierarchical"))]
+mod state;
 mod suggest;
 mod transaction;
 mod unserved;
@@ -25,6 +27,8 @@ pub use description::tool_description;
 pub use memory_tool::MemoryTool;
 pub use ops::{DEFAULT_SCOPE, ToolOp};
 pub use schema::{op_schema, tool_schema};
+#[cfg(all(feature = "governed", feature = "hierarchical"))]
+pub use state::StateOp;
 
 /// The name under which a runtime offers the tool.
 pub const TOOL_NAME: &str = "memory";

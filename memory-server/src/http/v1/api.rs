@@ -12,6 +12,7 @@ use tokio::time::Instant;
 
 use super::access;
 use super::idempotency::Replies;
+use super::tools::Tools;
 use crate::http::caller::Caller;
 
 /// The shared state.
@@ -20,16 +21,18 @@ pub(super) struct Api {
     pub(super) memory: Memory,
     pub(super) capabilities: Capabilities,
     pub(super) replies: Replies,
-    auditor: Option<Arc<Auditor>>,
+    pub(super) auditor: Option<Arc<Auditor>>,
+    /// For shared state and graphs.
+    pub(super) tools: Tools,
 }
 
 impl Api {
-    pub(super) fn new(memory: Memory, auditor: Option<Arc<Auditor>>) -> Self {
+    pub(super) fn new(memory: Memory, auditor: Option<Arc<Auditor>>, tools: Tools) -> Self {
         let mut capabilities = memory.capabilities();
         // A live handle, and tables that no agent can name.
         capabilities.read_snapshot = false;
         capabilities.host_tables = false;
-        Self { memory, capabilities, replies: Replies::default(), auditor }
+        Self { memory, capabilities, replies: Replies::default(), auditor, tools }
     }
 
     /// The operation of that name, if it is one that crosses.
@@ -47,7 +50,7 @@ impl Api {
     pub(super) async fn run(&self, caller: &Caller, request: Request) -> Result<Reply> {
         let Some(auditor) = &self.auditor else { return self.within(caller, request).await };
         let tenant = access::tenant_of(&request);
-        let record = AuditRequest::new(caller.id(), request.op(), tenant, request.scope());
+        let record = AuditRequest::new(caller.id(), request.op().as_str(), tenant, request.scope());
         let started = Instant::now();
         let reply = self.within(caller, request).await;
         auditor.requested(record.ended(reply.as_ref().err(), started.elapsed()));

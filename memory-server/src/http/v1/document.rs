@@ -1,10 +1,13 @@
 //! `docs/openapi.json`: the description of the API, generated from the Rust types. This test fails when it is not current;
 //! with `MEMORY_WRITE_OPENAPI=1` it writes the file.
 
+use memory::StateOp;
 use memory_core::{Capabilities, Failure, Op};
 use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
+
+use crate::http::caller::needs;
 
 const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/openapi.json");
 
@@ -45,6 +48,12 @@ fn document() -> Value {
     );
     for op in Op::ALL.iter().copied().filter(|op| *op != Op::ReadSnapshot) {
         paths.insert(format!("/v1/ops/{op}"), json!({"post": operation(op, &mut generator)}));
+    }
+    for op in StateOp::ALL.iter().copied() {
+        paths.insert(
+            format!("/v1/tenants/{{tenant}}/agents/{{agent}}/{}", op.as_str()),
+            json!({"parameters": [in_path("tenant"), in_path("agent")], "post": on_state(op, &mut generator)}),
+        );
     }
     paths.insert("/v1/batch".to_owned(), json!({"post": batch()}));
     paths.insert("/v1/tenants/{tenant}/{kind}/{id}/entries/{key}".to_owned(), entry(&mut generator));
@@ -121,13 +130,36 @@ fn operation(op: Op, generator: &mut SchemaGenerator) -> Value {
         },
     });
     if !op.is_read() && !matches!(op, Op::ImportScope | Op::Restore) {
-        operation["parameters"] = json!([{
-            "name": "Idempotency-Key", "in": "header", "required": false,
-            "description": "Sent again with the same body: the first reply, and nothing is done again",
-            "schema": {"type": "string", "maxLength": 256},
-        }]);
+        operation["parameters"] = json!([idempotency_key()]);
     }
     operation
+}
+
+fn in_path(name: &str) -> Value {
+    json!({"name": name, "in": "path", "required": true, "schema": {"type": "string"}})
+}
+
+fn on_state(op: StateOp, generator: &mut SchemaGenerator) -> Value {
+    let schema = op.fields_schema(generator).to_value();
+    let mut operation = json!({
+        "operationId": op.as_str(),
+        "summary": op.summary(),
+        "tags": ["Agents"],
+        "requestBody": {"required": true, "description": "The fields", "content": {"application/json": {"schema": schema}}},
+        "responses": answers("As the Memory tool answers: docs/tool.md", &json!({"type": "object"})),
+    });
+    if !needs(op.like()).is_some_and(Op::is_read) {
+        operation["parameters"] = json!([idempotency_key()]);
+    }
+    operation
+}
+
+fn idempotency_key() -> Value {
+    json!({
+        "name": "Idempotency-Key", "in": "header", "required": false,
+        "description": "Sent again with the same body: the first reply, and nothing is done again",
+        "schema": {"type": "string", "maxLength": 256},
+    })
 }
 
 fn batch() -> Value {

@@ -1,4 +1,5 @@
-//! The API `/v1`: every operation of the three facets that can cross a connection, as JSON over HTTP. Users read
+//! The API `/v1`: every operation of the three facets that can cross a connection, and those on shared state and graphs, as
+//! JSON over HTTP. Users read
 //! `docs/http-api.md`; `docs/spec/http.md` specifies it.
 
 mod access;
@@ -9,9 +10,12 @@ mod calls;
 mod entries;
 mod idempotency;
 mod router;
+mod state;
+mod tools;
 
 #[cfg(test)]
 mod document;
 
 pub(crate) use router::router;
 pub use router::unguarded;
+pub(crate) use tools::Tools;

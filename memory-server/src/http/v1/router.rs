@@ -13,7 +13,8 @@ use memory_core::{Error, ErrorKind, Op, Provider as _, ScopeKind};
 use serde_json::json;
 
 use super::api::Api;
-use super::{batch, calls, entries};
+use super::tools::Tools;
+use super::{batch, calls, entries, state};
 use crate::http::caller::{Caller, Grant};
 use crate::http::metrics::Metrics;
 use crate::http::refusal::{self, refused};
@@ -22,7 +23,7 @@ use crate::http::refusal::{self, refused};
 const DOCUMENT: &str = include_str!("../../../../docs/openapi.json");
 
 /// The routes below `/v1`. They expect an `Arc<Caller>` in the request's extensions, and record each request in this audit.
-pub(crate) fn router(memory: Memory, auditor: Option<Arc<Auditor>>) -> Router {
+pub(crate) fn router(memory: Memory, auditor: Option<Arc<Auditor>>, tools: Tools) -> Router {
     Router::new()
         .route("/capabilities", get(capabilities))
         .route("/openapi.json", get(async || refusal::json(StatusCode::OK, DOCUMENT.to_owned())))
@@ -32,11 +33,12 @@ pub(crate) fn router(memory: Memory, auditor: Option<Arc<Auditor>>) -> Router {
             "/tenants/{tenant}/{kind}/{id}/entries/{key}",
             get(entries::get).put(entries::put).delete(entries::delete),
         )
+        .route("/tenants/{tenant}/agents/{agent}/{op}", post(state::call))
         .fallback(async || nothing("there is no such route; see /v1/openapi.json", StatusCode::NOT_FOUND))
         .method_not_allowed_fallback(async || {
             nothing("this route has another method; see /v1/openapi.json", StatusCode::METHOD_NOT_ALLOWED)
         })
-        .with_state(Arc::new(Api::new(memory, auditor)))
+        .with_state(Arc::new(Api::new(memory, auditor, tools)))
 }
 
 fn nothing(message: &'static str, status: StatusCode) -> Response {
@@ -57,7 +59,7 @@ pub fn unguarded(memory: Memory) -> Router {
     let grant = Grant { ops: Some(Op::ALL.iter().copied().collect()), ..Grant::default() };
     let caller = Arc::new(Caller::new("test".into(), grant, &policy, Arc::new(Metrics::default())));
     Router::new()
-        .nest("/v1", router(memory, None))
+        .nest("/v1", router(memory, None, Tools::default()))
         .layer(axum::Extension(caller))
         .fallback(async || refused(&Error::new(ErrorKind::NotFound, "the API is under /v1")))
 }

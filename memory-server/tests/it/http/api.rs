@@ -191,6 +191,34 @@ fn a_servers_memory_is_opened_by_its_url() {
 }
 
 #[test]
+fn a_large_reply_is_compressed_for_who_asks_for_it_and_a_stream_is_not() {
+    let api = Api::open();
+    let value = "so much the same ".repeat(2_000);
+    api.ok("set", &json!({"scope": scope("ann"), "key": "large", "value": value}));
+    api.ok("set", &json!({"scope": scope("ann"), "key": "small", "value": 1}));
+    let gzip = [("Accept-Encoding", "gzip")];
+    let encoding = |method: &str, path: &str, headers: &[(&str, &str)], body: &str| {
+        let answer = api.send(method, path, headers, body);
+        (answer.status, answer.header("content-encoding").map(str::to_owned), answer.body.len())
+    };
+    let at = |key: &str| format!("/v1/tenants/acme/agent/ann/entries/{key}");
+    let (status, coding, bytes) = encoding("GET", &at("large"), &gzip, "");
+    assert_eq!((status, coding.as_deref()), (200, Some("gzip")));
+    assert!(bytes < 4_000, "{bytes}");
+    assert_eq!(encoding("GET", &at("large"), &[], "").1, None);
+    assert_eq!(encoding("GET", &at("small"), &gzip, "").1, None);
+    let export = json!({"scope": scope("ann")}).to_string();
+    assert_eq!(encoding("POST", "/v1/ops/export_scope", &gzip, &export).1, None);
+    // The provider asks for it.
+    let host = format!("127.0.0.1:{}", api.door.port);
+    api.door.user.file("token", &api.token);
+    let url = format!("memory+http://{host}?api_key=file:token");
+    let remote = ["--url", &url, "--allow-host", &host, "--tenant", "acme", "--agent", "ann"];
+    let found = api.door.user.ok(&[&remote[..], &["get", "large"]].concat());
+    assert_eq!(found.trim(), json!(value).to_string());
+}
+
+#[test]
 fn each_request_is_audited_by_the_id_of_its_token_and_without_keys() {
     let door = Door::open("[audit]\nfile = \"audit.jsonl\"\nmode = \"full\"\n");
     let token = door.token("ops", &["--tenant", "acme"]);

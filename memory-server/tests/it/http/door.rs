@@ -172,21 +172,24 @@ pub(crate) fn answer(mut stream: TcpStream) -> Answer {
     let mut bytes = Vec::new();
     // A connection that is reset after the answer has still answered.
     let _ = stream.read_to_end(&mut bytes);
-    let text = String::from_utf8_lossy(&bytes).into_owned();
-    let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
+    let end = bytes.windows(4).position(|end| end == b"\r\n\r\n");
+    let (head, body) = end.map_or((&bytes[..], &[][..]), |end| (&bytes[..end], &bytes[end + 4..]));
+    let head = String::from_utf8_lossy(head).into_owned();
     let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
     let chunked = head.to_lowercase().contains("transfer-encoding: chunked");
     let body = if chunked { whole(body) } else { body.to_owned() };
-    Answer { status, head: head.to_owned(), body }
+    Answer { status, head, body: String::from_utf8_lossy(&body).into_owned() }
 }
 
 /// A body without its chunks' frames.
-fn whole(mut body: &str) -> String {
-    let mut whole = String::new();
-    while let Some((size, rest)) = body.split_once("\r\n") {
-        let size = usize::from_str_radix(size.trim(), 16).unwrap_or(0).min(rest.len());
-        whole += &rest[..size];
-        body = rest[size..].strip_prefix("\r\n").unwrap_or("");
+fn whole(mut body: &[u8]) -> Vec<u8> {
+    let mut whole = Vec::new();
+    while let Some(at) = body.windows(2).position(|end| end == b"\r\n") {
+        let size = usize::from_str_radix(String::from_utf8_lossy(&body[..at]).trim(), 16).unwrap_or(0);
+        let rest = &body[at + 2..];
+        let size = size.min(rest.len());
+        whole.extend_from_slice(&rest[..size]);
+        body = rest[size..].strip_prefix(b"\r\n").unwrap_or_default();
     }
     whole
 }

@@ -1,9 +1,10 @@
 //! `[http]` of `memory.toml`.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use memory_core::{Error, Result};
+use memory_core::{Error, Op, Result, ScopeKind};
 use serde::Deserialize;
 
 /// `[http]`: `memory serve --http`, and the tokens it accepts.
@@ -27,6 +28,76 @@ pub struct HttpSection {
     pub body_timeout_ms: u64,
     /// How long a request may take until its answer begins, in milliseconds: 100 ms to one hour. Default: 2 minutes.
     pub request_timeout_ms: u64,
+    /// JWT of an identity provider, which are accepted beside tokens. Default: none are.
+    pub jwt: Option<JwtSection>,
+}
+
+/// `[http.jwt]`: whose JWT are accepted, and what they allow. Each speaks for one agent of one tenant.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct JwtSection {
+    /// What `iss` must be.
+    pub issuer: String,
+    /// What `aud` must be, or contain.
+    pub audience: String,
+    /// The issuer's public keys, a JWK Set: an `https` URL, or a file relative to the folder of `memory.toml`.
+    pub jwks: String,
+    /// The claim that names the tenant. Default: `tenant`.
+    #[serde(default = "tenant")]
+    pub tenant_claim: String,
+    /// The claim that names the agent. Default: `sub`.
+    #[serde(default = "subject")]
+    pub agent_claim: String,
+    /// The claim that names the user. Default: none, and no user's memory is reached.
+    pub user_claim: Option<String>,
+    /// The claim that lists kinds of scope, as an array or with spaces between. Default: none.
+    pub scopes_claim: Option<String>,
+    /// The claim that lists operations. Default: none.
+    pub ops_claim: Option<String>,
+    /// Only these kinds of scope. Default: those of the agent's policy.
+    pub scopes: Option<BTreeSet<ScopeKind>>,
+    /// Only these operations. Default: all but those on a whole store.
+    pub ops: Option<BTreeSet<Op>>,
+    /// Only operations that change nothing.
+    #[serde(default)]
+    pub read_only: bool,
+    /// Most requests a minute of each subject, counted by each server. Default: no limit.
+    pub rate: Option<u32>,
+}
+
+fn tenant() -> String {
+    "tenant".to_owned()
+}
+
+fn subject() -> String {
+    "sub".to_owned()
+}
+
+impl JwtSection {
+    fn check(&self) -> Result<()> {
+        let named = [
+            ("issuer", Some(&self.issuer)),
+            ("audience", Some(&self.audience)),
+            ("jwks", Some(&self.jwks)),
+            ("tenant_claim", Some(&self.tenant_claim)),
+            ("agent_claim", Some(&self.agent_claim)),
+            ("user_claim", self.user_claim.as_ref()),
+            ("scopes_claim", self.scopes_claim.as_ref()),
+            ("ops_claim", self.ops_claim.as_ref()),
+        ];
+        if let Some((name, _)) = named.iter().find(|(_, value)| value.is_some_and(String::is_empty)) {
+            return Err(Error::invalid(format!(
+                "`{name}` under [http.jwt] is empty; name one, or leave it out"
+            )));
+        }
+        if self.rate == Some(0) {
+            return Err(Error::invalid(
+                "`rate` under [http.jwt] is 0; give requests a minute, or leave it out",
+            ));
+        }
+        Ok(())
+    }
 }
 
 impl Default for HttpSection {
@@ -39,6 +110,7 @@ impl Default for HttpSection {
             header_timeout_ms: 15_000,
             body_timeout_ms: 10_000,
             request_timeout_ms: 120_000,
+            jwt: None,
         }
     }
 }
@@ -79,6 +151,6 @@ impl HttpSection {
         if self.tokens.as_ref().is_some_and(|file| file.as_os_str().is_empty()) {
             return Err(Error::invalid("`tokens` under [http] is empty; name a file or leave it out"));
         }
-        Ok(())
+        self.jwt.as_ref().map_or(Ok(()), JwtSection::check)
     }
 }

@@ -1,0 +1,167 @@
+//! What every view shares: the API, asked as the token that signed in.
+
+use std::convert::Infallible;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::http::Request as HttpRequest;
+use axum::response::Response;
+use hyper::service::Service as _;
+use hyper_util::service::TowerToHyperService;
+use memory::Memory;
+use memory::audit::{AuditRequest, Auditor};
+use memory::snapshot::Ledger;
+use memory_core::{
+    Error, ErrorKind, Failure, Op, Provider as _, Reply, Request, Result, RunContext, Scope, ScopeId,
+    ScopeKind, TenantId,
+};
+use serde::Deserialize;
+use tokio::time::Instant;
+
+use super::sessions::Sessions;
+use crate::http::authority::Authority;
+use crate::http::caller::Caller;
+
+/// Largest reply of the API that is read.
+const MAX_REPLY_BYTES: usize = 64 << 20;
+
+/// What is kept beside the store.
+#[derive(Debug, Default)]
+pub(crate) struct Beside {
+    pub(crate) auditor: Option<Arc<Auditor>>,
+    pub(crate) audit_file: Option<PathBuf>,
+    pub(crate) snapshots: Option<Ledger>,
+}
+
+/// The page.
+#[derive(Debug)]
+pub(crate) struct Page {
+    pub(super) memory: Memory,
+    pub(super) beside: Beside,
+    pub(super) authority: Arc<Authority>,
+    pub(super) sessions: Sessions,
+    api: TowerToHyperService<Router>,
+}
+
+/// Who is signed in, for one request.
+#[derive(Debug)]
+pub(super) struct Visit {
+    pub(super) caller: Arc<Caller>,
+    /// What forms carry.
+    pub(super) form_key: String,
+}
+
+impl Page {
+    /// `api` has the routes below `/v1`. `secure` says that browsers reach it over TLS.
+    pub(crate) fn new(
+        memory: Memory,
+        beside: Beside,
+        authority: Arc<Authority>,
+        api: Router,
+        secure: bool,
+    ) -> Self {
+        let (sessions, api) = (Sessions::new(secure), TowerToHyperService::new(api));
+        Self { memory, beside, authority, sessions, api }
+    }
+
+    /// Asks the API, which decides what the caller may and records it.
+    ///
+    /// # Errors
+    /// Those of the API.
+    pub(super) async fn ask(&self, visit: &Visit, request: Request) -> Result<Reply> {
+        #[derive(Deserialize)]
+        struct Refusal {
+            error: Failure,
+        }
+        let op = request.op();
+        let unsent =
+            |error: &dyn std::fmt::Display| Error::internal(format!("`{op}` cannot be asked: {error}"));
+        let arguments = serde_json::to_string(&request).map_err(|error| unsent(&error))?;
+        let mut asked = HttpRequest::post(format!("/ops/{op}"))
+            .body(Body::from(arguments))
+            .map_err(|error| unsent(&error))?;
+        asked.extensions_mut().insert(Arc::clone(&visit.caller));
+        let answered: Result<Response, Infallible> = self.api.call(asked).await;
+        let response = answered.unwrap_or_else(|never| match never {});
+        let done = response.status().is_success();
+        let bytes = to_bytes(response.into_body(), MAX_REPLY_BYTES).await.map_err(|error| {
+            Error::new(ErrorKind::ResultTooLarge, "the answer is too large for this page; use the API")
+                .with_source(error)
+        })?;
+        let text = String::from_utf8_lossy(&bytes);
+        if done {
+            return Reply::from_json(op, &text);
+        }
+        Err(match serde_json::from_str::<Refusal>(&text) {
+            Ok(refusal) => refusal.error.into(),
+            Err(_) => Error::internal(format!("`{op}` was refused without a reason")),
+        })
+    }
+
+    /// Does what the API has no operation for, as `op`, and records it like a request.
+    ///
+    /// # Errors
+    /// The caller's refusals, and those of `work`.
+    pub(super) async fn as_op<T>(
+        &self,
+        visit: &Visit,
+        op: Op,
+        tenant: &TenantId,
+        scope: Option<&Scope>,
+        work: impl Future<Output = Result<T>>,
+    ) -> Result<T> {
+        let record = AuditRequest::new(visit.caller.id(), op.as_str(), Some(tenant), scope);
+        let started = Instant::now();
+        let allowed = match (scope, &visit.caller.grant().tenant) {
+            (Some(scope), _) => visit.caller.may(op, scope),
+            (None, Some(own)) if own != tenant => Err(Error::new(
+                ErrorKind::ScopeDenied,
+                format!(
+                    "the token `{}` does not reach this tenant; see `memory token list`",
+                    visit.caller.id()
+                ),
+            )),
+            _ => visit.caller.may_do(op),
+        };
+        let done = match allowed {
+            Ok(()) => work.await,
+            Err(error) => Err(error),
+        };
+        if let Some(auditor) = &self.beside.auditor {
+            auditor.requested(record.ended(done.as_ref().err(), started.elapsed()));
+        }
+        done
+    }
+}
+
+impl Page {
+    /// Whether the runtime's own tables of this space exist, so that looking need not create them.
+    ///
+    /// # Errors
+    /// `capability_unsupported` without SQL; the store's.
+    pub(super) async fn has_tables(&self, tenant: &TenantId, space: &str) -> Result<bool> {
+        let sql = self.memory.sql().ok_or_else(|| Error::unsupported("sql_usage", self.memory.name()))?;
+        let usage = sql.sql_usage(&Scope::host(tenant.as_str(), space)?).await?;
+        Ok(usage.bytes > 0)
+    }
+}
+
+impl Visit {
+    /// The run in which a scope's conversations are read.
+    pub(super) fn run(&self, scope: &Scope) -> Result<RunContext> {
+        let run = ScopeId::new(format!("{}-page", self.caller.id()))?;
+        let agent = match (&self.caller.grant().agent, scope.kind) {
+            (Some(agent), _) => agent.clone(),
+            (None, ScopeKind::Agent) => scope.id.clone(),
+            _ => run.clone(),
+        };
+        Ok(RunContext::new(scope.tenant.clone(), agent, run))
+    }
+}
+
+/// The API answered another operation.
+pub(super) fn unexpected() -> Error {
+    Error::internal("the API answered another operation")
+}

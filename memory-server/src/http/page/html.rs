@@ -1,0 +1,182 @@
+//! What pages are made of: texts of agents, times, tables, notes.
+
+use std::fmt::Write as _;
+
+use maud::{Markup, Render, html};
+use memory_core::{Error, Scalar, Timestamp};
+use serde_json::Value;
+
+/// Characters of a text within a table.
+pub(super) const EXCERPT: usize = 240;
+
+/// A text that somebody stored: escaped, apart from the direction of what is around it, and with characters that are not
+/// seen, or turn others around, by their code. Beyond `most` characters it is cut.
+pub(super) struct Said<'a> {
+    text: &'a str,
+    most: usize,
+}
+
+/// A text in a table or a line.
+pub(super) fn said(text: &str) -> Markup {
+    html! { bdi class="said" { (Said { text, most: EXCERPT }) } }
+}
+
+/// A text whole, up to `most` characters, with its lines.
+pub(super) fn whole(text: &str, most: usize) -> Markup {
+    html! { pre class="said" dir="auto" tabindex="0" { (Said { text, most }) } }
+}
+
+impl Render for Said<'_> {
+    fn render_to(&self, html: &mut String) {
+        let (mut shown, mut rest) = (0, self.text);
+        while let Some(next) = rest.chars().next() {
+            if shown == self.most {
+                let _ = write!(html, "<span class=\"cut\">… {} more characters</span>", rest.chars().count());
+                return;
+            }
+            let (one, after) = rest.split_at(next.len_utf8());
+            if is_unseen(next) {
+                let _ = write!(html, "<span class=\"unseen\">U+{:04X}</span>", u32::from(next));
+            } else {
+                one.render_to(html);
+            }
+            (shown, rest) = (shown + 1, after);
+        }
+    }
+}
+
+/// Controls, marks of direction, and characters of no width but the two that join letters.
+fn is_unseen(character: char) -> bool {
+    match character {
+        '\n' | '\t' => false,
+        '\u{200b}'
+        | '\u{200e}'
+        | '\u{200f}'
+        | '\u{2060}'..='\u{206f}'
+        | '\u{202a}'..='\u{202e}'
+        | '\u{feff}'
+        | '\u{61c}' => true,
+        '\u{e0000}'..='\u{e007f}' => true,
+        other => other.is_control(),
+    }
+}
+
+/// A time: its minute is shown, and all of it is in `datetime`.
+pub(super) fn time(at: Timestamp) -> Markup {
+    let text = at.to_string();
+    let shown = match (text.get(..10), text.get(11..16)) {
+        (Some(date), Some(minute)) => format!("{date} {minute}"),
+        _ => text.clone(),
+    };
+    html! { time datetime=(text) title=(text) { (shown) } }
+}
+
+/// A time, or a dash.
+pub(super) fn maybe_time(at: Option<Timestamp>) -> Markup {
+    match at {
+        Some(at) => time(at),
+        None => none(),
+    }
+}
+
+/// Nothing, where something could be.
+pub(super) fn none() -> Markup {
+    html! { span class="none" { "–" } }
+}
+
+/// A remark that stands in the place of what is not there.
+pub(super) fn remark(text: &str) -> Markup {
+    html! { p class="remark" { (text) } }
+}
+
+/// Why a part of a page is not shown.
+pub(super) fn refusal(error: &Error) -> Markup {
+    let words = Said { text: error.message(), most: 2_000 };
+    html! { p class="remark" { strong { "Not shown. " } (words) " " code { (error.kind().code()) } } }
+}
+
+/// A table with a caption, which scrolls by itself where it is too wide.
+pub(super) fn table(caption: &str, columns: &[&str], rows: &[Markup]) -> Markup {
+    html! {
+        div class="scrolls" role="region" aria-label=(caption) tabindex="0" {
+            table {
+                caption { (caption) }
+                thead { tr { @for column in columns { th scope="col" { (column) } } } }
+                tbody { @for row in rows { tr { (row) } } }
+            }
+        }
+    }
+}
+
+/// Names and what they mean.
+pub(super) fn list(pairs: &[(&str, Markup)]) -> Markup {
+    html! { dl { @for (name, value) in pairs { div { dt { (name) } dd { (value) } } } } }
+}
+
+/// A link to the next page of a list.
+pub(super) fn more(next: Option<String>) -> Markup {
+    html! { @if let Some(next) = next { p class="more" { a href=(next) rel="next" { "Next page" } } } }
+}
+
+/// The part of a form that proves that it is from this session.
+pub(super) fn key(form_key: &str) -> Markup {
+    html! { input type="hidden" name="form_key" value=(form_key); }
+}
+
+/// Fields that a form carries on.
+pub(super) fn hidden(fields: &[(&str, &str)]) -> Markup {
+    html! { @for (name, value) in fields { @if !value.is_empty() { input type="hidden" name=(name) value=(value); } } }
+}
+
+/// A value as people read it: text of a JSON string without its quotes, anything else as JSON.
+pub(super) fn plain(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// A scalar as people read it.
+pub(super) fn scalar(value: &Scalar) -> String {
+    match value {
+        Scalar::Text(text) => text.clone(),
+        other => serde_json::to_string(other).unwrap_or_default(),
+    }
+}
+
+/// A number to three places, as scores are shown.
+pub(super) fn number(value: f64) -> String {
+    format!("{value:.3}")
+}
+
+/// A score, or a dash.
+pub(super) fn score(value: Option<f64>) -> Markup {
+    value.map_or_else(none, |value| html! { (number(value)) })
+}
+
+/// What somebody said, or why it is not there.
+pub(super) fn quote(words: Option<&str>, absent: &str) -> Markup {
+    html! { p class="quote" { @match words { Some(words) => (said(words)), None => em { (absent) } } } }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_somebody_stored_is_text_and_nothing_else() {
+        let shown = said("<script>alert(1)</script>\" onload='x' &amp; \u{202e}gpj.exe\u{0}").into_string();
+        assert!(!shown.contains("<script") && !shown.contains('\u{202e}') && !shown.contains('\u{0}'));
+        assert!(
+            shown.contains("&lt;script&gt;")
+                && shown.contains("&quot; onload")
+                && shown.contains("&amp;amp;")
+        );
+        assert!(shown.contains(">U+202E<") && shown.contains(">U+0000<"));
+        let attribute = html! { input value=("\"><script>") ; }.into_string();
+        assert_eq!(attribute, r#"<input value="&quot;&gt;&lt;script&gt;">"#);
+        let cut = whole(&"x".repeat(500), 10).into_string();
+        assert!(cut.contains("xxxxxxxxxx<span class=\"cut\">… 490 more characters</span>"), "{cut}");
+        assert!(said("سلام می‌کنم").into_string().contains("سلام می‌کنم"));
+    }
+}

@@ -1,0 +1,68 @@
+//! `POST /v1/tenants/{tenant}/agents/{agent}/{op}`: shared state and the graph of an agent, by the operations of the Memory
+//! tool and a few beside them. The policy is the tool's.
+
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::body::Body;
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
+use memory::StateOp;
+use memory::audit::AuditRequest;
+use memory_core::{Error, ErrorKind, Result, Scope, ScopeKind};
+use tokio::time::Instant;
+
+use super::api::Api;
+use super::body;
+use crate::http::caller::{Caller, needs};
+use crate::http::refusal::{json, refused};
+
+/// The handler.
+pub(super) async fn call(
+    State(api): State<Arc<Api>>,
+    Extension(caller): Extension<Arc<Caller>>,
+    place: Result<Path<(String, String, String)>, PathRejection>,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
+    let answer = async {
+        let Path((tenant, agent, name)) = place.map_err(|error| Error::invalid(error.body_text()))?;
+        let scope = Scope::new(tenant.parse()?, ScopeKind::Agent, agent.parse()?);
+        let op = StateOp::ALL.iter().copied().find(|op| op.as_str() == name).ok_or_else(|| {
+            Error::new(ErrorKind::NotFound, "there is no such operation of an agent; see /v1/openapi.json")
+        })?;
+        let fields = body::text(body).await?;
+        // A repeat is one for the same agent.
+        let what = format!("{tenant}\0{agent}\0{name}");
+        let run = {
+            let (api, caller) = (Arc::clone(&api), Arc::clone(&caller));
+            move |fields: String| async move { api.on_state(&caller, &scope, op, &fields).await }
+        };
+        match headers.get("idempotency-key") {
+            Some(key) if !needs(op.like()).is_some_and(memory_core::Op::is_read) => {
+                api.replies.once(caller.id(), key, &what, fields, run).await
+            }
+            _ => run(fields).await.map(|text| json(StatusCode::OK, text)),
+        }
+    };
+    answer.await.unwrap_or_else(|error: Error| refused(&error))
+}
+
+impl Api {
+    /// Does one operation as an agent, within what the caller may, and records it.
+    async fn on_state(&self, caller: &Caller, agent: &Scope, op: StateOp, fields: &str) -> Result<String> {
+        let record = AuditRequest::new(caller.id(), op.as_str(), Some(&agent.tenant), Some(agent));
+        let started = Instant::now();
+        let answer = async {
+            caller.may_as(op.like(), &agent.tenant, &agent.id)?;
+            self.tools.of(&self.memory, caller, &agent.tenant, &agent.id)?.state(op, fields).await
+        };
+        let answer = answer.await;
+        if let Some(auditor) = &self.auditor {
+            auditor.requested(record.ended(answer.as_ref().err(), started.elapsed()));
+        }
+        answer
+    }
+}
