@@ -1,4 +1,4 @@
-//! Developer commands: `cargo xtask test`, `check`, `fuzz`, `soak`, `model`, `ladybug`, `postgres`, `msrv`.
+//! Developer commands: `cargo xtask test`, `check`, `fuzz`, `soak`, `model`, `ladybug`, `postgres`, `python`, `msrv`.
 //!
 //! For what shell scripts do badly: steps that need the workspace's metadata, that must all be reported when one fails,
 //! or that set up and tear down what tests need.
@@ -17,6 +17,7 @@ mod msrv;
 mod pip;
 mod postgres;
 mod process;
+mod python;
 mod soak;
 mod steps;
 mod tally;
@@ -59,6 +60,8 @@ enum Command {
     Ladybug,
     /// Run the PostgreSQL servers that tests use, until interrupted.
     Postgres,
+    /// Test the Python client against the binary.
+    Python,
     /// Build with the oldest Rust this workspace promises to support, where that toolchain is installed.
     Msrv,
 }
@@ -73,6 +76,7 @@ fn main() -> ExitCode {
         Command::Model => model::run(&workspace),
         Command::Ladybug => Ladybug::prepare(&workspace).map(|ladybug| ladybug.print()),
         Command::Postgres => postgres::run(&workspace),
+        Command::Python => python::run(&workspace),
         Command::Msrv => msrv::run(&workspace),
     });
     match outcome {
