@@ -1,4 +1,5 @@
-//! Developer commands: `cargo xtask test`, `check`, `fuzz`, `soak`, `model`, `ladybug`, `postgres`, `python`, `msrv`.
+//! Developer commands: `cargo xtask test`, `check`, `fuzz`, `soak`, `model`, `ladybug`, `postgres`, `python`, `release`,
+//! `msrv`.
 //!
 //! For what shell scripts do badly: steps that need the workspace's metadata, that must all be reported when one fails,
 //! or that set up and tear down what tests need.
@@ -18,6 +19,7 @@ mod pip;
 mod postgres;
 mod process;
 mod python;
+mod release;
 mod soak;
 mod steps;
 mod tally;
@@ -62,6 +64,8 @@ enum Command {
     Postgres,
     /// Test the Python client against the binary.
     Python,
+    /// Package every crate under its published name, write the bill of materials, archive the binary, and publish.
+    Release(release::Args),
     /// Build with the oldest Rust this workspace promises to support, where that toolchain is installed.
     Msrv,
 }
@@ -77,6 +81,7 @@ fn main() -> ExitCode {
         Command::Ladybug => Ladybug::prepare(&workspace).map(|ladybug| ladybug.print()),
         Command::Postgres => postgres::run(&workspace),
         Command::Python => python::run(&workspace),
+        Command::Release(args) => release::run(&workspace, &args),
         Command::Msrv => msrv::run(&workspace),
     });
     match outcome {
