@@ -112,6 +112,14 @@ def test_a_write_that_expects_a_version_is_repeated(proxy, server, client, scope
     assert client.get(scope, "k").version == 1
 
 
+def test_a_refusal_after_a_lost_answer_proves_nothing(proxy, server, client, scope):
+    conflict = b'{"error":{"code":"conflict","message":"another version","details":{},"retryable":true}}'
+    proxy.script = [b"", b"HTTP/1.1 409 Conflict\r\nContent-Length: %d\r\n\r\n%s" % (len(conflict), conflict)]
+    with Client(proxy.url, server.token) as through, pytest.raises(OutcomeUnknown):
+        through.set(scope, "k", 1, if_absent=True)
+    assert client.get(scope, "k").value == 1
+
+
 def test_a_batch_with_a_write_is_never_repeated(proxy, server, client, scope):
     proxy.script = [b""]
     call = ("increment", {"scope": scope.to_wire(), "key": "n", "delta": 1})

@@ -13,7 +13,7 @@ use redb::{Database, Durability, ReadableDatabase, ReadableTable, Table, TableDe
 
 /// Rows `TENANT\0KIND\0ID\0KEY`, each an entry as JSON. No id and no key has a NUL.
 const ENTRIES: TableDefinition<&str, &[u8]> = TableDefinition::new("entries");
-/// The last version of each scope, which outlives its entries: no version is ever given twice.
+/// The last version under each of these names, which outlives the entry: no version is ever given twice.
 const VERSIONS: TableDefinition<&str, u64> = TableDefinition::new("versions");
 
 /// One file. Calls block while they wait for the disk; a server would run them on threads of their own.
@@ -121,23 +121,25 @@ impl Shelf<'_> {
         Ok(entry.filter(|entry| !entry.is_expired(self.now)))
     }
 
-    fn version(&self) -> Result<u64> {
-        Ok(self.versions.get(self.prefix.as_str()).map_err(failed)?.map_or(0, |version| version.value()))
+    /// The version after the last one of this key.
+    fn next_version(&self, key: &Key) -> Result<u64> {
+        let last = self.versions.get(self.row(key).as_str()).map_err(failed)?;
+        Ok(last.map_or(0, |version| version.value()) + 1)
     }
 
     fn store(&mut self, entry: &Entry) -> Result<()> {
         let bytes = serde_json::to_vec(entry)
             .map_err(|error| Error::internal("an entry has no JSON form").with_source(error))?;
-        self.entries.insert(self.row(&entry.key).as_str(), bytes.as_slice()).map_err(failed)?;
-        let version = self.version()?.max(entry.version);
-        self.versions.insert(self.prefix.as_str(), version).map_err(failed)?;
+        let row = self.row(&entry.key);
+        self.entries.insert(row.as_str(), bytes.as_slice()).map_err(failed)?;
+        self.versions.insert(row.as_str(), entry.version).map_err(failed)?;
         Ok(())
     }
 
     /// The one place that writes an entry. Creation time and access count carry over from a live one.
     fn put(&mut self, key: &Key, value: Json, options: SetOptions) -> Result<SetOutcome> {
         let live = self.live(key)?;
-        let mut entry = Entry::new(key.clone(), value, self.version()? + 1, self.now);
+        let mut entry = Entry::new(key.clone(), value, self.next_version(key)?, self.now);
         entry.expires_at = options.ttl.expiry(self.now, live.as_ref().and_then(|live| live.expires_at))?;
         if let Some(live) = &live {
             (entry.created_at, entry.access_count) = (live.created_at, live.access_count);
@@ -396,7 +398,7 @@ impl Backend for RedbMemory {
                         return Ok(());
                     }
                 }
-                entry.version = entry.version.max(shelf.version()? + 1);
+                entry.version = entry.version.max(shelf.next_version(&entry.key)?);
                 shelf.store(&entry)
             })?;
             index += 1;

@@ -102,17 +102,13 @@ fn purl(package: &Package) -> String {
 
 fn bill(parts: &Parts<'_>, sums: &BTreeMap<(String, String), String>) -> Result<Value> {
     let component = |package: &Package, kind: &str| {
-        let mut component = json!({
+        let sum = sums.get(&(package.name.clone(), package.version.clone()));
+        let licenses = package.license.iter().map(|license| json!({ "expression": spdx(license) }));
+        json!({
             "type": kind, "bom-ref": purl(package), "name": package.name, "version": package.version,
-            "purl": purl(package),
-        });
-        if let Some(license) = &package.license {
-            component["licenses"] = json!([{ "expression": spdx(license) }]);
-        }
-        if let Some(sum) = sums.get(&(package.name.clone(), package.version.clone())) {
-            component["hashes"] = json!([{ "alg": "SHA-256", "content": sum }]);
-        }
-        component
+            "purl": purl(package), "licenses": licenses.collect::<Vec<_>>(),
+            "hashes": sum.iter().map(|sum| json!({ "alg": "SHA-256", "content": sum })).collect::<Vec<_>>(),
+        })
     };
     let (root, _) =
         parts.values().find(|(package, _)| package.name == PACKAGE).ok_or("no package of the binary")?;

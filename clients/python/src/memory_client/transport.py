@@ -16,8 +16,7 @@ import urllib.parse
 import uuid
 from typing import Any
 
-from .errors import BadReply, Conflict, Internal, InvalidArgument, OutcomeUnknown, RateLimited, Refused, Timeout
-from .errors import Unavailable, Unreachable
+from .errors import BadReply, InvalidArgument, OutcomeUnknown, RateLimited, Refused, Timeout, Unavailable, Unreachable
 
 #: A connection that was idle for longer is not used again: the server ends one after 15 seconds.
 IDLE_SECONDS = 5.0
@@ -79,8 +78,8 @@ class Transport:
             )
         if not token or not token.isascii() or not token.isprintable() or " " in token:
             raise ValueError("no token; pass `token` or set MEMORY_TOKEN (`memory token create NAME` prints one)")
-        if timeout <= 0:
-            raise ValueError("`timeout` is in seconds and above 0")
+        if timeout <= 0 or retries < 0:
+            raise ValueError("`timeout` is in seconds and above 0, `retries` at least 0")
         self._host, self._port = parts.hostname, parts.port
         self._tls = ssl.create_default_context(cafile=ca_file) if parts.scheme == "https" else None
         self._headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
@@ -109,28 +108,28 @@ class Transport:
         except (TypeError, ValueError, RecursionError) as error:
             raise InvalidArgument(f"an argument has no JSON form ({error}); nothing was sent") from error
         headers = dict(self._headers)
+        if idempotency_key is not None and not (
+            1 <= len(idempotency_key) <= 256 and idempotency_key.isascii() and idempotency_key.isprintable()
+        ):
+            raise InvalidArgument("an idempotency key is 1 to 256 characters of ASCII; nothing was sent")
         key = (idempotency_key or uuid.uuid4().hex) if write and keyed else None
         if key is not None:
             headers["Idempotency-Key"] = key
         deadline = time.monotonic() + (self._timeout if timeout is None else timeout)
-        lost = False
+        # Whether an earlier attempt may have been done, so that what this one is told proves nothing.
+        doubt = False
         for attempt in range(self._retries + 1):
             last = attempt == self._retries
             try:
-                return self._once(method, path, content, headers, deadline, write)
-            except Unreachable as error:
-                if last or not self._pause(attempt, None, deadline):
-                    raise _unknown(error, key) if lost else error
-            except (RateLimited, Unavailable) as error:
-                if last or not self._pause(attempt, error.retry_after, deadline):
-                    raise _unknown(error, key) if lost else error
-            except Conflict as error:
-                # After a lost answer, the version may have changed by this very write.
-                raise _unknown(error, key) if lost else error
+                return self._once(method, path, content, headers, deadline)
+            except (Unreachable, RateLimited, Unavailable) as error:
+                after = error.retry_after if isinstance(error, Refused) else None
+                if last or not self._pause(attempt, after, deadline):
+                    raise _unknown(error, key) if doubt else error
             except (_Lost, OutcomeUnknown) as error:
                 again = not write or conditional or (key is not None and self._repeat_lost_writes)
                 final = isinstance(error, _Lost) and error.final
-                lost = write
+                doubt = write and not self._repeat_lost_writes
                 if again and not last and not final and self._pause(attempt, None, deadline):
                     continue
                 if write:
@@ -138,7 +137,9 @@ class Transport:
                 if isinstance(error.__cause__, TimeoutError):
                     raise Timeout("no answer in time; allow more with `timeout`", retryable=True) from error
                 raise BadReply(f"the answer was lost: {error}") if isinstance(error, _Lost) else error
-        raise Internal("no attempt was made; `retries` is at least 0")
+            except Refused as error:
+                raise _unknown(error, key) if doubt else error
+        raise AssertionError("the last attempt returns or raises")
 
     def _pause(self, attempt: int, after: float | None, deadline: float) -> bool:
         """Waits before the next attempt; false if there is no time for one."""
@@ -149,7 +150,7 @@ class Transport:
         return True
 
     def _once(
-        self, method: str, path: str, content: bytes | None, headers: dict[str, str], deadline: float, write: bool
+        self, method: str, path: str, content: bytes | None, headers: dict[str, str], deadline: float
     ) -> Any:
         connection = self._connected(deadline)
         try:
@@ -207,7 +208,7 @@ class Transport:
             else:
                 connection = http.client.HTTPSConnection(self._host, self._port, timeout=left, context=self._tls)
             connection.connect()
-        except OSError as error:
+        except (OSError, UnicodeError) as error:
             raise Unreachable(f"{self._host}: {error}; is `memory serve --http` running?") from error
         connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return connection
