@@ -59,14 +59,27 @@ impl From<serde_json::Error> for Stop {
     }
 }
 
+/// Most characters of a value in a message.
+const LONGEST: usize = 300;
+
 /// A value for a message, shortened if it is long.
 pub(crate) fn shown(value: &dyn fmt::Debug) -> String {
-    const LONGEST: usize = 300;
-    let text = format!("{value:?}");
-    match text.char_indices().nth(LONGEST).and_then(|(at, _)| text.get(..at)) {
-        Some(head) => format!("{head}…"),
-        None => text,
-    }
+    part(&format!("{value:?}"), 0)
+}
+
+/// At most [`LONGEST`] characters of a text from `start` on.
+fn part(text: &str, start: usize) -> String {
+    let mut rest = text.chars().skip(start);
+    let (before, part) = (if start > 0 { "…" } else { "" }, rest.by_ref().take(LONGEST).collect::<String>());
+    format!("{before}{part}{}", if rest.next().is_some() { "…" } else { "" })
+}
+
+/// Two long texts from shortly before their first difference on.
+fn apart(one: &str, other: &str) -> (String, String) {
+    const BEFORE: usize = 80;
+    let same = one.chars().zip(other.chars()).take_while(|(one, other)| one == other).count();
+    let start = if same < LONGEST / 2 { 0 } else { same.saturating_sub(BEFORE) };
+    (part(one, start), part(other, start))
 }
 
 /// The error of a result that must be one of this kind.
@@ -107,7 +120,8 @@ fn no_error(value: &dyn fmt::Debug, kind: ErrorKind, what: fmt::Arguments<'_>) -
 #[inline(never)]
 #[track_caller]
 pub(crate) fn unequal(what: fmt::Arguments<'_>, actual: &dyn fmt::Debug, expected: &dyn fmt::Debug) -> Stop {
-    Stop::failed(format_args!("{what}: expected {}, got {}", shown(expected), shown(actual)))
+    let (expected, actual) = apart(&format!("{expected:?}"), &format!("{actual:?}"));
+    Stop::failed(format_args!("{what}: expected {expected}, got {actual}"))
 }
 
 /// The failure of an option that should not be empty.
@@ -200,5 +214,15 @@ mod tests {
         }
         let why = failing(failed());
         assert!(why.contains("(check.rs:"), "{why}");
+    }
+
+    #[test]
+    fn long_values_are_shown_where_they_differ() {
+        let (one, other) = (format!("{}1 end", "ä".repeat(500)), format!("{}2 end", "ä".repeat(500)));
+        let shown = apart(&one, &other);
+        assert_eq!(shown.0, format!("…{}1 end", "ä".repeat(80)));
+        assert_eq!(shown.1, format!("…{}2 end", "ä".repeat(80)));
+        assert_eq!(apart("a", &"a".repeat(301)), ("a".to_owned(), format!("{}…", "a".repeat(300))));
+        assert_eq!(apart("Some(1)", "None"), ("Some(1)".to_owned(), "None".to_owned()));
     }
 }

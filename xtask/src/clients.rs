@@ -19,17 +19,22 @@ const INSPECTOR: (&str, &str) = ("@modelcontextprotocol/inspector", "1.0.3");
 /// A Python with the package `mcp`.
 pub(crate) fn python(workspace: &Workspace) -> Result<PathBuf> {
     let (name, version) = PYTHON_PACKAGE;
+    environment(workspace, &format!("python-{name}-{version}"), &[&format!("{name}=={version}")])
+}
+
+/// A Python with these packages.
+pub(crate) fn environment(workspace: &Workspace, folder: &str, requirements: &[&str]) -> Result<PathBuf> {
     let python = pip::python()?;
     let recent =
         "import sys; sys.exit('Python 3.10 or newer is needed' if sys.version_info < (3, 10) else 0)";
     process::capture(Command::new(python).args(["-c", recent]))?;
     let inside = |folder: &Path| folder.join(if cfg!(windows) { "Scripts/python.exe" } else { "bin/python" });
-    let folder = whole(workspace, &format!("python-{name}-{version}"), |folder| {
-        println!("installing {name} {version} for Python into {}", folder.display());
+    let folder = whole(workspace, folder, |folder| {
+        println!("installing {} for Python into {}", requirements.join(", "), folder.display());
         process::capture(Command::new(python).args(["-m", "venv"]).arg(folder))?;
         let mut pip = Command::new(inside(folder));
         pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"]);
-        pip.args(["--timeout", "20", "--retries", "1"]).arg(format!("{name}=={version}"));
+        pip.args(["--timeout", "20", "--retries", "1"]).args(requirements);
         process::capture(&mut pip).map(drop)
     })?;
     Ok(inside(&folder))

@@ -1,4 +1,5 @@
-//! Developer commands: `cargo xtask test`, `check`, `fuzz`, `soak`, `model`, `ladybug`, `postgres`, `msrv`.
+//! Developer commands: `cargo xtask test`, `check`, `fuzz`, `soak`, `model`, `ladybug`, `postgres`, `python`, `release`,
+//! `msrv`.
 //!
 //! For what shell scripts do badly: steps that need the workspace's metadata, that must all be reported when one fails,
 //! or that set up and tear down what tests need.
@@ -17,6 +18,8 @@ mod msrv;
 mod pip;
 mod postgres;
 mod process;
+mod python;
+mod release;
 mod scratch;
 mod soak;
 mod steps;
@@ -60,6 +63,10 @@ enum Command {
     Ladybug,
     /// Run the PostgreSQL servers that tests use, until interrupted.
     Postgres,
+    /// Test the Python client against the binary.
+    Python,
+    /// Package every crate under its published name, write the bill of materials, archive the binary, and publish.
+    Release(release::Args),
     /// Build with the oldest Rust this workspace promises to support, where that toolchain is installed.
     Msrv,
 }
@@ -74,6 +81,8 @@ fn main() -> ExitCode {
         Command::Model => model::run(&workspace),
         Command::Ladybug => Ladybug::prepare(&workspace).map(|ladybug| ladybug.print()),
         Command::Postgres => postgres::run(&workspace),
+        Command::Python => python::run(&workspace),
+        Command::Release(args) => release::run(&workspace, &args),
         Command::Msrv => msrv::run(&workspace),
     });
     match outcome {

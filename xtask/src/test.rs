@@ -4,6 +4,7 @@ use crate::Result;
 use crate::binaries::{self, Job};
 use crate::libraries::{Ladybug, Libclang};
 use crate::process::{self, Stream};
+use crate::python;
 use crate::scratch::Scratch;
 use crate::steps::{Done, Steps};
 use crate::tally::Tally;
@@ -12,7 +13,7 @@ use crate::workspace::Workspace;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Only the workspace's tests: not a SQLite without SQL, PostgreSQL's own grammar, or the graph engine.
+    /// Only the workspace's tests: not the Python client, a SQLite without SQL, PostgreSQL's own grammar, or the graph engine.
     #[arg(long)]
     quick: bool,
 }
@@ -22,7 +23,7 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
         "Builds the workspace and runs every test: unit, integration, conformance and documentation tests, and"
     );
     println!(
-        "the seeds of the fuzz targets; then SQLite without SQL, PostgreSQL's own grammar, and the graph engine. Into"
+        "the seeds of the fuzz targets; then the Python client, SQLite without SQL, PostgreSQL's own grammar, and the graph engine. Into"
     );
     println!("{}, unless it is there already, it downloads", workspace.target.display());
     testbed::DOWNLOADS.iter().for_each(|what| println!("  {what}"));
@@ -34,13 +35,17 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
         testbed::require(workspace)?;
         ready = Some(std::thread::scope(|scope| {
             // Downloads run while the compiler uses the processors.
-            let prepared = scope.spawn(|| TestBed::prepare(workspace, Scratch::prepare()));
+            let prepared = scope.spawn(|| {
+                let tools = python::Tools::prepare(workspace).map_err(|error| error.to_string());
+                (TestBed::prepare(workspace, Scratch::prepare()), tools)
+            });
             let jobs = binaries::compile(workspace);
-            Ok::<_, Box<dyn std::error::Error>>((prepared.join().map_err(|_| "setting up panicked")?, jobs?))
+            let (bed, tools) = prepared.join().map_err(|_| "setting up panicked")?;
+            Ok::<_, Box<dyn std::error::Error>>((bed, tools, jobs?))
         })?);
         Ok(Done::Passed)
     });
-    let Some((bed, mut jobs)) = ready else { return steps.finish() };
+    let Some((bed, tools, mut jobs)) = ready else { return steps.finish() };
 
     steps.step("workspace", || {
         let mut documentation = workspace.cargo();
@@ -50,6 +55,14 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
         Ok(Done::Passed)
     });
     if !args.quick {
+        steps.step("the Python client", || {
+            let tools = match &tools {
+                Ok(tools) => tools,
+                Err(error) => return Ok(Done::Skipped(error.clone())),
+            };
+            tools.test(workspace, &python::built(workspace))?;
+            Ok(Done::Passed)
+        });
         steps.step("SQLite without SQL", || {
             let what = ["--package", "memory-sqlite", "--no-default-features", "--test", "no_sql"];
             cargo_test(workspace, &bed, &mut tally, &what)

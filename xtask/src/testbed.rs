@@ -17,6 +17,7 @@ pub(crate) const DOWNLOADS: &[&str] = &[
     "libclang, for PostgreSQL's own grammar (25 MB), by pip",
     "the graph engine LadybugDB (8 MB), by pip",
     "clients of MCP, by pip and npm",
+    "pytest and what LangGraph's stores build on, for the Python client (180 MB on disk), by pip",
 ];
 
 /// Checks for the tools that the build needs.

@@ -173,13 +173,15 @@ fn trials_named(
         .into_iter()
         .map(|case| {
             let (harness, expected) = (Arc::clone(harness), Arc::clone(&expected));
-            Trial::test(format!("{prefix}{}", case.id), move || {
+            let name = format!("{prefix}{}", case.id);
+            Trial::test(name.clone(), move || {
                 let outcome = run_case(&harness, &case, timeout);
                 expected.judge(case.id, &outcome.verdict).map_err(|why| {
                     Failed::from(format!(
-                        "{why}\n\nThis case proves {} of {}.",
+                        "{why}\n\nThis case proves {} of {}.\nRun it alone: {}",
                         case.proves.join(", "),
-                        case.page()
+                        case.page(),
+                        alone(&name)
                     ))
                 })
             })
@@ -187,4 +189,14 @@ fn trials_named(
         .collect();
     trials.push(list);
     trials
+}
+
+/// The command that runs this test of this binary and no other.
+fn alone(name: &str) -> String {
+    let binary = std::env::current_exe().unwrap_or_default();
+    let stem = binary.file_stem().unwrap_or_default().to_string_lossy();
+    // Cargo calls the binary `NAME-HASH`.
+    let test = stem.rsplit_once('-').map_or(&*stem, |(test, _)| test);
+    let package = std::env::var("CARGO_PKG_NAME").map(|package| format!("-p {package} ")).unwrap_or_default();
+    format!("cargo test {package}--test {test} -- --exact {name}")
 }
