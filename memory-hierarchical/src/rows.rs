@@ -317,19 +317,17 @@ impl Edge {
     pub(crate) fn values(&self) -> Result<Values> {
         let (source, target) = self.ends();
         let mut values = vec![text(source)?, text(target)?];
-        match self {
-            Self::SimilarTo(edge) => values.extend([real(edge.weight)?, json(&edge.metadata)?]),
-            Self::DerivesFrom(edge) => {
-                values.extend([text(&edge.extraction_method)?, real(edge.confidence)?])
-            }
-            Self::Supersedes(edge) => values.extend([text(&edge.reason)?, text(&edge.temporal_delta)?]),
-            Self::TransitionedTo(edge) => values.extend([
+        values.extend(match self {
+            Self::SimilarTo(edge) => vec![real(edge.weight)?, json(&edge.metadata)?],
+            Self::DerivesFrom(edge) => vec![text(&edge.extraction_method)?, real(edge.confidence)?],
+            Self::Supersedes(edge) => vec![text(&edge.reason)?, text(&edge.temporal_delta)?],
+            Self::TransitionedTo(edge) => vec![
                 text(&edge.from_value)?,
                 text(&edge.to_value)?,
                 SqlValue::Int(edge.turn),
                 text(&edge.transition_type)?,
-            ]),
-        }
+            ],
+        });
         Ok(values)
     }
 }

@@ -104,12 +104,10 @@ impl Tables<'_, '_> {
 
     fn graph(&self) -> Result<()> {
         for table in Table::ALL {
-            let is_edges = matches!(table, Table::Edges(_));
             let mut columns: Vec<&str> = table.columns().to_vec();
-            if is_edges {
-                columns.push("id")
-            } else {
-                columns.insert(0, "agent_id")
+            match table {
+                Table::Edges(_) => columns.push("id"),
+                _ => columns.insert(0, "agent_id"),
             }
             self.fill(table.name(), &columns, &cypher::all(table))?;
         }
