@@ -5,6 +5,7 @@
 //! - [`parsed`]: parsed requests, fakes behind HTTP; [`recorded`]: pairs of request and reply of the real services;
 //! - [`bad_replies`]: replies that cannot be used;
 //! - `postgres` (feature of that name): databases of their own on a real server;
+//! - `stores` (feature of that name): SQLite and PostgreSQL, for what is built on any provider;
 //! - `isolation` (feature of that name): tenants that must never see each other's facts.
 
 #![allow(
@@ -28,5 +29,7 @@ pub mod parsed;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 pub mod recorded;
+#[cfg(feature = "stores")]
+pub mod stores;
 
 pub use crate::parsed::{Answer, Fake, ParsedRequest, key_file, run_of, sent, serve};

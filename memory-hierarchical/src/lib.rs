@@ -11,6 +11,7 @@ pub mod limits;
 pub mod migrate;
 mod model;
 mod recall;
+pub mod rows;
 mod sessions;
 mod space;
 mod sql;

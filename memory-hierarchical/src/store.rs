@@ -1,11 +1,18 @@
 //! What keeps graphs: SQL tables or a graph engine.
 
+use std::collections::{BTreeSet, HashSet};
 use std::fmt;
+use std::ops::AddAssign;
 
 use async_trait::async_trait;
 use memory_core::Result;
 
+use crate::limits::{check_entity, check_id, missing_end};
 use crate::model::{Agent, Counts, Edge, EdgeKind, Episodic, Node, Semantic};
+use crate::rows::{Order, Page, Row, Table, Values, text_at};
+
+/// Rows of a page where a whole table is read.
+const PAGE: usize = 1_000;
 
 /// Which edges of a memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +34,13 @@ pub struct Stored {
     pub skipped: u64,
 }
 
+impl AddAssign for Stored {
+    fn add_assign(&mut self, other: Self) {
+        self.stored += other.stored;
+        self.skipped += other.skipped;
+    }
+}
+
 /// Keeps one graph per agent. Nothing of one agent is ever seen or changed through another.
 #[async_trait]
 pub trait GraphStore: fmt::Debug + Send + Sync {
@@ -40,60 +54,17 @@ pub trait GraphStore: fmt::Debug + Send + Sync {
     /// The store's.
     async fn write(&self, agent: &Agent) -> Result<Box<dyn GraphWrite + '_>>;
 
-    /// The memories with these ids, of either kind, in no particular order; unknown ids are left out.
+    /// The rows of a table that have one of these ids in a column of its [key](Table::key), in no particular order.
     ///
     /// # Errors
     /// The store's.
-    async fn nodes(&self, agent: &Agent, ids: &[String]) -> Result<Vec<Node>>;
+    async fn at(&self, agent: &Agent, table: Table, column: &'static str, ids: &[&str]) -> Result<Vec<Row>>;
 
-    /// The edges of these kinds at these memories, ordered by kind, source and target.
+    /// Rows of a table, each with the revision that added it. They are fewer than the limit only if no more follow.
     ///
     /// # Errors
     /// The store's.
-    async fn edges(
-        &self,
-        agent: &Agent,
-        ids: &[String],
-        direction: Direction,
-        kinds: &[EdgeKind],
-    ) -> Result<Vec<Edge>>;
-
-    /// Semantic memories by id (in the order of its bytes), after the given one. A page is shorter than `limit` only if no
-    /// more follow; so are the pages of the methods below.
-    ///
-    /// # Errors
-    /// The store's.
-    async fn semantic_page(&self, agent: &Agent, after: Option<&str>, limit: usize) -> Result<Vec<Semantic>>;
-
-    /// Episodic memories by id, after the given one.
-    ///
-    /// # Errors
-    /// The store's.
-    async fn episodic_page(&self, agent: &Agent, after: Option<&str>, limit: usize) -> Result<Vec<Episodic>>;
-
-    /// The semantic memories about an entity, by id, after the given one.
-    ///
-    /// # Errors
-    /// The store's.
-    async fn entity_page(
-        &self,
-        agent: &Agent,
-        entity: &str,
-        after: Option<&str>,
-        limit: usize,
-    ) -> Result<Vec<Semantic>>;
-
-    /// Edges of a kind by source and target, after the given pair.
-    ///
-    /// # Errors
-    /// The store's.
-    async fn edge_page(
-        &self,
-        agent: &Agent,
-        kind: EdgeKind,
-        after: Option<(&str, &str)>,
-        limit: usize,
-    ) -> Result<Vec<Edge>>;
+    async fn page(&self, agent: &Agent, table: Table, page: Page<'_>) -> Result<Vec<(u64, Row)>>;
 
     /// How much the agent's graph holds.
     ///
@@ -113,37 +84,89 @@ pub trait GraphStore: fmt::Debug + Send + Sync {
     /// The store's.
     async fn cleared_at(&self, agent: &Agent) -> Result<u64>;
 
-    /// Memories by the revision that added them and by id: those after the given pair, up to and including the revision
-    /// `through`. `(revision + 1, "")` begins with what came after a revision.
-    ///
-    /// # Errors
-    /// The store's.
-    async fn added_nodes(
-        &self,
-        agent: &Agent,
-        after: (u64, &str),
-        through: u64,
-        limit: usize,
-    ) -> Result<Vec<(u64, Node)>>;
-
-    /// Edges of a kind by the revision that added them, source and target, as [`added_nodes`](Self::added_nodes).
-    ///
-    /// # Errors
-    /// The store's.
-    async fn added_edges(
-        &self,
-        agent: &Agent,
-        kind: EdgeKind,
-        after: (u64, &str, &str),
-        through: u64,
-        limit: usize,
-    ) -> Result<Vec<(u64, Edge)>>;
-
     /// The agents that have a graph, by name.
     ///
     /// # Errors
     /// The store's.
     async fn agents(&self) -> Result<Vec<Agent>>;
+
+    /// The memories with these ids, of either kind, in no particular order; unknown ids are left out.
+    ///
+    /// # Errors
+    /// The store's.
+    async fn nodes(&self, agent: &Agent, ids: &[String]) -> Result<Vec<Node>> {
+        let (ids, mut nodes) = (distinct(ids), Vec::new());
+        for table in Table::NODES {
+            if nodes.len() < ids.len() {
+                let rows = self.at(agent, table, "memory_id", &ids).await?;
+                nodes.extend(rows.into_iter().filter_map(Row::node));
+            }
+        }
+        Ok(nodes)
+    }
+
+    /// The edges of these kinds at these memories, ordered by kind, source and target.
+    ///
+    /// # Errors
+    /// The store's.
+    async fn edges(
+        &self,
+        agent: &Agent,
+        ids: &[String],
+        direction: Direction,
+        kinds: &[EdgeKind],
+    ) -> Result<Vec<Edge>> {
+        let (ids, mut edges) = (distinct(ids), Vec::new());
+        let columns: &[&'static str] = match direction {
+            Direction::Outgoing => &["source_id"],
+            Direction::Incoming => &["target_id"],
+            Direction::Both => &["source_id", "target_id"],
+        };
+        for &kind in kinds {
+            for column in columns {
+                let rows = self.at(agent, Table::Edges(kind), column, &ids).await?;
+                edges.extend(rows.into_iter().filter_map(Row::edge));
+            }
+        }
+        edges.sort_by(|a, b| (a.kind(), a.ends()).cmp(&(b.kind(), b.ends())));
+        // One between two of the memories was found from both ends; the original also has some twice.
+        edges.dedup_by(|a, b| a.kind() == b.kind() && a.ends() == b.ends());
+        Ok(edges)
+    }
+}
+
+/// Hands over the rows of a table in this order, until `take` has enough. Returns whether it took all.
+pub(crate) async fn each_row(
+    graphs: &dyn GraphStore,
+    agent: &Agent,
+    table: Table,
+    mut order: Order<'_>,
+    take: &mut (dyn FnMut(Row) -> bool + Send),
+) -> Result<bool> {
+    let mut key: Vec<String> = Vec::new();
+    loop {
+        let after: Vec<&str> = key.iter().map(String::as_str).collect();
+        let page = graphs.page(agent, table, Page { order, after: &after, limit: PAGE }).await?;
+        let is_last = page.len() < PAGE;
+        if let Some((revision, row)) = page.last() {
+            key = row.key().into_iter().map(str::to_owned).collect();
+            if let Order::Added { from, .. } = &mut order {
+                *from = *revision;
+            }
+        }
+        for (_, row) in page {
+            if !take(row) {
+                return Ok(false);
+            }
+        }
+        if is_last {
+            return Ok(true);
+        }
+    }
+}
+
+fn distinct(ids: &[String]) -> Vec<&str> {
+    ids.iter().map(String::as_str).collect::<BTreeSet<_>>().into_iter().collect()
 }
 
 /// A transaction on one agent's graph. Dropping it without [`commit`](Self::commit) keeps nothing, but other writers may
@@ -157,29 +180,17 @@ pub trait GraphWrite: Send {
     /// The store's.
     async fn clear(&mut self) -> Result<()>;
 
-    /// Stores semantic memories; those whose id is taken are skipped.
+    /// Which of these ids a table of memories has, seen from within the transaction.
     ///
     /// # Errors
     /// The store's.
-    async fn add_semantic(&mut self, nodes: &[Semantic]) -> Result<Stored>;
+    async fn held(&mut self, table: Table, ids: &BTreeSet<&str>) -> Result<HashSet<String>>;
 
-    /// Stores episodic memories; those whose id is taken are skipped.
+    /// Stores rows; those whose key is taken in their table are left out. Returns how many it stored.
     ///
     /// # Errors
-    /// The store's.
-    async fn add_episodic(&mut self, nodes: &[Episodic]) -> Result<Stored>;
-
-    /// Stores edges; one that is there already (same kind and ends) is skipped.
-    ///
-    /// # Errors
-    /// `not_found`, naming the id, where an end is not in the agent's graph or is of the wrong kind; the store's.
-    async fn add_edges(&mut self, edges: &[Edge]) -> Result<Stored>;
-
-    /// Which of these ids are taken in the agent's graph, seen from within the transaction.
-    ///
-    /// # Errors
-    /// The store's.
-    async fn taken(&mut self, ids: &[String]) -> Result<Vec<String>>;
+    /// As [`add`](Self::add).
+    async fn insert(&mut self, table: Table, rows: &[Values]) -> Result<u64>;
 
     /// Makes everything visible at once.
     ///
@@ -192,4 +203,93 @@ pub trait GraphWrite: Send {
     /// # Errors
     /// The store's.
     async fn rollback(self: Box<Self>) -> Result<()>;
+
+    /// Stores rows; a memory whose id is taken, among both kinds, is skipped, and so is an edge between two that have one.
+    ///
+    /// # Errors
+    /// `invalid_argument` and `too_large` for a key that no store can keep; `not_found`, naming the id, where an edge ends at
+    /// what is not in the agent's graph or of the wrong kind; the store's.
+    async fn add(&mut self, table: Table, mut rows: Vec<Values>) -> Result<Stored> {
+        let given = rows.len();
+        let other = match table {
+            Table::Semantic => Some(Table::Episodic),
+            Table::Episodic => Some(Table::Semantic),
+            Table::Edges(_) => None,
+        };
+        if let Some(other) = other {
+            let ids: BTreeSet<&str> = rows.iter().map(|row| text_at(row, 0)).collect();
+            ids.iter().try_for_each(|id| check_id(id))?;
+            if let Some(column) = table.columns().iter().position(|column| *column == "entity_name") {
+                rows.iter().try_for_each(|row| check_entity(text_at(row, column)))?;
+            }
+            let taken = self.held(other, &ids).await?;
+            rows.retain(|row| !taken.contains(text_at(row, 0)));
+        }
+        let stored = self.insert(table, &rows).await?;
+        Ok(Stored { stored, skipped: (given as u64).saturating_sub(stored) })
+    }
+
+    /// [Adds](Self::add) semantic memories.
+    ///
+    /// # Errors
+    /// As [`add`](Self::add).
+    async fn add_semantic(&mut self, nodes: &[Semantic]) -> Result<Stored> {
+        self.add(Table::Semantic, nodes.iter().map(Semantic::values).collect::<Result<_>>()?).await
+    }
+
+    /// [Adds](Self::add) episodic memories.
+    ///
+    /// # Errors
+    /// As [`add`](Self::add).
+    async fn add_episodic(&mut self, nodes: &[Episodic]) -> Result<Stored> {
+        self.add(Table::Episodic, nodes.iter().map(Episodic::values).collect::<Result<_>>()?).await
+    }
+
+    /// [Adds](Self::add) edges.
+    ///
+    /// # Errors
+    /// As [`add`](Self::add).
+    async fn add_edges(&mut self, edges: &[Edge]) -> Result<Stored> {
+        let mut all = Stored::default();
+        for kind in EdgeKind::ALL {
+            let rows = edges.iter().filter(|edge| edge.kind() == kind).map(Edge::values);
+            all += self.add(Table::Edges(kind), rows.collect::<Result<_>>()?).await?;
+        }
+        Ok(all)
+    }
+
+    /// Refuses edges whose ends the agent does not have.
+    ///
+    /// # Errors
+    /// `not_found`, naming the id; the store's.
+    async fn check_ends(&mut self, kind: EdgeKind, rows: &[Values]) -> Result<()> {
+        let end = |column| rows.iter().map(move |row| text_at(row, column));
+        for (table, name) in [(Table::Episodic, "episodic"), (Table::Semantic, "semantic")] {
+            let mut ids = BTreeSet::new();
+            if table == Table::Semantic {
+                ids.extend(end(0));
+            }
+            if table == Table::of_targets(kind) {
+                ids.extend(end(1));
+            }
+            let held = if ids.is_empty() { HashSet::new() } else { self.held(table, &ids).await? };
+            if let Some(id) = ids.iter().find(|id| !held.contains(**id)) {
+                return Err(missing_end(id, name));
+            }
+        }
+        Ok(())
+    }
+
+    /// Which of these ids are taken in the agent's graph, seen from within the transaction.
+    ///
+    /// # Errors
+    /// The store's.
+    async fn taken(&mut self, ids: &[String]) -> Result<Vec<String>> {
+        let (ids, mut taken) = (ids.iter().map(String::as_str).collect(), Vec::new());
+        for table in Table::NODES {
+            taken.extend(self.held(table, &ids).await?);
+        }
+        taken.sort_unstable();
+        Ok(taken)
+    }
 }

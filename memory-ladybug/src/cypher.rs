@@ -1,67 +1,11 @@
-//! The tables and the statements on them. Names come from the constants here, everything else is a bound parameter.
+//! The tables and the statements on them. Names come from the constants here and of [`Table`], everything else is a bound
+//! parameter.
 //!
 //! Nodes and edges have the original's properties and two more: `added`, the revision that brought them, and on edges
 //! `agent_id`.
 
 use memory_hierarchical::EdgeKind;
-
-/// A table of nodes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct NodeTable {
-    pub(crate) label: &'static str,
-    /// The properties of a memory, in the order of a row's values.
-    pub(crate) columns: &'static [&'static str],
-}
-
-pub(crate) const SEMANTIC: NodeTable = NodeTable {
-    label: "SemanticMemory",
-    columns: &[
-        "memory_id",
-        "concept",
-        "content",
-        "confidence",
-        "source_id",
-        "tags",
-        "metadata",
-        "created_at",
-        "entity_name",
-    ],
-};
-
-pub(crate) const EPISODIC: NodeTable = NodeTable {
-    label: "EpisodicMemory",
-    columns: &["memory_id", "content", "source_label", "tags", "metadata", "created_at"],
-};
-
-/// A table of edges.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct EdgeTable {
-    pub(crate) label: &'static str,
-    pub(crate) target: NodeTable,
-    /// The properties after the ends, in the order of a row's values.
-    pub(crate) columns: &'static [&'static str],
-}
-
-pub(crate) const fn edge_table(kind: EdgeKind) -> EdgeTable {
-    match kind {
-        EdgeKind::SimilarTo => {
-            EdgeTable { label: "SIMILAR_TO", target: SEMANTIC, columns: &["weight", "metadata"] }
-        }
-        EdgeKind::DerivesFrom => EdgeTable {
-            label: "DERIVES_FROM",
-            target: EPISODIC,
-            columns: &["extraction_method", "confidence"],
-        },
-        EdgeKind::Supersedes => {
-            EdgeTable { label: "SUPERSEDES", target: SEMANTIC, columns: &["reason", "temporal_delta"] }
-        }
-        EdgeKind::TransitionedTo => EdgeTable {
-            label: "TRANSITIONED_TO",
-            target: SEMANTIC,
-            columns: &["from_value", "to_value", "turn", "transition_type"],
-        },
-    }
-}
+use memory_hierarchical::rows::{Order, Table};
 
 /// The table of agents, which only our files have.
 pub(crate) const AGENTS: &str = "GraphAgent";
@@ -85,178 +29,161 @@ pub(crate) const SCHEMA: &[&str] = &[
      PRIMARY KEY(agent_id))",
 ];
 
-/// Which rows, in which order.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Page {
-    /// By key.
-    ByKey,
-    /// By key, of one entity.
-    OfEntity,
-    /// By the revision that added them, then by key.
-    ByAddition,
-}
-
-/// The revision that added `name`. What the original wrote counts as added by revision 1.
-fn added(name: &str, is_own: bool) -> String {
-    if is_own { format!("{name}.added") } else { "CAST(1, 'INT64')".to_owned() }
-}
-
-fn properties(name: &str, columns: &[&str]) -> String {
-    columns.iter().map(|column| format!("{name}.{column}")).collect::<Vec<_>>().join(", ")
-}
-
-/// `{column: $column, …}` or `{column: r.column, …}`.
-fn members(columns: &[&str], from: &str) -> String {
-    columns.iter().map(|column| format!("{column}: {from}{column}")).collect::<Vec<_>>().join(", ")
-}
-
-impl NodeTable {
-    pub(crate) fn by_ids(self) -> String {
-        let Self { label, columns } = self;
-        let returned = properties("n", columns);
-        format!(
-            "UNWIND $ids AS id MATCH (n:{label} {{memory_id: id}}) WHERE n.agent_id = $agent RETURN {returned}"
-        )
-    }
-
-    pub(crate) fn held(self) -> String {
-        let label = self.label;
-        format!(
-            "UNWIND $ids AS id MATCH (n:{label} {{memory_id: id}}) WHERE n.agent_id = $agent RETURN n.memory_id"
-        )
-    }
-
-    pub(crate) fn page(self, page: Page, is_own: bool) -> String {
-        let Self { label, columns } = self;
-        let (returned, added) = (properties("n", columns), added("n", is_own));
-        let (returned, filter, order) = match page {
-            Page::ByKey => (returned, "n.memory_id > $after".to_owned(), "n.memory_id"),
-            Page::OfEntity => {
-                (returned, "n.memory_id > $after AND n.entity_name = $entity".to_owned(), "n.memory_id")
-            }
-            Page::ByAddition => (
-                format!("{added} AS revision, {returned}"),
-                format!(
-                    "{added} <= $through AND ({added} > $revision OR ({added} = $revision AND n.memory_id > $after))"
-                ),
-                "revision, n.memory_id",
-            ),
-        };
-        format!(
-            "MATCH (n:{label}) WHERE n.agent_id = $agent AND {filter} RETURN {returned} ORDER BY {order} LIMIT $limit"
-        )
-    }
-
-    pub(crate) fn count(self) -> String {
-        format!("MATCH (n:{}) WHERE n.agent_id = $agent RETURN count(*)", self.label)
-    }
-
-    pub(crate) fn create(self) -> String {
-        let Self { label, columns } = self;
-        let members = members(columns, "r.");
-        format!("UNWIND $rows AS r CREATE (:{label} {{{members}, agent_id: $agent, added: $added}})")
-    }
-
-    pub(crate) fn delete(self) -> String {
-        format!("MATCH (n:{}) WHERE n.agent_id = $agent DETACH DELETE n", self.label)
+/// The engine's name of a table.
+pub(crate) const fn label(table: Table) -> &'static str {
+    match table {
+        Table::Semantic => "SemanticMemory",
+        Table::Episodic => "EpisodicMemory",
+        Table::Edges(EdgeKind::SimilarTo) => "SIMILAR_TO",
+        Table::Edges(EdgeKind::DerivesFrom) => "DERIVES_FROM",
+        Table::Edges(EdgeKind::Supersedes) => "SUPERSEDES",
+        Table::Edges(EdgeKind::TransitionedTo) => "TRANSITIONED_TO",
     }
 }
 
-impl EdgeTable {
-    /// Both ends are the agent's; in our files the edge itself too.
-    fn of_agent(is_own: bool) -> &'static str {
-        if is_own {
-            "a.agent_id = $agent AND b.agent_id = $agent AND e.agent_id = $agent"
-        } else {
-            "a.agent_id = $agent AND b.agent_id = $agent"
+/// Nodes as `n`, or edges as `n` from `a` to `b`. `source` and `target`: which properties the ends must have.
+fn pattern_of(table: Table, source: &str, target: &str) -> String {
+    match table {
+        Table::Edges(kind) => format!(
+            "(a:{}{source})-[n:{}]->(b:{}{target})",
+            label(Table::Semantic),
+            label(table),
+            label(Table::of_targets(kind))
+        ),
+        _ => format!("(n:{}{source})", label(table)),
+    }
+}
+
+fn pattern(table: Table) -> String {
+    pattern_of(table, "", "")
+}
+
+/// Whether a row is the agent's: of an edge both ends are, and in our files the edge itself too.
+const fn of_agent(table: Table, is_own: bool) -> &'static str {
+    match (table, is_own) {
+        (Table::Semantic | Table::Episodic, _) => "n.agent_id = $agent",
+        (Table::Edges(_), false) => "a.agent_id = $agent AND b.agent_id = $agent",
+        (Table::Edges(_), true) => "a.agent_id = $agent AND b.agent_id = $agent AND n.agent_id = $agent",
+    }
+}
+
+/// A column of a table: those of an edge's key are properties of its ends.
+fn property(table: Table, column: &str) -> String {
+    match (table, column) {
+        (Table::Edges(_), "source_id") => "a.memory_id".to_owned(),
+        (Table::Edges(_), "target_id") => "b.memory_id".to_owned(),
+        _ => format!("n.{column}"),
+    }
+}
+
+/// What is returned of a row.
+fn returned(table: Table) -> String {
+    let of = |column: &&str| property(table, column);
+    table.columns().iter().map(of).collect::<Vec<_>>().join(", ")
+}
+
+/// The columns that the engine keeps in the row itself.
+pub(crate) fn own_columns(table: Table) -> &'static [&'static str] {
+    let columns = table.columns();
+    match table {
+        Table::Edges(_) => columns.get(table.key().len()..).unwrap_or_default(),
+        _ => columns,
+    }
+}
+
+/// `column: $column, …` or `column: r.column, …`.
+fn members(table: Table, from: &str) -> String {
+    let of = |column: &&str| format!("{column}: {from}{column}");
+    own_columns(table).iter().map(of).collect::<Vec<_>>().join(", ")
+}
+
+/// Rows of whose key a column is one of the `$ids`.
+pub(crate) fn at(table: Table, column: &str, is_own: bool) -> String {
+    let (source, target) = match column {
+        "target_id" => ("", " {memory_id: id}"),
+        _ => (" {memory_id: id}", ""),
+    };
+    format!(
+        "UNWIND $ids AS id MATCH {} WHERE {} RETURN {}",
+        pattern_of(table, source, target),
+        of_agent(table, is_own),
+        returned(table)
+    )
+}
+
+/// Which of the `$ids` a table of memories has.
+pub(crate) fn held(table: Table) -> String {
+    let pattern = pattern_of(table, " {memory_id: id}", "");
+    format!("UNWIND $ids AS id MATCH {pattern} WHERE n.agent_id = $agent RETURN n.memory_id")
+}
+
+/// Rows after `$key0` (and `$key1`), each after its revision.
+pub(crate) fn page(table: Table, order: Order<'_>, is_own: bool) -> String {
+    // What the original wrote counts as added by revision 1.
+    let added = if is_own { "n.added" } else { "CAST(1, 'INT64')" };
+    let key: Vec<String> = table.key().iter().map(|column| property(table, column)).collect();
+    let after = match key.as_slice() {
+        [source, target] => {
+            format!("({source} > $key0 OR ({source} = $key0 AND {target} > $key1))")
         }
-    }
+        _ => format!("{} > $key0", key.concat()),
+    };
+    let key = key.join(", ");
+    let (filter, order) = match order {
+        Order::Key => (after, key),
+        Order::Entity(_) => (format!("n.entity_name = $entity AND {after}"), key),
+        Order::Added { .. } => (
+            format!("{added} <= $through AND ({added} > $from OR ({added} = $from AND {after}))"),
+            format!("revision, {key}"),
+        ),
+    };
+    format!(
+        "MATCH {} WHERE {} AND {filter} RETURN {added} AS revision, {} ORDER BY {order} LIMIT $limit",
+        pattern(table),
+        of_agent(table, is_own),
+        returned(table)
+    )
+}
 
-    fn returned(self) -> String {
-        format!("a.memory_id AS source, b.memory_id AS target, {}", properties("e", self.columns))
-    }
+pub(crate) fn count(table: Table, is_own: bool) -> String {
+    format!("MATCH {} WHERE {} RETURN count(*)", pattern(table), of_agent(table, is_own))
+}
 
-    pub(crate) fn at(self, is_outgoing: bool, is_own: bool) -> String {
-        let (source, target) = if is_outgoing { (" {memory_id: id}", "") } else { ("", " {memory_id: id}") };
-        format!(
-            "UNWIND $ids AS id MATCH (a:{}{source})-[e:{}]->(b:{}{target}) WHERE {} RETURN {}",
-            SEMANTIC.label,
-            self.label,
-            self.target.label,
-            Self::of_agent(is_own),
-            self.returned()
-        )
-    }
+/// Which of the `$pairs` are linked.
+pub(crate) fn linked(table: Table) -> String {
+    let pattern = pattern_of(table, " {memory_id: p.source_id}", " {memory_id: p.target_id}");
+    format!(
+        "UNWIND $pairs AS p MATCH {pattern} WHERE {} RETURN a.memory_id, b.memory_id",
+        of_agent(table, true)
+    )
+}
 
-    pub(crate) fn page(self, page: Page, is_own: bool) -> String {
-        let after = "(a.memory_id > $source OR (a.memory_id = $source AND b.memory_id > $target))";
-        let added = added("e", is_own);
-        let (returned, filter, order) = match page {
-            Page::ByKey | Page::OfEntity => (self.returned(), after.to_owned(), "source, target"),
-            Page::ByAddition => (
-                format!("{added} AS revision, {}", self.returned()),
-                format!("{added} <= $through AND ({added} > $revision OR ({added} = $revision AND {after}))"),
-                "revision, source, target",
-            ),
-        };
-        format!(
-            "MATCH (a:{})-[e:{}]->(b:{}) WHERE {} AND {filter} RETURN {returned} ORDER BY {order} LIMIT $limit",
-            SEMANTIC.label,
-            self.label,
-            self.target.label,
-            Self::of_agent(is_own),
-        )
-    }
-
-    pub(crate) fn count(self, is_own: bool) -> String {
-        format!(
-            "MATCH (a:{})-[e:{}]->(b:{}) WHERE {} RETURN count(*)",
-            SEMANTIC.label,
-            self.label,
-            self.target.label,
-            Self::of_agent(is_own)
-        )
-    }
-
-    /// Which of these pairs are linked.
-    pub(crate) fn linked(self) -> String {
-        format!(
-            "UNWIND $pairs AS p MATCH (a:{} {{memory_id: p.source}})-[e:{}]->(b:{} {{memory_id: p.target}}) \
-             WHERE {} RETURN a.memory_id, b.memory_id",
-            SEMANTIC.label,
-            self.label,
-            self.target.label,
-            Self::of_agent(true)
-        )
-    }
-
-    /// One edge: both ends are found by the index of their keys, which a list of edges would not use.
-    pub(crate) fn create(self) -> String {
-        format!(
-            "MATCH (a:{} {{memory_id: $source}}), (b:{} {{memory_id: $target}}) \
-             CREATE (a)-[:{} {{{}, agent_id: $agent, added: $added}}]->(b)",
-            SEMANTIC.label,
-            self.target.label,
-            self.label,
-            members(self.columns, "$")
-        )
-    }
-
-    /// Every edge of the file, whoever's, with the agent of its source.
-    pub(crate) fn all(self) -> String {
-        format!(
-            "MATCH (a:{})-[e:{}]->(b:{}) RETURN {}",
-            SEMANTIC.label,
-            self.label,
-            self.target.label,
-            self.returned()
-        )
+/// Makes memories of `$rows`, or one edge: both of its ends are found by the index of their keys, which a list of edges would
+/// not use.
+pub(crate) fn create(table: Table) -> String {
+    let label = label(table);
+    match table {
+        Table::Edges(kind) => format!(
+            "MATCH (a:{} {{memory_id: $source_id}}), (b:{} {{memory_id: $target_id}}) \
+             CREATE (a)-[:{label} {{{}, agent_id: $agent, added: $added}}]->(b)",
+            self::label(Table::Semantic),
+            self::label(Table::of_targets(kind)),
+            members(table, "$")
+        ),
+        _ => format!(
+            "UNWIND $rows AS r CREATE (:{label} {{{}, agent_id: $agent, added: $added}})",
+            members(table, "r.")
+        ),
     }
 }
 
-impl NodeTable {
-    /// Every memory of the file, whoever's, after its agent.
-    pub(crate) fn all(self) -> String {
-        format!("MATCH (n:{}) RETURN n.agent_id, {}", self.label, properties("n", self.columns))
-    }
+/// Deletes an agent's memories, and the edges at them.
+pub(crate) fn delete(table: Table) -> String {
+    format!("MATCH {} WHERE n.agent_id = $agent DETACH DELETE n", pattern(table))
+}
+
+/// Every row of the file, whoever's; memories after their agent.
+pub(crate) fn all(table: Table) -> String {
+    let agent = if let Table::Edges(_) = table { "" } else { "n.agent_id, " };
+    format!("MATCH {} RETURN {agent}{}", pattern(table), returned(table))
 }

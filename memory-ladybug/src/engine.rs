@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use lbug::{Connection, Database, SystemConfig, Value};
 use memory_core::{Error, ErrorKind, Result};
+use memory_hierarchical::rows::Cells as _;
 use tokio::sync::{OwnedMutexGuard, oneshot};
 
 use crate::cypher::{AGENTS, SCHEMA};

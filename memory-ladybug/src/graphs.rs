@@ -1,6 +1,6 @@
 //! [`LadybugGraphs`].
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,14 +8,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use async_trait::async_trait;
 use lbug::Value;
 use memory_core::{Error, ErrorKind, Result};
-use memory_hierarchical::{
-    Agent, Counts, Direction, Edge, EdgeKind, Episodic, GraphStore, GraphWrite, Node, Semantic,
-};
+use memory_hierarchical::rows::{Order, Page, Row, Table};
+use memory_hierarchical::{Agent, Counts, EdgeKind, GraphStore, GraphWrite};
 
-use crate::cypher::{AGENTS, EPISODIC, NodeTable, Page, SEMANTIC, edge_table};
+use crate::cypher::{self, AGENTS};
 use crate::engine::{Engine, Opening, Side};
 use crate::files::{Folders, Found};
-use crate::rows::{Cells, int, read_edge, read_episodic, read_semantic, text, texts};
+use crate::rows::{Cells, int, text, texts};
 use crate::write::LadybugWrite;
 
 /// Most files that are kept open.
@@ -80,18 +79,6 @@ impl LadybugGraphs {
         engine.run(move |connections| work(&connections.reader)).await.map(Some)
     }
 
-    async fn page<T: Send + 'static>(
-        &self,
-        agent: &Agent,
-        (table, page): (NodeTable, Page),
-        mut parameters: Vec<(&'static str, Value)>,
-        read: fn(&mut Cells) -> Result<T>,
-    ) -> Result<Vec<T>> {
-        parameters.push(("agent", text(agent.as_str())));
-        let work = move |side: &Side<'_>| side.rows(&table.page(page, side.is_own), parameters, read);
-        Ok(self.read(agent, work).await?.unwrap_or_default())
-    }
-
     /// A number of the agent's, which only our files have; the original's are at revision 1.
     async fn of_agent(&self, agent: &Agent, column: &'static str, of_original: u64) -> Result<u64> {
         let name = text(agent.as_str());
@@ -109,22 +96,14 @@ impl LadybugGraphs {
 
 /// Whether the agent has any memory.
 fn has_memories(side: &Side<'_>, agent: Value) -> Result<bool> {
-    for table in [SEMANTIC, EPISODIC] {
-        let count = side.rows(&table.count(), vec![("agent", agent.clone())], Cells::count)?;
+    for table in Table::NODES {
+        let statement = cypher::count(table, side.is_own);
+        let count = side.rows(&statement, vec![("agent", agent.clone())], Cells::count)?;
         if count.first().is_some_and(|count| *count > 0) {
             return Ok(true);
         }
     }
     Ok(false)
-}
-
-fn limit(limit: usize) -> (&'static str, Value) {
-    ("limit", int(u64::try_from(limit).unwrap_or(u64::MAX)))
-}
-
-fn after_id(after: Option<&str>) -> (&'static str, Value) {
-    // Every id comes after the empty text, because none is empty.
-    ("after", text(after.unwrap_or_default()))
 }
 
 #[async_trait]
@@ -143,87 +122,34 @@ impl GraphStore for LadybugGraphs {
         Ok(Box::new(LadybugWrite::begin(engine, agent).await?))
     }
 
-    async fn nodes(&self, agent: &Agent, ids: &[String]) -> Result<Vec<Node>> {
-        let (name, ids) = (text(agent.as_str()), distinct(ids));
+    async fn at(&self, agent: &Agent, table: Table, column: &'static str, ids: &[&str]) -> Result<Vec<Row>> {
+        let parameters = vec![("agent", text(agent.as_str())), ("ids", texts(ids.iter().copied()))];
         let work = move |side: &Side<'_>| {
-            let parameters = || vec![("agent", name.clone()), ("ids", ids.clone())];
-            let semantic = |cells: &mut Cells| read_semantic(cells).map(Node::Semantic);
-            let mut nodes = side.rows(&SEMANTIC.by_ids(), parameters(), semantic)?;
-            let episodic = |cells: &mut Cells| read_episodic(cells).map(Node::Episodic);
-            nodes.extend(side.rows(&EPISODIC.by_ids(), parameters(), episodic)?);
-            Ok(nodes)
+            let statement = cypher::at(table, column, side.is_own);
+            side.rows(&statement, parameters, |cells| Row::read(table, cells))
         };
         Ok(self.read(agent, work).await?.unwrap_or_default())
     }
 
-    async fn edges(
-        &self,
-        agent: &Agent,
-        ids: &[String],
-        direction: Direction,
-        kinds: &[EdgeKind],
-    ) -> Result<Vec<Edge>> {
-        let (name, ids, kinds) = (text(agent.as_str()), distinct(ids), kinds.to_vec());
-        let directions: &[bool] = match direction {
-            Direction::Outgoing => &[true],
-            Direction::Incoming => &[false],
-            Direction::Both => &[true, false],
-        };
-        let work = move |side: &Side<'_>| {
-            let mut edges = Vec::new();
-            for kind in kinds {
-                for is_outgoing in directions {
-                    let statement = edge_table(kind).at(*is_outgoing, side.is_own);
-                    let parameters = vec![("agent", name.clone()), ("ids", ids.clone())];
-                    edges.extend(side.rows(&statement, parameters, |cells| read_edge(kind, cells))?);
-                }
+    async fn page(&self, agent: &Agent, table: Table, page: Page<'_>) -> Result<Vec<(u64, Row)>> {
+        let statement = |is_own| cypher::page(table, page.order, is_own);
+        let (of_own, of_original) = (statement(true), statement(false));
+        let limit = u64::try_from(page.limit).unwrap_or(u64::MAX);
+        let mut parameters = vec![("agent", text(agent.as_str())), ("limit", int(limit))];
+        for (at, name) in ["key0", "key1"].into_iter().take(table.key().len()).enumerate() {
+            // Every id comes after the empty text, because none is empty.
+            parameters.push((name, text(page.after.get(at).copied().unwrap_or_default())));
+        }
+        match page.order {
+            Order::Key => {}
+            Order::Entity(entity) => parameters.push(("entity", text(entity))),
+            Order::Added { from, through } => {
+                parameters.extend([("from", int(from)), ("through", int(through))]);
             }
-            edges.sort_by(|a, b| (a.kind(), a.ends()).cmp(&(b.kind(), b.ends())));
-            // One between two of the memories was found from both ends; the original also has some twice.
-            edges.dedup_by(|a, b| a.kind() == b.kind() && a.ends() == b.ends());
-            Ok(edges)
-        };
-        Ok(self.read(agent, work).await?.unwrap_or_default())
-    }
-
-    async fn semantic_page(&self, agent: &Agent, after: Option<&str>, most: usize) -> Result<Vec<Semantic>> {
-        let parameters = vec![after_id(after), limit(most)];
-        self.page(agent, (SEMANTIC, Page::ByKey), parameters, read_semantic).await
-    }
-
-    async fn episodic_page(&self, agent: &Agent, after: Option<&str>, most: usize) -> Result<Vec<Episodic>> {
-        let parameters = vec![after_id(after), limit(most)];
-        self.page(agent, (EPISODIC, Page::ByKey), parameters, read_episodic).await
-    }
-
-    async fn entity_page(
-        &self,
-        agent: &Agent,
-        entity: &str,
-        after: Option<&str>,
-        most: usize,
-    ) -> Result<Vec<Semantic>> {
-        let parameters = vec![after_id(after), limit(most), ("entity", text(entity))];
-        self.page(agent, (SEMANTIC, Page::OfEntity), parameters, read_semantic).await
-    }
-
-    async fn edge_page(
-        &self,
-        agent: &Agent,
-        kind: EdgeKind,
-        after: Option<(&str, &str)>,
-        most: usize,
-    ) -> Result<Vec<Edge>> {
-        let (source, target) = after.unwrap_or_default();
-        let parameters = vec![
-            ("agent", text(agent.as_str())),
-            ("source", text(source)),
-            ("target", text(target)),
-            limit(most),
-        ];
+        }
         let work = move |side: &Side<'_>| {
-            let statement = edge_table(kind).page(Page::ByKey, side.is_own);
-            side.rows(&statement, parameters, |cells| read_edge(kind, cells))
+            let statement = if side.is_own { &of_own } else { &of_original };
+            side.rows(statement, parameters, |cells| Ok((cells.count()?, Row::read(table, cells)?)))
         };
         Ok(self.read(agent, work).await?.unwrap_or_default())
     }
@@ -231,18 +157,18 @@ impl GraphStore for LadybugGraphs {
     async fn counts(&self, agent: &Agent) -> Result<Counts> {
         let name = text(agent.as_str());
         let work = move |side: &Side<'_>| {
-            let count = |statement: String| -> Result<u64> {
+            let count = |table| -> Result<u64> {
+                let statement = cypher::count(table, side.is_own);
                 let found = side.rows(&statement, vec![("agent", name.clone())], Cells::count)?;
                 Ok(found.first().copied().unwrap_or(0))
             };
-            let edges = |kind| count(edge_table(kind).count(side.is_own));
             Ok(Counts {
-                semantic_node_count: count(SEMANTIC.count())?,
-                episodic_node_count: count(EPISODIC.count())?,
-                similar_to_edge_count: edges(EdgeKind::SimilarTo)?,
-                derives_from_edge_count: edges(EdgeKind::DerivesFrom)?,
-                supersedes_edge_count: edges(EdgeKind::Supersedes)?,
-                transitioned_to_edge_count: edges(EdgeKind::TransitionedTo)?,
+                semantic_node_count: count(Table::Semantic)?,
+                episodic_node_count: count(Table::Episodic)?,
+                similar_to_edge_count: count(Table::Edges(EdgeKind::SimilarTo))?,
+                derives_from_edge_count: count(Table::Edges(EdgeKind::DerivesFrom))?,
+                supersedes_edge_count: count(Table::Edges(EdgeKind::Supersedes))?,
+                transitioned_to_edge_count: count(Table::Edges(EdgeKind::TransitionedTo))?,
             })
         };
         Ok(self.read(agent, work).await?.unwrap_or_default())
@@ -254,47 +180,6 @@ impl GraphStore for LadybugGraphs {
 
     async fn cleared_at(&self, agent: &Agent) -> Result<u64> {
         self.of_agent(agent, "cleared_at", 0).await
-    }
-
-    async fn added_nodes(
-        &self,
-        agent: &Agent,
-        (revision, id): (u64, &str),
-        through: u64,
-        most: usize,
-    ) -> Result<Vec<(u64, Node)>> {
-        let parameters =
-            || vec![after_id(Some(id)), limit(most), ("revision", int(revision)), ("through", int(through))];
-        let semantic = |cells: &mut Cells| Ok((cells.count()?, Node::Semantic(read_semantic(cells)?)));
-        let episodic = |cells: &mut Cells| Ok((cells.count()?, Node::Episodic(read_episodic(cells)?)));
-        let mut found = self.page(agent, (SEMANTIC, Page::ByAddition), parameters(), semantic).await?;
-        found.extend(self.page(agent, (EPISODIC, Page::ByAddition), parameters(), episodic).await?);
-        found.sort_by(|(a, one), (b, other)| (a, one.id()).cmp(&(b, other.id())));
-        found.truncate(most);
-        Ok(found)
-    }
-
-    async fn added_edges(
-        &self,
-        agent: &Agent,
-        kind: EdgeKind,
-        (revision, source, target): (u64, &str, &str),
-        through: u64,
-        most: usize,
-    ) -> Result<Vec<(u64, Edge)>> {
-        let parameters = vec![
-            ("agent", text(agent.as_str())),
-            ("source", text(source)),
-            ("target", text(target)),
-            ("revision", int(revision)),
-            ("through", int(through)),
-            limit(most),
-        ];
-        let work = move |side: &Side<'_>| {
-            let statement = edge_table(kind).page(Page::ByAddition, side.is_own);
-            side.rows(&statement, parameters, |cells| Ok((cells.count()?, read_edge(kind, cells)?)))
-        };
-        Ok(self.read(agent, work).await?.unwrap_or_default())
     }
 
     async fn agents(&self) -> Result<Vec<Agent>> {
@@ -311,12 +196,6 @@ impl GraphStore for LadybugGraphs {
         }
         Ok(agents)
     }
-}
-
-/// Each id once, as a value.
-fn distinct(ids: &[String]) -> Value {
-    let ids: BTreeSet<&str> = ids.iter().map(String::as_str).collect();
-    texts(ids.into_iter())
 }
 
 fn unmigrated() -> Error {

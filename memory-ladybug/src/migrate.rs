@@ -5,13 +5,14 @@ use std::path::Path;
 
 use lbug::Value;
 use memory_core::{Error, Result};
-use memory_hierarchical::migrate::Source;
+use memory_hierarchical::migrate::{ENTRY_COLUMNS, SESSION_COLUMNS, Source};
+use memory_hierarchical::rows::Table;
 use memory_hierarchical::{Agent, EdgeKind};
 use rusqlite::Connection;
 use rusqlite::types::Value as Cell;
 use serde_json::Value as Json;
 
-use crate::cypher::{EPISODIC, SEMANTIC, edge_table};
+use crate::cypher::{self, label};
 use crate::engine::{Engine, Opening, Side, no_graph};
 use crate::rows::Cells;
 
@@ -58,7 +59,8 @@ fn tables(side: &Side<'_>) -> Result<(Connection, bool)> {
     let has = |label: &str| labels.iter().any(|known| known == label);
     memory_sqlite::prepare_process();
     let tables = Tables { side, connection: Connection::open_in_memory().map_err(sql)? };
-    let is_graph = has(edge_table(EdgeKind::SimilarTo).label) && has(SEMANTIC.label) && has(EPISODIC.label);
+    let edges = Table::Edges(EdgeKind::SimilarTo);
+    let is_graph = [Table::Semantic, Table::Episodic, edges].into_iter().all(|table| has(label(table)));
     if is_graph {
         tables.graph()?;
     } else if has("Session") && FLAT.iter().all(|memories| has(memories.label) && has(memories.edge)) {
@@ -85,7 +87,9 @@ impl Tables<'_, '_> {
     }
 
     fn make(&self, table: &str, columns: &[&str]) -> Result<()> {
-        self.connection.execute_batch(&format!("CREATE TABLE {table} ({})", columns.join(", "))).map_err(sql)
+        // The layout is told by the type of this one.
+        let declared = columns.join(", ").replace("importance", "importance REAL");
+        self.connection.execute_batch(&format!("CREATE TABLE {table} ({declared})")).map_err(sql)
     }
 
     fn insert(&self, table: &str, width: usize, rows: Vec<Vec<Value>>) -> Result<()> {
@@ -99,24 +103,13 @@ impl Tables<'_, '_> {
     }
 
     fn graph(&self) -> Result<()> {
-        for (table, nodes) in [("semantic_memories", SEMANTIC), ("episodic_memories", EPISODIC)] {
-            let columns: Vec<&str> =
-                std::iter::once("agent_id").chain(nodes.columns.iter().copied()).collect();
-            self.fill(table, &columns, &nodes.all())?;
-        }
-        for (table, kind) in [
-            ("similar_to_edges", EdgeKind::SimilarTo),
-            ("derives_from_edges", EdgeKind::DerivesFrom),
-            ("supersedes_edges", EdgeKind::Supersedes),
-            ("transitioned_to_edges", EdgeKind::TransitionedTo),
-        ] {
-            let edges = edge_table(kind);
-            let columns: Vec<&str> = ["source_id", "target_id"]
-                .into_iter()
-                .chain(edges.columns.iter().copied())
-                .chain(["id"])
-                .collect();
-            self.fill(table, &columns, &edges.all())?;
+        for table in Table::ALL {
+            let mut columns: Vec<&str> = table.columns().to_vec();
+            match table {
+                Table::Edges(_) => columns.push("id"),
+                _ => columns.insert(0, "agent_id"),
+            }
+            self.fill(table.name(), &columns, &cypher::all(table))?;
         }
         Ok(())
     }
@@ -129,8 +122,8 @@ impl Tables<'_, '_> {
             let metadata = with(cells.value(), &["user_id", "context", "status"], cells)?;
             Ok(vec![id, created, last, metadata])
         })?;
-        self.make("sessions", &["session_id", "created_at", "last_accessed", "metadata"])?;
-        self.insert("sessions", 4, rows)?;
+        self.make("sessions", SESSION_COLUMNS)?;
+        self.insert("sessions", SESSION_COLUMNS.len(), rows)?;
         self.make("memory_entries", ENTRY_COLUMNS)?;
         for memories in FLAT {
             let rows = self.side.rows(&memories.statement(), Vec::new(), |cells| memories.row(cells))?;
@@ -141,23 +134,6 @@ impl Tables<'_, '_> {
         self.connection.execute_batch(used).map_err(sql)
     }
 }
-
-const ENTRY_COLUMNS: &[&str] = &[
-    "id",
-    "session_id",
-    "agent_id",
-    "memory_type",
-    "title",
-    "content",
-    "content_hash",
-    "metadata",
-    "tags",
-    "importance REAL",
-    "created_at",
-    "accessed_at",
-    "expires_at",
-    "parent_id",
-];
 
 /// A table of memories of sessions.
 struct Flat {

@@ -5,16 +5,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lbug::Value;
+use memory_core::sql::SqlValue;
 use memory_core::{Error, ErrorKind, Result};
-use memory_hierarchical::limits::{check_entity, check_id, missing_end};
-use memory_hierarchical::{Agent, Edge, EdgeKind, Episodic, GraphWrite, Semantic, Stored};
+use memory_hierarchical::rows::{Cells as _, Table, Values, text_at};
+use memory_hierarchical::{Agent, EdgeKind, GraphWrite};
 use tokio::sync::OwnedMutexGuard;
 
-use crate::cypher::{AGENTS, EPISODIC, NodeTable, SEMANTIC, edge_table};
+use crate::cypher::{self, AGENTS};
 use crate::engine::{Engine, Side};
 use crate::error::lost;
-use crate::rows::{Cells, edge_values, episodic_values, int, row, row_type, semantic_values, text, texts};
+use crate::rows::{Cells, int, list, text, texts, value};
 
 /// How long a writer waits for the others.
 const WAIT: Duration = Duration::from_secs(600);
@@ -72,80 +72,46 @@ impl LadybugWrite {
         done
     }
 
-    /// Which of these ids the table has.
-    async fn held(&mut self, table: NodeTable, ids: &BTreeSet<&str>) -> Result<HashSet<String>> {
-        let ids = texts(ids.iter().copied());
-        let work = move |side: &Side<'_>, agent: &str, _| {
-            side.rows(&table.held(), vec![("agent", text(agent)), ("ids", ids)], Cells::text)
-        };
-        Ok(self.run(work).await?.into_iter().collect())
-    }
-
-    /// Stores nodes whose id is free among both kinds.
-    async fn add(&mut self, table: NodeTable, nodes: Vec<(&str, Vec<Value>, usize)>) -> Result<Stored> {
-        let ids: BTreeSet<&str> = nodes.iter().map(|(id, ..)| *id).collect();
-        let mut taken = self.held(SEMANTIC, &ids).await?;
-        taken.extend(self.held(EPISODIC, &ids).await?);
-        let given = nodes.len();
-        let (mut batches, mut batch, mut bytes, mut stored) = (Vec::new(), Vec::new(), 0, 0_usize);
-        for (id, values, size) in nodes {
-            if taken.insert(id.to_owned()) {
-                batch.push(row(table.columns, values));
-                stored += 1;
-                bytes += size;
-                if batch.len() >= BATCH || bytes >= BATCH_BYTES {
-                    batches.push(std::mem::take(&mut batch));
-                    bytes = 0;
-                }
-            }
-        }
-        batches.push(batch);
-        for batch in batches.into_iter().filter(|batch| !batch.is_empty()) {
-            let rows = Value::List(row_type(table.columns, |column| column == "confidence"), batch);
+    async fn insert_nodes(&mut self, table: Table, rows: &[Values]) -> Result<u64> {
+        let ids: BTreeSet<&str> = rows.iter().map(|row| text_at(row, 0)).collect();
+        let mut taken = self.held(table, &ids).await?;
+        let fresh: Vec<&Values> =
+            rows.iter().filter(|row| taken.insert(text_at(row, 0).to_owned())).collect();
+        let stored = fresh.len();
+        let mut left = fresh.as_slice();
+        while !left.is_empty() {
+            let mut bytes = 0;
+            let is_within = |row: &&&Values| {
+                let fits = bytes < BATCH_BYTES;
+                bytes += bytes_of(row);
+                fits
+            };
+            let count = left.iter().take_while(is_within).count();
+            let (batch, rest) = left.split_at(count);
+            let rows = list(table.columns(), batch.iter().map(|row| row.as_slice()));
             self.run(move |side, agent, revision| {
                 let parameters = vec![("rows", rows), ("agent", text(agent)), ("added", int(revision))];
-                side.run(&table.create(), parameters)
+                side.run(&cypher::create(table), parameters)
             })
             .await?;
+            left = rest;
         }
-        Ok(counted(given, stored))
+        Ok(count_of(stored))
     }
 
-    /// Refuses edges whose ends the agent does not have.
-    async fn check_ends(&mut self, kind: EdgeKind, edges: &[&Edge]) -> Result<()> {
-        let mut semantic: BTreeSet<&str> = edges.iter().map(|edge| edge.ends().0).collect();
-        let targets: BTreeSet<&str> = edges.iter().map(|edge| edge.ends().1).collect();
-        if edge_table(kind).target == SEMANTIC {
-            semantic.extend(&targets);
-        } else {
-            let held = self.held(EPISODIC, &targets).await?;
-            all_held(&targets, &held, "episodic")?;
-        }
-        let held = self.held(SEMANTIC, &semantic).await?;
-        all_held(&semantic, &held, "semantic")
-    }
-
-    async fn add_of_kind(&mut self, kind: EdgeKind, edges: &[&Edge]) -> Result<usize> {
-        self.check_ends(kind, edges).await?;
-        let table = edge_table(kind);
-        let ends = ["source", "target"];
-        let pairs = edges.iter().map(|edge| {
-            let (source, target) = edge.ends();
-            row(&ends, vec![text(source), text(target)])
-        });
-        let pairs = Value::List(row_type(&ends, |_| false), pairs.collect());
+    async fn insert_edges(&mut self, kind: EdgeKind, rows: &[Values]) -> Result<u64> {
+        self.check_ends(kind, rows).await?;
+        let table = Table::Edges(kind);
+        let pairs = list(table.key(), rows.iter().map(Vec::as_slice));
         let linked = move |side: &Side<'_>, agent: &str, _| {
             let parameters = vec![("pairs", pairs), ("agent", text(agent))];
-            side.rows(&table.linked(), parameters, |row| Ok((row.text()?, row.text()?)))
+            side.rows(&cypher::linked(table), parameters, |row| Ok((row.text()?, row.text()?)))
         };
         let mut linked: HashSet<(String, String)> = self.run(linked).await?.into_iter().collect();
         let mut fresh = Vec::new();
-        for edge in edges {
-            let (source, target) = edge.ends();
-            if linked.insert((source.to_owned(), target.to_owned())) {
-                let mut parameters = vec![("source", text(source)), ("target", text(target))];
-                parameters.extend(table.columns.iter().copied().zip(edge_values(edge)?));
-                fresh.push(parameters);
+        for row in rows {
+            if linked.insert((text_at(row, 0).to_owned(), text_at(row, 1).to_owned())) {
+                fresh.push(table.columns().iter().copied().zip(row.iter().map(value)).collect::<Vec<_>>());
             }
         }
         let stored = fresh.len();
@@ -154,36 +120,28 @@ impl LadybugWrite {
                 parameters.extend([("agent", text(agent)), ("added", int(revision))]);
                 parameters
             });
-            side.each(&table.create(), all)
+            side.each(&cypher::create(table), all)
         })
         .await?;
-        Ok(stored)
+        Ok(count_of(stored))
     }
 }
 
 /// An upper bound of a row's texts.
-fn bytes_of(values: &[Value]) -> usize {
-    values.iter().map(|value| if let Value::String(text) = value { text.len() } else { 8 }).sum()
+fn bytes_of(values: &[SqlValue]) -> usize {
+    values.iter().map(|value| if let SqlValue::Text(text) = value { text.len() } else { 8 }).sum()
 }
 
-fn counted(given: usize, stored: usize) -> Stored {
-    let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
-    Stored { stored: count(stored), skipped: count(given.saturating_sub(stored)) }
-}
-
-fn all_held(ids: &BTreeSet<&str>, held: &HashSet<String>, kind: &str) -> Result<()> {
-    match ids.iter().find(|id| !held.contains(**id)) {
-        None => Ok(()),
-        Some(id) => Err(missing_end(id, kind)),
-    }
+fn count_of(rows: usize) -> u64 {
+    u64::try_from(rows).unwrap_or(u64::MAX)
 }
 
 #[async_trait]
 impl GraphWrite for LadybugWrite {
     async fn clear(&mut self) -> Result<()> {
         self.run(|side, agent, revision| {
-            for table in [SEMANTIC, EPISODIC] {
-                side.run(&table.delete(), vec![("agent", text(agent))])?;
+            for table in Table::NODES {
+                side.run(&cypher::delete(table), vec![("agent", text(agent))])?;
             }
             let statement = format!("MATCH (g:{AGENTS} {{agent_id: $agent}}) SET g.cleared_at = $revision");
             side.run(&statement, vec![("agent", text(agent)), ("revision", int(revision))])
@@ -191,47 +149,24 @@ impl GraphWrite for LadybugWrite {
         .await
     }
 
-    async fn add_semantic(&mut self, nodes: &[Semantic]) -> Result<Stored> {
-        let mut rows = Vec::with_capacity(nodes.len());
-        for node in nodes {
-            check_id(&node.memory_id)?;
-            check_entity(&node.entity_name)?;
-            let values = semantic_values(node)?;
-            let bytes = bytes_of(&values);
-            rows.push((node.memory_id.as_str(), values, bytes));
-        }
-        self.add(SEMANTIC, rows).await
+    async fn held(&mut self, table: Table, ids: &BTreeSet<&str>) -> Result<HashSet<String>> {
+        let ids = texts(ids.iter().copied());
+        let work = move |side: &Side<'_>, agent: &str, _| {
+            let parameters = vec![("agent", text(agent)), ("ids", ids)];
+            side.rows(&cypher::held(table), parameters, Cells::text)
+        };
+        Ok(self.run(work).await?.into_iter().collect())
     }
 
-    async fn add_episodic(&mut self, nodes: &[Episodic]) -> Result<Stored> {
-        let mut rows = Vec::with_capacity(nodes.len());
-        for node in nodes {
-            check_id(&node.memory_id)?;
-            let values = episodic_values(node)?;
-            let bytes = bytes_of(&values);
-            rows.push((node.memory_id.as_str(), values, bytes));
-        }
-        self.add(EPISODIC, rows).await
-    }
-
-    async fn add_edges(&mut self, edges: &[Edge]) -> Result<Stored> {
+    async fn insert(&mut self, table: Table, rows: &[Values]) -> Result<u64> {
         let mut stored = 0;
-        for kind in EdgeKind::ALL {
-            let of_kind: Vec<&Edge> = edges.iter().filter(|edge| edge.kind() == kind).collect();
-            for some in of_kind.chunks(BATCH) {
-                stored += self.add_of_kind(kind, some).await?;
-            }
+        for some in rows.chunks(BATCH) {
+            stored += match table {
+                Table::Edges(kind) => self.insert_edges(kind, some).await?,
+                _ => self.insert_nodes(table, some).await?,
+            };
         }
-        Ok(counted(edges.len(), stored))
-    }
-
-    async fn taken(&mut self, ids: &[String]) -> Result<Vec<String>> {
-        let ids: BTreeSet<&str> = ids.iter().map(String::as_str).collect();
-        let mut taken = self.held(SEMANTIC, &ids).await?;
-        taken.extend(self.held(EPISODIC, &ids).await?);
-        let mut taken: Vec<String> = taken.into_iter().collect();
-        taken.sort_unstable();
-        Ok(taken)
+        Ok(stored)
     }
 
     async fn commit(mut self: Box<Self>) -> Result<()> {

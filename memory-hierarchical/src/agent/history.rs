@@ -6,7 +6,8 @@ use memory_core::{Error, Result};
 
 use super::answers::HistoryEntry;
 use super::memory::AgentMemory;
-use crate::model::{Edge, EdgeKind, Semantic};
+use crate::model::{Edge, EdgeKind, Node, Semantic};
+use crate::rows::{Order, Page, Row, Table};
 use crate::store::Direction;
 
 /// Most memories of an entity.
@@ -19,7 +20,10 @@ impl AgentMemory {
     /// # Errors
     /// `too_large` for an entity with more than 10,000 memories; the store's.
     pub async fn history(&self, entity: &str) -> Result<Vec<HistoryEntry>> {
-        let memories = self.graphs.entity_page(&self.agent, entity, None, MAX_HISTORY + 1).await?;
+        let page = Page { order: Order::Entity(entity), after: &[], limit: MAX_HISTORY + 1 };
+        let rows = self.graphs.page(&self.agent, Table::Semantic, page).await?;
+        let semantic = |(_, row)| if let Row::Node(Node::Semantic(node)) = row { Some(node) } else { None };
+        let memories: Vec<Semantic> = rows.into_iter().filter_map(semantic).collect();
         if memories.len() > MAX_HISTORY {
             return Err(Error::too_large("history", memories.len(), MAX_HISTORY, "memories"));
         }

@@ -12,6 +12,7 @@ use super::layout::{
 use super::times::{expiry, rfc3339, seconds};
 use crate::limits::check_id;
 use crate::model::Agent;
+use crate::rows::Cells as _;
 use crate::transfer::{Cells, Foreign, Refusals, Why};
 
 /// A session.
@@ -33,7 +34,7 @@ pub(super) struct Use {
 }
 
 /// An entry.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Entry {
     pub(super) id: String,
     pub(super) session: String,
@@ -68,10 +69,19 @@ pub(super) struct Flat {
     pub(super) refusals: Refusals,
 }
 
-type Parsed<T> = std::result::Result<T, (Why, String)>;
+/// Why a row is not taken, and what is wrong with it.
+struct Fault(Why, String);
 
-fn malformed(what: impl Into<String>) -> (Why, String) {
-    (Why::Malformed, what.into())
+type Parsed<T> = std::result::Result<T, Fault>;
+
+impl From<String> for Fault {
+    fn from(what: String) -> Self {
+        Self(Why::Malformed, what)
+    }
+}
+
+fn malformed(what: impl Into<String>) -> Fault {
+    Fault::from(what.into())
 }
 
 /// Reads a table of a file.
@@ -92,7 +102,7 @@ impl Reader<'_> {
         let (mut taken, refusals) = (Vec::new(), &mut self.refusals);
         let rows = self.foreign.each(table, names, &mut self.bytes, |number, cells| match parse(cells) {
             Ok(row) => taken.push(row),
-            Err((why, what)) => refusals.add(table, why, || format!("row {number}: {what}")),
+            Err(Fault(why, what)) => refusals.add(table, why, || format!("row {number}: {what}")),
         })?;
         Ok(Rows { table: Some(table), rows, taken })
     }
@@ -102,7 +112,7 @@ impl Reader<'_> {
         let table = rows.table.unwrap_or_default();
         rows.taken.retain(|row| match judge(row) {
             Ok(()) => true,
-            Err((why, what)) => {
+            Err(Fault(why, what)) => {
                 self.refusals.add(table, why, || what);
                 false
             }
@@ -116,7 +126,7 @@ impl Reader<'_> {
         }
         match only {
             Some(only) if only.as_str() != name => {
-                Err((Why::Foreign, format!("{what}, of the agent `{name}`")))
+                Err(Fault(Why::Foreign, format!("{what}, of the agent `{name}`")))
             }
             _ => Ok(()),
         }
@@ -147,13 +157,13 @@ pub(super) fn read(foreign: &Foreign, layout: Layout, only: Option<&Agent>) -> R
             .collect();
         reader.keep(&mut sessions, |session| match wanted.contains(&session.id) {
             true => Ok(()),
-            false => Err((Why::Foreign, format!("{}, of other agents", session.id))),
+            false => Err(Fault(Why::Foreign, format!("{}, of other agents", session.id))),
         });
     }
     let known: BTreeSet<String> = sessions.taken.iter().map(|session| session.id.clone()).collect();
     let in_session = |session: &str, what: &str| match known.contains(session) {
         true => Ok(()),
-        false => Err((Why::Orphan, format!("{what}: its session is not there"))),
+        false => Err(Fault(Why::Orphan, format!("{what}: its session is not there"))),
     };
     reader.keep(&mut uses, |used| in_session(&used.session, &format!("{} {}", used.session, used.agent)));
     reader.keep(&mut entries, |entry| in_session(&entry.session, &entry.id));
@@ -193,60 +203,49 @@ fn importance(number: Option<f64>, metadata: &mut Value) -> Option<i64> {
 
 fn session(mut cells: Cells<'_, '_>) -> Parsed<Session> {
     Ok(Session {
-        id: id(cells.text().map_err(malformed)?)?,
-        created_at: time("created_at", &cells.text().map_err(malformed)?)?,
-        last_accessed: time("last_accessed", &cells.text().map_err(malformed)?)?,
-        metadata: object(Some(&cells.text().map_err(malformed)?))?,
+        id: id(cells.text()?)?,
+        created_at: time("created_at", &cells.text()?)?,
+        last_accessed: time("last_accessed", &cells.text()?)?,
+        metadata: object(Some(&cells.text()?))?,
     })
 }
 
 fn used(mut cells: Cells<'_, '_>) -> Parsed<Use> {
     Ok(Use {
-        session: id(cells.text().map_err(malformed)?)?,
-        agent: cells.text().map_err(malformed)?,
-        first: time("first_used", &cells.text().map_err(malformed)?)?,
-        last: time("last_used", &cells.text().map_err(malformed)?)?,
+        session: id(cells.text()?)?,
+        agent: cells.text()?,
+        first: time("first_used", &cells.text()?)?,
+        last: time("last_used", &cells.text()?)?,
+    })
+}
+
+/// Its first columns, which two of the layouts have alike.
+fn begun(cells: &mut Cells<'_, '_>) -> Parsed<Entry> {
+    Ok(Entry {
+        id: id(cells.text()?)?,
+        session: id(cells.text()?)?,
+        agent: cells.text()?,
+        kind: cells.text()?,
+        title: cells.text()?,
+        content: cells.text()?,
+        ..Entry::default()
     })
 }
 
 fn entry(mut cells: Cells<'_, '_>) -> Parsed<Entry> {
-    let (own, session, agent) = (
-        id(cells.text().map_err(malformed)?)?,
-        id(cells.text().map_err(malformed)?)?,
-        cells.text().map_err(malformed)?,
-    );
-    let (kind, title, content) = (
-        cells.text().map_err(malformed)?,
-        cells.text().map_err(malformed)?,
-        cells.text().map_err(malformed)?,
-    );
-    // Computed anew.
-    cells.maybe_text().map_err(malformed)?;
-    let mut metadata = object(Some(&cells.text().map_err(malformed)?))?;
-    let tags = cells.maybe_text().map_err(malformed)?;
-    let importance = importance(cells.maybe_real().map_err(malformed)?, &mut metadata);
-    let created_at = time("created_at", &cells.text().map_err(malformed)?)?;
-    let accessed_at = time("accessed_at", &cells.text().map_err(malformed)?)?;
-    let expires = match cells.maybe_text().map_err(malformed)? {
-        None => None,
-        Some(text) => Some(expiry(&text).ok_or_else(|| malformed("expires_at is no time"))?),
-    };
-    let parent = cells.maybe_text().map_err(malformed)?;
-    Ok(Entry {
-        id: own,
-        session,
-        agent,
-        kind,
-        title,
-        content,
-        metadata,
-        tags: tags_of(tags.as_deref())?,
-        importance,
-        created_at,
-        accessed_at,
-        expires,
-        parent,
-    })
+    let mut entry = begun(&mut cells)?;
+    // The hash is computed anew.
+    cells.maybe_text()?;
+    entry.metadata = object(Some(&cells.text()?))?;
+    entry.tags = tags_of(cells.maybe_text()?.as_deref())?;
+    entry.importance = importance(cells.maybe_real()?, &mut entry.metadata);
+    entry.created_at = time("created_at", &cells.text()?)?;
+    entry.accessed_at = time("accessed_at", &cells.text()?)?;
+    let expires = cells.maybe_text()?;
+    let at = |text: String| expiry(&text).ok_or_else(|| malformed("expires_at is no time"));
+    entry.expires = expires.map(at).transpose()?;
+    entry.parent = cells.maybe_text()?;
+    Ok(entry)
 }
 
 fn tags_of(text: Option<&str>) -> Parsed<Vec<String>> {
@@ -259,37 +258,14 @@ type Tables = (Rows<Session>, Rows<Use>, Rows<Entry>);
 /// A file with `memories` alone: its sessions are drawn from them.
 fn memories(reader: &mut Reader<'_>) -> Result<Tables> {
     let entries = reader.read("memories", MEMORIES_COLUMNS, |mut cells| {
-        let (own, session, agent) = (
-            id(cells.text().map_err(malformed)?)?,
-            id(cells.text().map_err(malformed)?)?,
-            cells.text().map_err(malformed)?,
-        );
-        let (kind, title, content) = (
-            cells.text().map_err(malformed)?,
-            cells.text().map_err(malformed)?,
-            cells.text().map_err(malformed)?,
-        );
-        let mut metadata = object(Some(&cells.text().map_err(malformed)?))?;
+        let mut entry = begun(&mut cells)?;
+        entry.metadata = object(Some(&cells.text()?))?;
         let time = |number: f64| seconds(number).ok_or_else(|| malformed("a time out of range"));
-        let created_at = time(cells.real().map_err(malformed)?)?;
-        let accessed_at = time(cells.real().map_err(malformed)?)?;
-        let tags = tags_of(Some(&cells.text().map_err(malformed)?))?;
-        let importance = importance(cells.maybe_real().map_err(malformed)?, &mut metadata);
-        Ok(Entry {
-            id: own,
-            session,
-            agent,
-            kind,
-            title,
-            content,
-            metadata,
-            tags,
-            importance,
-            created_at,
-            accessed_at,
-            expires: None,
-            parent: None,
-        })
+        entry.created_at = time(cells.real()?)?;
+        entry.accessed_at = time(cells.real()?)?;
+        entry.tags = tags_of(Some(&cells.text()?))?;
+        entry.importance = importance(cells.maybe_real()?, &mut entry.metadata);
+        Ok(entry)
     })?;
     let mut spans: BTreeMap<&str, (&str, &str)> = BTreeMap::new();
     let mut used: BTreeMap<(&str, &str), (&str, &str)> = BTreeMap::new();
@@ -323,11 +299,11 @@ fn memories(reader: &mut Reader<'_>) -> Result<Tables> {
 fn key_value(reader: &mut Reader<'_>) -> Result<Tables> {
     let mut owners: BTreeMap<String, String> = BTreeMap::new();
     let both = reader.read("agent_sessions", KV_SESSION_COLUMNS, |mut cells| {
-        let (own, agent) = (id(cells.text().map_err(malformed)?)?, cells.text().map_err(malformed)?);
+        let (own, agent) = (id(cells.text()?)?, cells.text()?);
         Reader::agent(None, &agent, &own)?;
-        let created_at = time("created_at", &cells.text().map_err(malformed)?)?;
-        let last_accessed = time("last_accessed", &cells.text().map_err(malformed)?)?;
-        let metadata = object(cells.maybe_text().map_err(malformed)?.as_deref())?;
+        let created_at = time("created_at", &cells.text()?)?;
+        let last_accessed = time("last_accessed", &cells.text()?)?;
+        let metadata = object(cells.maybe_text()?.as_deref())?;
         Ok((Session { id: own, created_at, last_accessed, metadata }, agent))
     })?;
     let (mut sessions, mut uses) = (Vec::new(), Vec::new());
@@ -342,33 +318,20 @@ fn key_value(reader: &mut Reader<'_>) -> Result<Tables> {
         sessions.push(session);
     }
     let entries = reader.read("agent_memories", KV_COLUMNS, |mut cells| {
-        let number = cells.int().map_err(malformed)?;
-        let session = id(cells.text().map_err(malformed)?)?;
+        let number = cells.int()?;
+        let session = id(cells.text()?)?;
         let Some(agent) = owners.get(&session).cloned() else {
-            return Err((Why::Orphan, "its session is not there".to_owned()));
+            return Err(Fault(Why::Orphan, "its session is not there".to_owned()));
         };
-        let (title, content, kind) = (
-            cells.text().map_err(malformed)?,
-            cells.text().map_err(malformed)?,
-            cells.maybe_text().map_err(malformed)?,
-        );
-        let created_at = time("created_at", &cells.text().map_err(malformed)?)?;
-        let count = cells.maybe_int().map_err(malformed)?.unwrap_or(0);
-        Ok(Entry {
-            id: id(format!("kv-{session}-{number}"))?,
-            session,
-            agent,
-            kind: kind.unwrap_or_else(|| "markdown".to_owned()),
-            title,
-            content,
-            metadata: serde_json::json!({ "accessed_count": count }),
-            tags: Vec::new(),
-            importance: None,
-            accessed_at: created_at.clone(),
-            created_at,
-            expires: None,
-            parent: None,
-        })
+        let mut entry =
+            Entry { id: id(format!("kv-{session}-{number}"))?, session, agent, ..Entry::default() };
+        (entry.title, entry.content) = (cells.text()?, cells.text()?);
+        entry.kind = cells.maybe_text()?.unwrap_or_else(|| "markdown".to_owned());
+        entry.created_at = time("created_at", &cells.text()?)?;
+        entry.accessed_at.clone_from(&entry.created_at);
+        let count = cells.maybe_int()?.unwrap_or(0);
+        entry.metadata = serde_json::json!({ "accessed_count": count });
+        Ok(entry)
     })?;
     let sessions = Rows { table: both.table, rows: both.rows, taken: sessions };
     Ok((sessions, Rows { table: None, rows: 0, taken: uses }, entries))

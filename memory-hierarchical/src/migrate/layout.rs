@@ -22,7 +22,9 @@ pub enum Layout {
     KeyValue,
 }
 
-pub(super) const ENTRY_COLUMNS: &[&str] = &[
+/// The columns of `memory_entries`.
+#[doc(hidden)]
+pub const ENTRY_COLUMNS: &[&str] = &[
     "id",
     "session_id",
     "agent_id",
@@ -38,7 +40,9 @@ pub(super) const ENTRY_COLUMNS: &[&str] = &[
     "expires_at",
     "parent_id",
 ];
-pub(super) const SESSION_COLUMNS: &[&str] = &["session_id", "created_at", "last_accessed", "metadata"];
+/// The columns of `sessions`.
+#[doc(hidden)]
+pub const SESSION_COLUMNS: &[&str] = &["session_id", "created_at", "last_accessed", "metadata"];
 pub(super) const SESSION_AGENT_COLUMNS: &[&str] = &["session_id", "agent_id", "first_used", "last_used"];
 pub(super) const MEMORIES_COLUMNS: &[&str] = &[
     "id",

@@ -12,5 +12,7 @@ mod storing;
 mod times;
 
 pub use layout::Layout;
+#[doc(hidden)]
+pub use layout::{ENTRY_COLUMNS, SESSION_COLUMNS};
 pub use report::{Migrated, TableReport};
 pub use source::Source;

@@ -9,6 +9,7 @@ use super::layout::Layout;
 use super::report::{Migrated, TableReport};
 use super::storing;
 use crate::model::{Agent, Counts};
+use crate::rows::Table;
 use crate::sessions::Sessions;
 use crate::store::GraphStore;
 use crate::transfer::{Foreign, Found, Mode, Outcome, Refusals, Tables, import, read_rows};
@@ -91,7 +92,7 @@ impl Source {
                 } else {
                     import(graphs, &agent, graph, Mode::Merge).await?.tables
                 };
-                (tables(&rows, &outcomes, &refusals), refusals)
+                (tables(rows, outcomes, &refusals), refusals)
             }
         };
         for table in &tables {
@@ -110,22 +111,16 @@ impl Source {
 }
 
 /// The tables of a graph, in the order of the format.
-fn tables(rows: &Tables<u64>, outcomes: &Tables<Outcome>, refusals: &Refusals) -> Vec<TableReport> {
-    let names = rows.named().into_iter().zip(outcomes.named());
-    names
-        .map(|((name, rows), (_, outcome))| {
-            let table = match name {
-                "semantic_nodes" => "semantic_memories",
-                "episodic_nodes" => "episodic_memories",
-                edges => edges,
-            };
-            TableReport {
-                table,
-                rows: *rows,
-                stored: outcome.imported,
-                skipped: outcome.skipped,
-                refused: refusals.of(table),
-            }
-        })
-        .collect()
+fn tables(mut rows: Tables<u64>, mut outcomes: Tables<Outcome>, refusals: &Refusals) -> Vec<TableReport> {
+    let report = |table: Table| {
+        let (rows, outcome) = (*rows.of(table), *outcomes.of(table));
+        TableReport {
+            table: table.name(),
+            rows,
+            stored: outcome.imported,
+            skipped: outcome.skipped,
+            refused: refusals.of(table.name()),
+        }
+    };
+    Table::ALL.map(report).into()
 }

@@ -6,12 +6,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, Rw
 use futures_util::lock::Mutex as AsyncMutex;
 use memory_core::Result;
 
-use super::index::{Change, GraphIndex};
-use crate::model::{Agent, EdgeKind};
-use crate::store::GraphStore;
+use super::index::GraphIndex;
+use crate::model::Agent;
+use crate::rows::{Order, Row, Table};
+use crate::store::{GraphStore, each_row};
 
-/// Rows read at a time.
-const PAGE: usize = 1_000;
 /// A graph that gained more rows is read anew, beside the index that others use meanwhile.
 const MAX_GAIN: usize = 20_000;
 /// Most graphs in memory.
@@ -143,42 +142,12 @@ async fn read(
     agent: &Agent,
     known: u64,
     through: u64,
-    take: &mut (dyn FnMut(Change) -> bool + Send),
+    take: &mut (dyn FnMut(Row) -> bool + Send),
 ) -> Result<bool> {
-    let mut after = (known.saturating_add(1), String::new());
-    loop {
-        let page = graphs.added_nodes(agent, (after.0, &after.1), through, PAGE).await?;
-        let is_last = page.len() < PAGE;
-        if let Some((revision, node)) = page.last() {
-            after = (*revision, node.id().to_owned());
-        }
-        for (_, node) in page {
-            if !take(Change::Node(node)) {
-                return Ok(false);
-            }
-        }
-        if is_last {
-            break;
-        }
-    }
-    for kind in EdgeKind::ALL {
-        let mut after = (known.saturating_add(1), String::new(), String::new());
-        loop {
-            let from = (after.0, after.1.as_str(), after.2.as_str());
-            let page = graphs.added_edges(agent, kind, from, through, PAGE).await?;
-            let is_last = page.len() < PAGE;
-            if let Some((revision, edge)) = page.last() {
-                let (source, target) = edge.ends();
-                after = (*revision, source.to_owned(), target.to_owned());
-            }
-            for (_, edge) in page {
-                if !take(Change::Edge(edge)) {
-                    return Ok(false);
-                }
-            }
-            if is_last {
-                break;
-            }
+    let order = Order::Added { from: known.saturating_add(1), through };
+    for table in Table::ALL {
+        if !each_row(graphs, agent, table, order, take).await? {
+            return Ok(false);
         }
     }
     Ok(true)

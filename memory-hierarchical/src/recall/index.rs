@@ -7,13 +7,7 @@ use std::sync::Arc;
 use memory_core::lexical::{LexicalHit, LexicalIndex};
 
 use crate::model::{Edge, EdgeKind, Node};
-
-/// What a graph gained.
-#[derive(Debug)]
-pub(super) enum Change {
-    Node(Node),
-    Edge(Edge),
-}
+use crate::rows::Row;
 
 /// An edge, seen from one of its ends.
 #[derive(Clone, Copy, Debug)]
@@ -41,10 +35,10 @@ pub(super) struct GraphIndex {
 
 impl GraphIndex {
     /// Takes over what the graph gained. Memories come before the edges at them.
-    pub(super) fn apply(&mut self, change: &Change) {
-        match change {
-            Change::Node(node) => self.add_node(node),
-            Change::Edge(edge) => self.add_edge(edge),
+    pub(super) fn apply(&mut self, row: &Row) {
+        match row {
+            Row::Node(node) => self.add_node(node),
+            Row::Edge(edge) => self.add_edge(edge),
         }
     }
 

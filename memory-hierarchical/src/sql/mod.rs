@@ -1,7 +1,6 @@
 //! Graphs in SQL tables: the runtime's own tables in a provider's store, the same on SQLite and PostgreSQL.
 
 mod graphs;
-mod insert;
 mod rows;
 mod schema;
 mod write;

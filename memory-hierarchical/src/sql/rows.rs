@@ -1,174 +1,87 @@
-//! The tables of nodes and edges: their columns, and rows as values and back.
+//! Rows of the tables, out of the statements that read and write them.
 
-use memory_core::Result;
-use memory_core::host::{Cells, int, text};
+use memory_core::host::{self, Session, int, text};
 use memory_core::sql::SqlValue;
-use memory_core::{Error, ErrorKind};
-use serde::Serialize;
+use memory_core::{Error, ErrorKind, Result};
 
-use crate::model::{DerivesFrom, Edge, EdgeKind, Episodic, Semantic, SimilarTo, Supersedes, TransitionedTo};
+use crate::model::Agent;
+use crate::rows::{Cells, Table, Values};
 
-/// A table of nodes or edges.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Table {
-    pub(super) name: &'static str,
-    /// Its columns after `agent_id`, in the order of a row's values.
-    pub(super) columns: &'static str,
+/// Most arguments of one statement: far below the limit of the facet, so that no statement takes long.
+const MAX_ARGUMENTS: usize = 4_000;
+/// A statement takes no more rows once their texts have this many bytes.
+const MAX_BYTES: usize = 8 << 20;
+
+/// Most ids that one statement asks for.
+pub(super) const MAX_IDS: usize = 500;
+
+/// `?, ?, ?`
+pub(super) fn marks(count: usize) -> String {
+    vec!["?"; count].join(", ")
 }
 
-pub(super) const SEMANTIC: Table = Table {
-    name: "semantic_memories",
-    columns: "memory_id, concept, content, confidence, source_id, tags, metadata, created_at, entity_name",
-};
+impl Cells for host::Cells {
+    type Fault = Error;
 
-pub(super) const EPISODIC: Table = Table {
-    name: "episodic_memories",
-    columns: "memory_id, content, source_label, tags, metadata, created_at",
-};
+    fn text(&mut self) -> Result<String> {
+        Self::text(self)
+    }
 
-/// The table of a kind of edge.
-pub(super) const fn edge_table(kind: EdgeKind) -> Table {
-    match kind {
-        EdgeKind::SimilarTo => {
-            Table { name: "similar_to_edges", columns: "source_id, target_id, weight, metadata" }
+    fn real(&mut self) -> Result<f64> {
+        Self::real(self)
+    }
+
+    fn int(&mut self) -> Result<i64> {
+        Self::int(self)
+    }
+
+    /// Read here and not by [`host::Cells::json`], so that numbers keep their bits.
+    fn json<T: serde::de::DeserializeOwned>(&mut self) -> Result<T> {
+        serde_json::from_str(&Self::text(self)?).map_err(|error| {
+            Error::new(ErrorKind::Corrupt, "a graph's table holds what is not the JSON it was given")
+                .with_source(error)
+        })
+    }
+}
+
+/// Inserts rows that this revision of an agent's graph adds; those whose key is taken are left out. Returns how many it
+/// inserted.
+pub(super) async fn insert(
+    tx: &Session<'_>,
+    table: Table,
+    (agent, revision): (&Agent, u64),
+    rows: &[Values],
+) -> Result<u64> {
+    let width = table.columns().len() + 2;
+    let (mut args, mut bytes, mut stored) = (Vec::new(), 0, 0);
+    for row in rows {
+        args.extend([text(agent.as_str()), int(revision)]);
+        args.extend_from_slice(row);
+        bytes += row.iter().map(bytes_of).sum::<usize>();
+        if args.len() + width > MAX_ARGUMENTS || bytes >= MAX_BYTES {
+            stored += flush(tx, table, &args).await?;
+            args.clear();
+            bytes = 0;
         }
-        EdgeKind::DerivesFrom => Table {
-            name: "derives_from_edges",
-            columns: "source_id, target_id, extraction_method, confidence",
-        },
-        EdgeKind::Supersedes => {
-            Table { name: "supersedes_edges", columns: "source_id, target_id, reason, temporal_delta" }
-        }
-        EdgeKind::TransitionedTo => Table {
-            name: "transitioned_to_edges",
-            columns: "source_id, target_id, from_value, to_value, turn, transition_type",
-        },
     }
-}
-
-/// The table of the nodes at which edges of this kind end.
-pub(super) const fn target_table(kind: EdgeKind) -> Table {
-    match kind {
-        EdgeKind::DerivesFrom => EPISODIC,
-        EdgeKind::SimilarTo | EdgeKind::Supersedes | EdgeKind::TransitionedTo => SEMANTIC,
+    if !args.is_empty() {
+        stored += flush(tx, table, &args).await?;
     }
+    Ok(stored)
 }
 
-fn json(value: &impl Serialize) -> Result<SqlValue> {
-    let written = serde_json::to_string(value);
-    written.map(text).map_err(|error| Error::invalid("this cannot be written as JSON").with_source(error))
+async fn flush(tx: &Session<'_>, table: Table, args: &[SqlValue]) -> Result<u64> {
+    let width = table.columns().len() + 2;
+    let row = format!("({})", marks(width));
+    let rows = vec![row.as_str(); args.len() / width].join(", ");
+    let (name, columns) = (table.name(), table.columns().join(", "));
+    tx.exec(
+        &format!("INSERT INTO {name} (agent_id, added, {columns}) VALUES {rows} ON CONFLICT DO NOTHING"),
+        args,
+    )
+    .await
 }
 
-fn real(number: f64) -> Result<SqlValue> {
-    if number.is_nan() {
-        return Err(Error::invalid("a number of a memory or an edge is not a number; give one from 0 to 1"));
-    }
-    Ok(SqlValue::Real(number))
-}
-
-pub(super) fn semantic_values(node: &Semantic) -> Result<Vec<SqlValue>> {
-    Ok(vec![
-        text(&node.memory_id),
-        text(&node.concept),
-        text(&node.content),
-        real(node.confidence)?,
-        text(&node.source_id),
-        json(&node.tags)?,
-        json(&node.metadata)?,
-        text(&node.created_at),
-        text(&node.entity_name),
-    ])
-}
-
-pub(super) fn read_semantic(cells: &mut Cells) -> Result<Semantic> {
-    Ok(Semantic {
-        memory_id: cells.text()?,
-        concept: cells.text()?,
-        content: cells.text()?,
-        confidence: cells.real()?,
-        source_id: cells.text()?,
-        tags: stored(&cells.text()?)?,
-        metadata: stored(&cells.text()?)?,
-        created_at: cells.text()?,
-        entity_name: cells.text()?,
-    })
-}
-
-pub(super) fn episodic_values(node: &Episodic) -> Result<Vec<SqlValue>> {
-    Ok(vec![
-        text(&node.memory_id),
-        text(&node.content),
-        text(&node.source_label),
-        json(&node.tags)?,
-        json(&node.metadata)?,
-        text(&node.created_at),
-    ])
-}
-
-pub(super) fn read_episodic(cells: &mut Cells) -> Result<Episodic> {
-    Ok(Episodic {
-        memory_id: cells.text()?,
-        content: cells.text()?,
-        source_label: cells.text()?,
-        tags: stored(&cells.text()?)?,
-        metadata: stored(&cells.text()?)?,
-        created_at: cells.text()?,
-    })
-}
-
-pub(super) fn edge_values(edge: &Edge) -> Result<Vec<SqlValue>> {
-    let (source, target) = edge.ends();
-    let mut values = vec![text(source), text(target)];
-    match edge {
-        Edge::SimilarTo(edge) => values.extend([real(edge.weight)?, json(&edge.metadata)?]),
-        Edge::DerivesFrom(edge) => values.extend([text(&edge.extraction_method), real(edge.confidence)?]),
-        Edge::Supersedes(edge) => values.extend([text(&edge.reason), text(&edge.temporal_delta)]),
-        Edge::TransitionedTo(edge) => values.extend([
-            text(&edge.from_value),
-            text(&edge.to_value),
-            int(edge.turn),
-            text(&edge.transition_type),
-        ]),
-    }
-    Ok(values)
-}
-
-pub(super) fn read_edge(kind: EdgeKind, cells: &mut Cells) -> Result<Edge> {
-    let (source_id, target_id) = (cells.text()?, cells.text()?);
-    Ok(match kind {
-        EdgeKind::SimilarTo => Edge::SimilarTo(SimilarTo {
-            source_id,
-            target_id,
-            weight: cells.real()?,
-            metadata: stored(&cells.text()?)?,
-        }),
-        EdgeKind::DerivesFrom => Edge::DerivesFrom(DerivesFrom {
-            source_id,
-            target_id,
-            extraction_method: cells.text()?,
-            confidence: cells.real()?,
-        }),
-        EdgeKind::Supersedes => Edge::Supersedes(Supersedes {
-            source_id,
-            target_id,
-            reason: cells.text()?,
-            temporal_delta: cells.text()?,
-        }),
-        EdgeKind::TransitionedTo => Edge::TransitionedTo(TransitionedTo {
-            source_id,
-            target_id,
-            from_value: cells.text()?,
-            to_value: cells.text()?,
-            turn: cells.int()?,
-            transition_type: cells.text()?,
-        }),
-    })
-}
-
-/// JSON of a column. Read here and not by [`Cells::json`], so that numbers keep their bits.
-fn stored<T: serde::de::DeserializeOwned>(written: &str) -> Result<T> {
-    serde_json::from_str(written).map_err(|error| {
-        Error::new(ErrorKind::Corrupt, "a graph's table holds what is not the JSON it was given")
-            .with_source(error)
-    })
+const fn bytes_of(value: &SqlValue) -> usize {
+    if let SqlValue::Text(text) = value { text.len() } else { 0 }
 }

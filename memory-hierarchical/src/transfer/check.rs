@@ -2,16 +2,19 @@
 //! place of the fault, before anything is written. A count of rows that were silently left out is not a graph that somebody
 //! can rely on, and whoever wrote the file can mend the place.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 
 use memory_core::{Error, ErrorKind, Result};
 use serde_json::Value;
 
 use super::graph::Graph;
-use super::tables::{Tables, edge_table};
+use super::tables::Tables;
 use crate::limits::{MAX_ID_BYTES, MAX_SHORT_BYTES};
-use crate::model::{DerivesFrom, EdgeKind, Episodic, Semantic, SimilarTo, Supersedes, TransitionedTo};
+use crate::model::{
+    DerivesFrom, Edge, EdgeKind, Episodic, Node, Semantic, SimilarTo, Supersedes, TransitionedTo,
+};
+use crate::rows::{Row, Table};
 
 /// What is wrong with a member of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,12 +60,25 @@ fn metadata(value: &Value) -> Judged {
     judge(is_finite(value), "metadata", "has a number out of range")
 }
 
-/// A row that can be judged by itself.
-pub(crate) trait Row: PartialEq {
+/// What can be judged by itself.
+pub(crate) trait Judge {
     fn judge(&self) -> Judged;
 }
 
-impl Row for Semantic {
+impl Judge for Row {
+    fn judge(&self) -> Judged {
+        match self {
+            Self::Node(Node::Semantic(node)) => node.judge(),
+            Self::Node(Node::Episodic(node)) => node.judge(),
+            Self::Edge(Edge::SimilarTo(edge)) => edge.judge(),
+            Self::Edge(Edge::DerivesFrom(edge)) => edge.judge(),
+            Self::Edge(Edge::Supersedes(edge)) => edge.judge(),
+            Self::Edge(Edge::TransitionedTo(edge)) => edge.judge(),
+        }
+    }
+}
+
+impl Judge for Semantic {
     fn judge(&self) -> Judged {
         id("memory_id", &self.memory_id)?;
         share("confidence", self.confidence)?;
@@ -80,7 +96,7 @@ impl Row for Semantic {
     }
 }
 
-impl Row for Episodic {
+impl Judge for Episodic {
     fn judge(&self) -> Judged {
         id("memory_id", &self.memory_id)?;
         texts(&[
@@ -94,27 +110,27 @@ impl Row for Episodic {
     }
 }
 
-impl Row for SimilarTo {
+impl Judge for SimilarTo {
     fn judge(&self) -> Judged {
         share("weight", self.weight)?;
         metadata(&self.metadata)
     }
 }
 
-impl Row for DerivesFrom {
+impl Judge for DerivesFrom {
     fn judge(&self) -> Judged {
         share("confidence", self.confidence)?;
         texts(&[("extraction_method", &self.extraction_method)])
     }
 }
 
-impl Row for Supersedes {
+impl Judge for Supersedes {
     fn judge(&self) -> Judged {
         texts(&[("reason", &self.reason), ("temporal_delta", &self.temporal_delta)])
     }
 }
 
-impl Row for TransitionedTo {
+impl Judge for TransitionedTo {
     fn judge(&self) -> Judged {
         texts(&[
             ("from_value", &self.from_value),
@@ -132,7 +148,7 @@ fn refused(place: String, why: &str) -> Error {
     .with_detail("place", place)
 }
 
-fn each<T: Row>(table: &str, rows: &[T]) -> Result<()> {
+fn each<T: Judge>(table: &str, rows: &[T]) -> Result<()> {
     rows.iter().enumerate().try_for_each(|(index, row)| {
         row.judge().map_err(|fault| refused(format!("{table}[{index}].{}", fault.member), fault.why))
     })
@@ -142,7 +158,7 @@ fn each<T: Row>(table: &str, rows: &[T]) -> Result<()> {
 type Known<'a> = HashMap<&'a str, (bool, usize)>;
 
 /// Which rows are repeated by later ones: a memory may be repeated as it is, never as something else.
-fn repeated_nodes<'a, T: Row>(
+fn repeated_nodes<'a, T: PartialEq>(
     known: &mut Known<'a>,
     is_semantic: bool,
     rows: &'a [T],
@@ -181,40 +197,22 @@ impl Graph {
     pub(super) fn check(&mut self, is_whole: bool) -> Result<Tables<u64>> {
         each("semantic_nodes", &self.semantic)?;
         each("episodic_nodes", &self.episodic)?;
-        each(edge_table(EdgeKind::SimilarTo), &self.similar_to)?;
-        each(edge_table(EdgeKind::DerivesFrom), &self.derives_from)?;
-        each(edge_table(EdgeKind::Supersedes), &self.supersedes)?;
-        each(edge_table(EdgeKind::TransitionedTo), &self.transitioned_to)?;
+        each("similar_to_edges", &self.similar_to)?;
+        each("derives_from_edges", &self.derives_from)?;
+        each("supersedes_edges", &self.supersedes)?;
+        each("transitioned_to_edges", &self.transitioned_to)?;
         let mut known = Known::new();
         let semantic = repeated_nodes(&mut known, true, &self.semantic, |node| &node.memory_id)?;
         let episodic = repeated_nodes(&mut known, false, &self.episodic, |node| &node.memory_id)?;
-        let edges = [
-            ends(
-                EdgeKind::SimilarTo,
-                &known,
-                is_whole,
-                self.similar_to.iter().map(|e| (&*e.source_id, &*e.target_id)),
-            )?,
-            ends(
-                EdgeKind::DerivesFrom,
-                &known,
-                is_whole,
-                self.derives_from.iter().map(|e| (&*e.source_id, &*e.target_id)),
-            )?,
-            ends(
-                EdgeKind::Supersedes,
-                &known,
-                is_whole,
-                self.supersedes.iter().map(|e| (&*e.source_id, &*e.target_id)),
-            )?,
-            ends(
-                EdgeKind::TransitionedTo,
-                &known,
-                is_whole,
-                self.transitioned_to.iter().map(|e| (&*e.source_id, &*e.target_id)),
-            )?,
-        ];
-        let [similar_to, derives_from, supersedes, transitioned_to] = edges;
+        let nodes = Nodes { known, is_whole };
+        let similar_to =
+            nodes.repeated(EdgeKind::SimilarTo, &self.similar_to, |e| (&e.source_id, &e.target_id))?;
+        let derives_from =
+            nodes.repeated(EdgeKind::DerivesFrom, &self.derives_from, |e| (&e.source_id, &e.target_id))?;
+        let supersedes =
+            nodes.repeated(EdgeKind::Supersedes, &self.supersedes, |e| (&e.source_id, &e.target_id))?;
+        let transitioned_to = nodes
+            .repeated(EdgeKind::TransitionedTo, &self.transitioned_to, |e| (&e.source_id, &e.target_id))?;
         Ok(Tables {
             semantic_nodes: without(&mut self.semantic, &semantic),
             episodic_nodes: without(&mut self.episodic, &episodic),
@@ -226,30 +224,40 @@ impl Graph {
     }
 }
 
-/// Checks the ends of edges; which of them repeat an earlier one.
-fn ends<'a>(
-    kind: EdgeKind,
-    known: &Known<'_>,
+/// The memories of a file, and whether it must have those at which its edges end.
+struct Nodes<'a> {
+    known: Known<'a>,
     is_whole: bool,
-    edges: impl Iterator<Item = (&'a str, &'a str)>,
-) -> Result<Vec<usize>> {
-    let (mut seen, mut repeated) = (HashMap::new(), Vec::new());
-    for (index, (source, target)) in edges.enumerate() {
-        let wants_semantic = kind != EdgeKind::DerivesFrom;
-        for (member, id, semantic) in [("source_id", source, true), ("target_id", target, wants_semantic)] {
-            let fault = match known.get(id) {
-                Some((kind, _)) if *kind == semantic => continue,
-                Some(_) => "is the id of a memory of the other kind",
-                None if is_whole || id.contains('\0') => "is the id of no memory of the file",
-                None => continue,
-            };
-            return Err(refused(format!("{}[{index}].{member}", edge_table(kind)), fault));
+}
+
+impl Nodes<'_> {
+    /// Checks the ends of edges; which of them repeat an earlier one.
+    fn repeated<T>(
+        &self,
+        kind: EdgeKind,
+        edges: &[T],
+        ends: impl Fn(&T) -> (&str, &str),
+    ) -> Result<Vec<usize>> {
+        let (mut seen, mut repeated) = (HashSet::new(), Vec::new());
+        for (index, edge) in edges.iter().enumerate() {
+            let (source, target) = ends(edge);
+            let wants_semantic = Table::of_targets(kind) == Table::Semantic;
+            for (member, id, semantic) in [("source_id", source, true), ("target_id", target, wants_semantic)]
+            {
+                let fault = match self.known.get(id) {
+                    Some((kind, _)) if *kind == semantic => continue,
+                    Some(_) => "is the id of a memory of the other kind",
+                    None if self.is_whole || id.contains('\0') => "is the id of no memory of the file",
+                    None => continue,
+                };
+                return Err(refused(format!("{}[{index}].{member}", Table::Edges(kind).name()), fault));
+            }
+            if !seen.insert((source, target)) {
+                repeated.push(index);
+            }
         }
-        if seen.insert((source, target), ()).is_some() {
-            repeated.push(index);
-        }
+        Ok(repeated)
     }
-    Ok(repeated)
 }
 
 /// Takes out the rows at these places, which are in ascending order.

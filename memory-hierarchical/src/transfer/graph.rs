@@ -4,15 +4,15 @@ use memory_core::{Error, ErrorKind, Result, Retry};
 use serde_json::Value;
 
 use crate::model::{
-    Agent, Counts, DerivesFrom, Edge, EdgeKind, Episodic, Semantic, SimilarTo, Supersedes, TransitionedTo,
+    Agent, Counts, DerivesFrom, Edge, EdgeKind, Episodic, Node, Semantic, SimilarTo, Supersedes,
+    TransitionedTo,
 };
-use crate::store::GraphStore;
+use crate::rows::{Order, Row, Table, Values};
+use crate::store::{GraphStore, each_row};
 
 /// Most bytes of a file that is read or written: 500 MiB.
 pub const MAX_BYTES: u64 = 500 << 20;
 
-/// Rows of a page.
-const PAGE: usize = 1_000;
 /// How often a graph is read that others write meanwhile.
 const ATTEMPTS: usize = 5;
 
@@ -59,36 +59,12 @@ impl Graph {
 
     async fn read_once(store: &dyn GraphStore, agent: &Agent) -> Result<Self> {
         let mut graph = Self::default();
-        loop {
-            let after = graph.semantic.last().map(|node| node.memory_id.clone());
-            let page = store.semantic_page(agent, after.as_deref(), PAGE).await?;
-            let is_last = page.len() < PAGE;
-            graph.semantic.extend(page);
-            if is_last {
-                break;
-            }
-        }
-        loop {
-            let after = graph.episodic.last().map(|node| node.memory_id.clone());
-            let page = store.episodic_page(agent, after.as_deref(), PAGE).await?;
-            let is_last = page.len() < PAGE;
-            graph.episodic.extend(page);
-            if is_last {
-                break;
-            }
-        }
-        for kind in EdgeKind::ALL {
-            let mut after: Option<(String, String)> = None;
-            loop {
-                let from = after.as_ref().map(|(source, target)| (source.as_str(), target.as_str()));
-                let page = store.edge_page(agent, kind, from, PAGE).await?;
-                let is_last = page.len() < PAGE;
-                after = page.last().map(|edge| (edge.ends().0.to_owned(), edge.ends().1.to_owned()));
-                page.into_iter().for_each(|edge| graph.push(edge));
-                if is_last {
-                    break;
-                }
-            }
+        for table in Table::ALL {
+            let mut take = |row| {
+                graph.push_row(row);
+                true
+            };
+            each_row(store, agent, table, Order::Key, &mut take).await?;
         }
         graph.sort_metadata();
         Ok(graph)
@@ -101,6 +77,23 @@ impl Graph {
             Edge::DerivesFrom(edge) => self.derives_from.push(edge),
             Edge::Supersedes(edge) => self.supersedes.push(edge),
             Edge::TransitionedTo(edge) => self.transitioned_to.push(edge),
+        }
+    }
+
+    pub(crate) fn push_row(&mut self, row: Row) {
+        match row {
+            Row::Node(Node::Semantic(node)) => self.semantic.push(node),
+            Row::Node(Node::Episodic(node)) => self.episodic.push(node),
+            Row::Edge(edge) => self.push(edge),
+        }
+    }
+
+    /// The rows of a table, to be written.
+    pub(crate) fn values(&self, table: Table) -> Box<dyn Iterator<Item = Result<Values>> + Send + '_> {
+        match table {
+            Table::Semantic => Box::new(self.semantic.iter().map(Semantic::values)),
+            Table::Episodic => Box::new(self.episodic.iter().map(Episodic::values)),
+            Table::Edges(kind) => Box::new(self.edges(kind).map(|edge| edge.values())),
         }
     }
 

@@ -5,8 +5,9 @@ use serde::Serialize;
 
 use super::graph::Graph;
 use super::tables::{Outcome, Tables};
-use crate::model::{Agent, Edge, EdgeKind};
-use crate::store::{GraphStore, GraphWrite, Stored};
+use crate::model::Agent;
+use crate::rows::Table;
+use crate::store::{GraphStore, GraphWrite};
 
 /// Rows of a batch.
 const BATCH: usize = 500;
@@ -39,12 +40,14 @@ pub struct Imported {
 /// `corrupt` with the place of a fault in the graph; `not_found` where an edge ends at a memory that neither the file nor, on
 /// merging, the graph has; the store's. Nothing was changed then.
 pub async fn import(store: &dyn GraphStore, agent: &Agent, mut graph: Graph, mode: Mode) -> Result<Imported> {
-    let repeated = graph.check(mode == Mode::Replace)?;
+    let mut repeated = graph.check(mode == Mode::Replace)?;
     let mut write = store.write(agent).await?;
     match fill(&mut *write, &graph, mode).await {
         Ok(mut tables) => {
             write.commit().await?;
-            add_repeated(&mut tables, repeated);
+            for table in Table::ALL {
+                tables.of(table).skipped += *repeated.of(table);
+            }
             Ok(Imported { agent: agent.clone(), mode, tables })
         }
         Err(error) => {
@@ -61,41 +64,22 @@ pub async fn import(store: &dyn GraphStore, agent: &Agent, mut graph: Graph, mod
     }
 }
 
-fn add_repeated(tables: &mut Tables<Outcome>, repeated: Tables<u64>) {
-    tables.semantic_nodes.skipped += repeated.semantic_nodes;
-    tables.episodic_nodes.skipped += repeated.episodic_nodes;
-    tables.similar_to_edges.skipped += repeated.similar_to_edges;
-    tables.derives_from_edges.skipped += repeated.derives_from_edges;
-    tables.supersedes_edges.skipped += repeated.supersedes_edges;
-    tables.transitioned_to_edges.skipped += repeated.transitioned_to_edges;
-}
-
-impl Outcome {
-    const fn add(&mut self, stored: Stored) {
-        self.imported += stored.stored;
-        self.skipped += stored.skipped;
-    }
-}
-
 async fn fill(write: &mut dyn GraphWrite, graph: &Graph, mode: Mode) -> Result<Tables<Outcome>> {
     let mut tables = Tables::<Outcome>::default();
     if mode == Mode::Replace {
         write.clear().await?;
     }
-    for batch in graph.semantic.chunks(BATCH) {
-        tables.semantic_nodes.add(write.add_semantic(batch).await?);
-    }
-    for batch in graph.episodic.chunks(BATCH) {
-        tables.episodic_nodes.add(write.add_episodic(batch).await?);
-    }
-    for kind in EdgeKind::ALL {
-        let mut edges = graph.edges(kind);
+    for table in Table::ALL {
+        let mut rows = graph.values(table);
         loop {
-            let batch: Vec<Edge> = edges.by_ref().take(BATCH).collect();
+            let batch = rows.by_ref().take(BATCH).collect::<Result<Vec<_>>>()?;
             if batch.is_empty() {
                 break;
             }
-            tables.of_edges(kind).add(write.add_edges(&batch).await?);
+            let stored = write.add(table, batch).await?;
+            let outcome = tables.of(table);
+            outcome.imported += stored.stored;
+            outcome.skipped += stored.skipped;
         }
     }
     Ok(tables)

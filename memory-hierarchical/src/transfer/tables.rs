@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use crate::model::{Counts, EdgeKind};
+use crate::rows::Table;
 
 /// One value for each table, named as the arrays of a JSON file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -22,13 +23,15 @@ pub struct Tables<T> {
 }
 
 impl<T> Tables<T> {
-    /// That of the edges of a kind.
-    pub const fn of_edges(&mut self, kind: EdgeKind) -> &mut T {
-        match kind {
-            EdgeKind::SimilarTo => &mut self.similar_to_edges,
-            EdgeKind::DerivesFrom => &mut self.derives_from_edges,
-            EdgeKind::Supersedes => &mut self.supersedes_edges,
-            EdgeKind::TransitionedTo => &mut self.transitioned_to_edges,
+    /// That of a table.
+    pub const fn of(&mut self, table: Table) -> &mut T {
+        match table {
+            Table::Semantic => &mut self.semantic_nodes,
+            Table::Episodic => &mut self.episodic_nodes,
+            Table::Edges(EdgeKind::SimilarTo) => &mut self.similar_to_edges,
+            Table::Edges(EdgeKind::DerivesFrom) => &mut self.derives_from_edges,
+            Table::Edges(EdgeKind::Supersedes) => &mut self.supersedes_edges,
+            Table::Edges(EdgeKind::TransitionedTo) => &mut self.transitioned_to_edges,
         }
     }
 
@@ -65,14 +68,4 @@ pub struct Outcome {
     pub imported: u64,
     /// Left alone: the graph, or the file before it, has one with that id (or of that kind between these two).
     pub skipped: u64,
-}
-
-/// The name of the array of edges of a kind.
-pub(super) const fn edge_table(kind: EdgeKind) -> &'static str {
-    match kind {
-        EdgeKind::SimilarTo => "similar_to_edges",
-        EdgeKind::DerivesFrom => "derives_from_edges",
-        EdgeKind::Supersedes => "supersedes_edges",
-        EdgeKind::TransitionedTo => "transitioned_to_edges",
-    }
 }

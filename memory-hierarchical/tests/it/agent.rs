@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use memory_core::ErrorKind;
 use memory_hierarchical::{
-    Agent, AgentMemory, Direction, Edge, EdgeKind, Episodic, GraphStore as _, Semantic, SimilarTo,
-    Supersedes, limits,
+    Agent, AgentMemory, Counts, DerivesFrom, Direction, Edge, EdgeKind, Episodic, GraphStore as _, Semantic,
+    SimilarTo, Supersedes, TransitionedTo, limits,
 };
 use serde_json::json;
 
@@ -57,10 +57,28 @@ on_both_stores! {
             (with(|node| node.tags = vec!["x".repeat(256)]), ErrorKind::TooLarge),
             (with(|node| node.metadata = json!("x".repeat(65_536))), ErrorKind::TooLarge),
             (with(|node| node.entity_name = "x".repeat(1_025)), ErrorKind::TooLarge),
+            (with(|node| node.concept = "x".repeat(1_025)), ErrorKind::TooLarge),
+            (with(|node| node.source_id = "x".repeat(1_025)), ErrorKind::TooLarge),
         ] {
             assert_eq!(memory.store_semantic(node).await.unwrap_err().kind(), kind);
         }
-        assert_eq!(memory.stats().await.unwrap().counts.semantic_node_count, 0);
+        let event = |change: fn(&mut Episodic)| {
+            let mut node = episodic("e");
+            change(&mut node);
+            node
+        };
+        for node in [
+            event(|node| node.memory_id = "x".repeat(256)),
+            event(|node| node.content = "x".repeat(limits::MAX_CONTENT_BYTES + 1)),
+            event(|node| node.source_label = "x".repeat(1_025)),
+            event(|node| node.tags = vec!["x".to_owned(); 65]),
+            event(|node| node.metadata = json!("x".repeat(65_536))),
+        ] {
+            assert_eq!(memory.store_episodic(node).await.unwrap_err().kind(), ErrorKind::TooLarge);
+        }
+        // Before a write is begun: not even the revision grows.
+        let nothing = memory.stats().await.unwrap();
+        assert_eq!((nothing.revision, nothing.counts), (0, Counts::default()));
         let largest = Semantic {
             memory_id: "x".repeat(255),
             content: "x".repeat(limits::MAX_CONTENT_BYTES),
@@ -86,9 +104,35 @@ on_both_stores! {
         assert!(memory.link(similar("a", "b")).await.unwrap());
         assert!(!memory.link(similar("a", "b")).await.unwrap());
         assert!(memory.link(similar("b", "a")).await.unwrap());
-        let heavy = SimilarTo { source_id: "a".into(), target_id: "b".into(), weight: 1.5, metadata: json!({}) };
-        assert_eq!(memory.link(Edge::SimilarTo(heavy)).await.unwrap_err().kind(), ErrorKind::InvalidArgument);
         assert_eq!(memory.link(similar("a", "c")).await.unwrap_err().kind(), ErrorKind::NotFound);
+    }
+
+    async fn an_edge_beyond_its_limits_is_refused_before_its_ends_are_looked_for(world) {
+        let memory = memory(&world, "ada");
+        let edges = (similar("a", "b"), derives("a", "e"), supersedes("a", "b"), transitioned("a", "b"));
+        let (Edge::SimilarTo(near), Edge::DerivesFrom(drawn), Edge::Supersedes(newer), Edge::TransitionedTo(after)) = edges
+        else {
+            panic!("{edges:?}");
+        };
+        for edge in [
+            Edge::SimilarTo(SimilarTo { weight: 1.5, ..near.clone() }),
+            Edge::DerivesFrom(DerivesFrom { confidence: -f64::EPSILON, ..drawn.clone() }),
+        ] {
+            assert_eq!(memory.link(edge).await.unwrap_err().kind(), ErrorKind::InvalidArgument);
+        }
+        let long = || "x".repeat(1_025);
+        for edge in [
+            Edge::SimilarTo(SimilarTo { metadata: json!("x".repeat(65_536)), ..near }),
+            Edge::DerivesFrom(DerivesFrom { extraction_method: long(), ..drawn }),
+            Edge::Supersedes(Supersedes { reason: long(), ..newer.clone() }),
+            Edge::Supersedes(Supersedes { temporal_delta: long(), ..newer }),
+            Edge::TransitionedTo(TransitionedTo { from_value: long(), ..after.clone() }),
+            Edge::TransitionedTo(TransitionedTo { to_value: long(), ..after.clone() }),
+            Edge::TransitionedTo(TransitionedTo { transition_type: long(), ..after }),
+        ] {
+            assert_eq!(memory.link(edge).await.unwrap_err().kind(), ErrorKind::TooLarge);
+        }
+        assert_eq!(memory.stats().await.unwrap().revision, 0);
     }
 
     async fn a_circle_of_superseding_is_refused_at_any_distance(world) {

@@ -1,6 +1,7 @@
 //! What every store of graphs does.
 
 use memory_core::ErrorKind;
+use memory_hierarchical::rows::{Order, Page, Table};
 use memory_hierarchical::{Agent, Counts, Direction, Edge, EdgeKind, GraphStore as _, Node, Semantic};
 use serde_json::json;
 
@@ -125,14 +126,19 @@ on_both_stores! {
         let first = world.graphs.revision(&ada).await.unwrap();
         keep(&world, &ada, &semantics(&["a", "d"]), &[similar("a", "b"), similar("b", "c")]).await;
         let last = world.graphs.revision(&ada).await.unwrap();
-        let all = world.graphs.added_nodes(&ada, (1, ""), last, 10).await.unwrap();
-        assert_eq!(all.iter().map(|(_, node)| node.id()).collect::<Vec<_>>(), ["b", "c", "a", "d"]);
-        let next = world.graphs.added_nodes(&ada, (first, "b"), last, 2).await.unwrap();
-        assert_eq!(next.iter().map(|(_, node)| node.id()).collect::<Vec<_>>(), ["c", "a"]);
-        let since = (first + 1, "", "");
-        let edges = world.graphs.added_edges(&ada, EdgeKind::SimilarTo, since, last, 10).await.unwrap();
-        assert_eq!(edges, [(last, similar("a", "b"))]);
-        assert!(world.graphs.added_nodes(&ada, (first + 1, ""), first, 10).await.unwrap().is_empty());
+        let added = async |table, from, after: &[&str], through, limit| {
+            let page = Page { order: Order::Added { from, through }, after, limit };
+            let rows = world.graphs.page(&ada, table, page).await.unwrap();
+            rows.into_iter().map(|(revision, row)| (revision, row.key().concat())).collect::<Vec<_>>()
+        };
+        let row = |revision, key: &str| (revision, key.to_owned());
+        let all = added(Table::Semantic, 1, &[], last, 10).await;
+        assert_eq!(all, [row(first, "b"), row(first, "c"), row(last, "a"), row(last, "d")]);
+        let next = added(Table::Semantic, first, &["b"], last, 2).await;
+        assert_eq!(next, [row(first, "c"), row(last, "a")]);
+        let edges = added(Table::Edges(EdgeKind::SimilarTo), first + 1, &[], last, 10).await;
+        assert_eq!(edges, [row(last, "ab")]);
+        assert!(added(Table::Semantic, first + 1, &[], first, 10).await.is_empty());
         assert_eq!(world.graphs.cleared_at(&ada).await.unwrap(), 0);
     }
 
@@ -143,16 +149,19 @@ on_both_stores! {
         keep(&world, &ada, &semantics(&names), &edges).await;
         let (mut found, mut after) = (Vec::new(), None::<String>);
         loop {
-            let page = world.graphs.semantic_page(&ada, after.as_deref(), 3).await.unwrap();
-            found.extend(page.iter().map(|node| node.memory_id.clone()));
+            let after_key: Vec<&str> = after.iter().map(String::as_str).collect();
+            let page = Page { after: &after_key, ..Page::first(3) };
+            let page = world.graphs.page(&ada, Table::Semantic, page).await.unwrap();
+            found.extend(page.iter().map(|(_, row)| row.key().concat()));
             if page.len() < 3 {
                 break;
             }
             after = found.last().cloned();
         }
         assert_eq!(found, names);
-        let page = world.graphs.edge_page(&ada, EdgeKind::SimilarTo, Some(("a", "Z")), 100).await.unwrap();
-        assert_eq!(page.iter().map(|edge| edge.ends().1).collect::<Vec<_>>(), &names[2..]);
+        let page = Page { after: &["a", "Z"], ..Page::first(100) };
+        let page = world.graphs.page(&ada, Table::Edges(EdgeKind::SimilarTo), page).await.unwrap();
+        assert_eq!(page.iter().map(|(_, row)| row.key()[1]).collect::<Vec<_>>(), &names[2..]);
     }
 
     async fn pages_of_long_texts_are_as_long_as_others(world) {
@@ -163,7 +172,7 @@ on_both_stores! {
             node.content = "x".repeat(1 << 20);
         }
         keep(&world, &ada, &long, &[]).await;
-        assert_eq!(world.graphs.semantic_page(&ada, None, 100).await.unwrap().len(), 80);
+        assert_eq!(world.graphs.page(&ada, Table::Semantic, Page::first(100)).await.unwrap().len(), 80);
         let all: Vec<String> = long.iter().map(|node| node.memory_id.clone()).collect();
         assert_eq!(world.graphs.nodes(&ada, &all).await.unwrap().len(), 80);
     }

@@ -14,7 +14,6 @@ mod backend;
 mod graphs;
 #[cfg(feature = "sqlite")]
 mod migrate;
-mod pace;
 mod recall;
 mod sessions;
 mod support;

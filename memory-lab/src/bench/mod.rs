@@ -2,6 +2,7 @@
 
 mod drift;
 mod floor;
+mod graph;
 mod http;
 mod kv;
 mod machine;
@@ -39,6 +40,8 @@ enum Bench {
     Search(search::options::SearchArgs),
     /// Recalling from one long conversation on embedded SQLite, compared with the store's own text search.
     Recall(recall::RecallArgs),
+    /// Graphs of agents on embedded SQLite: files in and out, and recall by words and along edges.
+    Graph(graph::GraphArgs),
     /// SQL on embedded SQLite: statements through validator and sandbox, and many scopes.
     Sql(sql::SqlArgs),
 }
@@ -56,6 +59,7 @@ pub(crate) fn run(args: &BenchArgs, json: bool, out: &mut (dyn Write + Send)) ->
                 Bench::Http(args) => http::run(args, json, out),
                 Bench::Search(search) => search::run(search, json, out),
                 Bench::Recall(args) => recall::run(args, json, out),
+                Bench::Graph(args) => graph::run(args, json, out),
                 Bench::Sql(sql) => sql::run(sql, json, out),
             });
         match bench.map(std::thread::ScopedJoinHandle::join) {

@@ -9,6 +9,7 @@
     reason = "tests stop at what they did not expect"
 )]
 
+mod conformance;
 mod files;
 #[path = "../../../memory-hierarchical/tests/it/graphs.rs"]
 mod graphs;

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use memory_core::ErrorKind;
+use memory_hierarchical::rows::{Order, Page, Table};
 use memory_hierarchical::transfer::{Graph, Mode, import};
 use memory_hierarchical::{Direction, EdgeKind, EntryQuery, GraphStore as _};
 use serde_json::json;
@@ -40,8 +41,10 @@ async fn each_place_is_found_and_exports_what_the_original_exports() {
         let edges =
             world.graphs.edges(&agent, &["sem-004".to_owned()], Direction::Both, &EdgeKind::ALL).await;
         assert_eq!(edges.unwrap().len(), 2);
-        let added = world.graphs.added_nodes(&agent, (1, ""), 1, 100).await.unwrap();
-        assert_eq!(added.len(), 6);
+        for (table, count) in [(Table::Semantic, 4), (Table::Episodic, 2)] {
+            let page = Page { order: Order::Added { from: 1, through: 1 }, ..Page::first(100) };
+            assert_eq!(world.graphs.page(&agent, table, page).await.unwrap().len(), count);
+        }
         drop(world.graphs);
         assert!((fs::read(&file).unwrap(), beside(&file)) == before, "{name} was changed");
     }

@@ -8,6 +8,7 @@ mod import;
 use std::sync::Arc;
 
 use memory_core::{Clock, IdGen, Provider, Timestamp};
+use memory_fakes::stores::Store;
 use memory_hierarchical::transfer::{Mode, import as store, write_json};
 use memory_hierarchical::{GraphStore, Sessions, SqlGraphs};
 use memory_sqlite::{SqliteConfig, SqliteProvider};
@@ -33,9 +34,8 @@ impl IdGen for NoIds {
     }
 }
 
-/// Graphs in SQLite.
-async fn on_sqlite() -> Arc<SqlGraphs> {
-    Arc::new(SqlGraphs::open(sqlite(), &"acme".parse().unwrap()).await.unwrap())
+async fn graphs_in(provider: Arc<dyn Provider>) -> SqlGraphs {
+    SqlGraphs::open(provider, &"acme".parse().unwrap()).await.unwrap()
 }
 
 fn sqlite() -> Arc<dyn Provider> {
@@ -47,14 +47,23 @@ pub(crate) async fn sessions() -> Sessions {
     Sessions::open(sqlite(), &"acme".parse().unwrap(), Arc::new(Still), Arc::new(NoIds)).await.unwrap()
 }
 
-/// Through a file each time.
+/// Through a file each time. Without a server, PostgreSQL is left out.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn graph_to_sqlite_and_back_is_the_same_graph() {
-    let (ada, world, sqlite) = (agent("ada"), World::new(), on_sqlite().await);
+async fn through_every_store_and_back_it_is_the_same_graph() {
+    let (ada, world, server) = (agent("ada"), World::new(), Store::postgres().await);
+    let (sqlite, postgres) = (
+        graphs_in(sqlite()).await,
+        match &server {
+            Some(server) => Some(graphs_in(server.provider.clone()).await),
+            None => None,
+        },
+    );
     let graph = graph_of("json/my-agent.export.json").unwrap_or_else(import::small);
     store(&*world.graphs, &ada, graph.clone(), Mode::Replace).await.unwrap();
+    let mut stores: Vec<&dyn GraphStore> = vec![&*world.graphs, &sqlite];
+    stores.extend(postgres.as_ref().map(|graphs| graphs as &dyn GraphStore));
+    stores.push(&*world.graphs);
     let mut files: Vec<Vec<u8>> = Vec::new();
-    let stores: [&dyn GraphStore; 3] = [&*world.graphs, &*sqlite, &*world.graphs];
     for graphs in stores {
         if let Some(bytes) = files.last() {
             let read = memory_hierarchical::transfer::read_json(&mut bytes.as_slice(), 1 << 20).unwrap();

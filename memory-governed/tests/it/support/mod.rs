@@ -1,10 +1,10 @@
 //! A space on each store, and simple deciders.
 
 mod deciders;
-mod stores;
 
 pub(crate) use deciders::{Exact, Literal};
-pub(crate) use stores::{Kept, Store, opened};
+pub(crate) use memory_fakes::on_both_stores;
+pub(crate) use memory_fakes::stores::{Kept, Store, opened};
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -17,34 +17,6 @@ use memory_governed::{
     PromotionPipeline, Review, Row, SharedMemory, Space, Trust, WorkingMemory,
 };
 use serde_json::{Value, json};
-
-/// Runs a test's body on each store.
-macro_rules! on_both_stores {
-    ($($(#[$doc:meta])* async fn $name:ident($world:ident) $body:block)+) => {
-        $(mod $name {
-            #[allow(unused_imports, reason = "not every body needs all")]
-            use super::*;
-
-            async fn body(mut $world: $crate::support::World) {
-                let _ = &mut $world;
-                $body
-            }
-
-            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn on_sqlite() {
-                body($crate::support::World::on($crate::support::Store::sqlite()).await).await;
-            }
-
-            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn on_postgres() {
-                if let Some(store) = $crate::support::Store::postgres().await {
-                    body($crate::support::World::on(store).await).await;
-                }
-            }
-        })+
-    };
-}
-pub(crate) use on_both_stores;
 
 /// A clock that tests move.
 #[derive(Debug)]

@@ -13,6 +13,7 @@ use rusqlite::limits::Limit;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags};
 
+use crate::rows;
 use crate::transfer::graph::MAX_BYTES;
 
 /// Longest value that is read.
@@ -237,18 +238,6 @@ impl Cells<'_, '_> {
         }
     }
 
-    /// A text.
-    pub(crate) fn text(&mut self) -> std::result::Result<String, String> {
-        let name = self.names.get(self.next).copied().unwrap_or_default();
-        self.maybe_text()?.ok_or_else(|| format!("{name} is null"))
-    }
-
-    /// JSON in a text.
-    pub(crate) fn json<T: serde::de::DeserializeOwned>(&mut self) -> std::result::Result<T, String> {
-        let name = self.names.get(self.next).copied().unwrap_or_default();
-        serde_json::from_str(&self.text()?).map_err(|_| format!("{name} is not the JSON that it should be"))
-    }
-
     /// A number or null.
     pub(crate) fn maybe_real(&mut self) -> std::result::Result<Option<f64>, String> {
         match self.take() {
@@ -263,12 +252,6 @@ impl Cells<'_, '_> {
         }
     }
 
-    /// A number.
-    pub(crate) fn real(&mut self) -> std::result::Result<f64, String> {
-        let name = self.names.get(self.next).copied().unwrap_or_default();
-        self.maybe_real()?.ok_or_else(|| format!("{name} is null"))
-    }
-
     /// An integer or null.
     pub(crate) fn maybe_int(&mut self) -> std::result::Result<Option<i64>, String> {
         match self.take() {
@@ -278,10 +261,13 @@ impl Cells<'_, '_> {
         }
     }
 
-    /// An integer.
-    pub(crate) fn int(&mut self) -> std::result::Result<i64, String> {
+    /// What the next value is, if it is not null.
+    fn required<T>(
+        &mut self,
+        take: impl FnOnce(&mut Self) -> std::result::Result<Option<T>, String>,
+    ) -> std::result::Result<T, String> {
         let name = self.names.get(self.next).copied().unwrap_or_default();
-        self.maybe_int()?.ok_or_else(|| format!("{name} is null"))
+        take(self)?.ok_or_else(|| format!("{name} is null"))
     }
 
     fn cost(&self) -> u64 {
@@ -292,6 +278,27 @@ impl Cells<'_, '_> {
             _ => 0,
         };
         (0..self.names.len()).map(bytes).fold(ROW_COST, u64::saturating_add)
+    }
+}
+
+impl rows::Cells for Cells<'_, '_> {
+    type Fault = String;
+
+    fn text(&mut self) -> std::result::Result<String, String> {
+        self.required(Self::maybe_text)
+    }
+
+    fn real(&mut self) -> std::result::Result<f64, String> {
+        self.required(Self::maybe_real)
+    }
+
+    fn int(&mut self) -> std::result::Result<i64, String> {
+        self.required(Self::maybe_int)
+    }
+
+    fn json<T: serde::de::DeserializeOwned>(&mut self) -> std::result::Result<T, String> {
+        let name = self.names.get(self.next).copied().unwrap_or_default();
+        serde_json::from_str(&self.text()?).map_err(|_| format!("{name} is not the JSON that it should be"))
     }
 }
 

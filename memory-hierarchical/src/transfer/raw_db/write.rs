@@ -1,10 +1,12 @@
 //! A graph as the bytes of a database file.
 
+use memory_core::sql::SqlValue;
 use memory_core::{Error, ErrorKind, Result};
-use rusqlite::{Connection, params};
-use serde::Serialize;
+use rusqlite::types::Value;
+use rusqlite::{Connection, params_from_iter};
 
 use crate::model::Agent;
+use crate::rows::Table;
 use crate::transfer::graph::{Graph, MAX_BYTES};
 
 /// The tables and indexes of the original, which opens such a file as its own.
@@ -80,10 +82,6 @@ fn failed(error: rusqlite::Error) -> Error {
     Error::internal("a database in memory cannot be filled").with_source(error)
 }
 
-fn json(value: &impl Serialize) -> Result<String> {
-    serde_json::to_string(value).map_err(|error| Error::internal("metadata is no JSON").with_source(error))
-}
-
 /// The graph as the bytes of an SQLite database, which is made in memory: whoever writes them to a file decides how.
 ///
 /// # Errors
@@ -106,78 +104,27 @@ pub fn write_raw_db(agent: &Agent, graph: &Graph) -> Result<Vec<u8>> {
 }
 
 fn fill(connection: &Connection, agent: &Agent, graph: &Graph) -> Result<()> {
-    let prepare = |sql: &str| connection.prepare(sql).map_err(failed);
-    let agent = agent.as_str();
-    let mut insert = prepare("INSERT INTO semantic_memories VALUES (?,?,?,?,?,?,?,?,?,?)")?;
-    for node in &graph.semantic {
-        let (tags, metadata) = (json(&node.tags)?, json(&node.metadata)?);
-        insert
-            .execute(params![
-                node.memory_id,
-                agent,
-                node.concept,
-                node.content,
-                node.confidence,
-                node.source_id,
-                tags,
-                metadata,
-                node.created_at,
-                node.entity_name
-            ])
-            .map_err(failed)?;
-    }
-    let mut insert = prepare("INSERT INTO episodic_memories VALUES (?,?,?,?,?,?,?)")?;
-    for node in &graph.episodic {
-        let (tags, metadata) = (json(&node.tags)?, json(&node.metadata)?);
-        insert
-            .execute(params![
-                node.memory_id,
-                agent,
-                node.content,
-                node.source_label,
-                tags,
-                metadata,
-                node.created_at
-            ])
-            .map_err(failed)?;
-    }
-    let mut insert =
-        prepare("INSERT INTO similar_to_edges (source_id, target_id, weight, metadata) VALUES (?,?,?,?)")?;
-    for edge in &graph.similar_to {
-        let metadata = json(&edge.metadata)?;
-        insert.execute(params![edge.source_id, edge.target_id, edge.weight, metadata]).map_err(failed)?;
-    }
-    let mut insert = prepare(
-        "INSERT INTO derives_from_edges (source_id, target_id, extraction_method, confidence) VALUES (?,?,?,?)",
-    )?;
-    for edge in &graph.derives_from {
-        insert
-            .execute(params![edge.source_id, edge.target_id, edge.extraction_method, edge.confidence])
-            .map_err(failed)?;
-    }
-    let mut insert = prepare(
-        "INSERT INTO supersedes_edges (source_id, target_id, reason, temporal_delta) VALUES (?,?,?,?)",
-    )?;
-    for edge in &graph.supersedes {
-        insert
-            .execute(params![edge.source_id, edge.target_id, edge.reason, edge.temporal_delta])
-            .map_err(failed)?;
-    }
-    let mut insert = prepare(
-        "INSERT INTO transitioned_to_edges (source_id, target_id, from_value, to_value, turn, transition_type) \
-         VALUES (?,?,?,?,?,?)",
-    )?;
-    for edge in &graph.transitioned_to {
-        insert
-            .execute(params![
-                edge.source_id,
-                edge.target_id,
-                edge.from_value,
-                edge.to_value,
-                edge.turn,
-                edge.transition_type
-            ])
-            .map_err(failed)?;
+    for table in Table::ALL {
+        let owner = if let Table::Edges(_) = table { None } else { Some("agent_id") };
+        let columns: Vec<&str> = table.columns().iter().copied().chain(owner).collect();
+        let marks = vec!["?"; columns.len()].join(", ");
+        let statement = format!("INSERT INTO {} ({}) VALUES ({marks})", table.name(), columns.join(", "));
+        let mut insert = connection.prepare(&statement).map_err(failed)?;
+        for row in graph.values(table) {
+            let owner = owner.map(|_| SqlValue::Text(agent.as_str().to_owned()));
+            let values = row?.into_iter().chain(owner).map(value);
+            insert.execute(params_from_iter(values)).map_err(failed)?;
+        }
     }
     Ok(())
+}
+
+/// A value of a row to write.
+fn value(value: SqlValue) -> Value {
+    match value {
+        SqlValue::Text(text) => Value::Text(text),
+        SqlValue::Real(number) => Value::Real(number),
+        SqlValue::Int(number) => Value::Integer(number),
+        _ => Value::Null,
+    }
 }

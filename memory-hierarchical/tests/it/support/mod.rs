@@ -1,41 +1,16 @@
 //! Graphs on each store.
 
 mod rows;
-mod stores;
 
+pub(crate) use memory_fakes::on_both_stores;
+pub(crate) use memory_fakes::stores::{Kept, Store};
 pub(crate) use rows::*;
-pub(crate) use stores::{Kept, Store};
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use memory_core::{Clock, IdGen, Provider, TenantId, Timestamp};
 use memory_hierarchical::SqlGraphs;
-
-/// Runs a test's body on each store.
-macro_rules! on_both_stores {
-    ($($(#[$doc:meta])* async fn $name:ident($world:ident) $body:block)+) => {
-        $(mod $name {
-            #[allow(unused_imports, reason = "not every body needs all")]
-            use super::*;
-
-            async fn body($world: $crate::support::World) $body
-
-            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn on_sqlite() {
-                body($crate::support::World::on($crate::support::Store::sqlite()).await).await;
-            }
-
-            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn on_postgres() {
-                if let Some(store) = $crate::support::Store::postgres().await {
-                    body($crate::support::World::on(store).await).await;
-                }
-            }
-        })+
-    };
-}
-pub(crate) use on_both_stores;
 
 /// A clock that tests move.
 #[derive(Debug)]

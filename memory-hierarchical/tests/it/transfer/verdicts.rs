@@ -1,11 +1,13 @@
 //! What is said about each of the mutated files, and where that differs from the original.
 
-use memory_core::{ErrorKind, Result};
-use memory_hierarchical::transfer::{Graph, Imported, MAX_BYTES, Mode, import, read_json};
+use memory_core::{ErrorKind, Result, Timestamp};
+use memory_hierarchical::transfer::{Graph, Imported, MAX_BYTES, Mode, import, read_json, write_json};
 use memory_hierarchical::{Counts, GraphStore as _};
+use serde_json::{Value, json};
 
 use super::files::shared;
-use crate::support::{Store, World, agent, semantic};
+use super::import::small;
+use crate::support::{Store, World, agent, semantic, supersedes, transitioned};
 
 /// A file, and the place of its fault; `None`: it is imported whole.
 const VERDICTS: [(&str, Option<&str>); 24] = [
@@ -122,4 +124,51 @@ async fn an_edge_of_a_merged_file_may_end_at_a_memory_of_the_graph() {
 fn without_statistics(name: &str) -> Option<Vec<u8>> {
     let text = std::fs::read_to_string(shared(&format!("json-verdicts/{name}.json"))?).unwrap();
     Some(text.replace("\"statistics\"", "\"notes\"").into_bytes())
+}
+
+/// A graph with one fault of each kind, and where it is.
+#[tokio::test]
+async fn a_fault_is_told_with_its_place_and_the_graph_stays() {
+    let world = World::on(Store::sqlite()).await;
+    let ada = agent("ada");
+    let kept = Graph { semantic: vec![semantic("kept")], ..Graph::default() };
+    import(&*world.graphs, &ada, kept.clone(), Mode::Replace).await.unwrap();
+    let mut whole = small();
+    [supersedes("a", "b"), transitioned("b", "a")].into_iter().for_each(|edge| whole.push(edge));
+    let mut text = Vec::new();
+    write_json(&ada, &whole, Timestamp::EPOCH, &mut text).unwrap();
+    let text: Value = serde_json::from_slice(&text).unwrap();
+    for (place, wrong, fault) in [
+        ("/semantic_nodes/1/confidence", json!(1.001), "semantic_nodes[1].confidence"),
+        ("/semantic_nodes/0/memory_id", json!(""), "semantic_nodes[0].memory_id"),
+        ("/semantic_nodes/0/memory_id", json!("x".repeat(256)), "semantic_nodes[0].memory_id"),
+        ("/semantic_nodes/1/memory_id", json!("a"), "semantic_nodes[1].memory_id"),
+        ("/semantic_nodes/1/entity_name", json!("x".repeat(1_025)), "semantic_nodes[1].entity_name"),
+        ("/semantic_nodes/0/content", json!("a\0b"), "semantic_nodes[0].content"),
+        ("/semantic_nodes/0/tags", json!(["a\0b"]), "semantic_nodes[0].tags"),
+        ("/semantic_nodes/1/tags", json!("no list"), "semantic_nodes[1]"),
+        ("/episodic_nodes/0/memory_id", json!("a"), "episodic_nodes[0].memory_id"),
+        ("/episodic_nodes/0/source_label", json!(null), "episodic_nodes[0]"),
+        ("/similar_to_edges/0/weight", json!(-0.1), "similar_to_edges[0].weight"),
+        ("/similar_to_edges/0/target_id", json!("e"), "similar_to_edges[0].target_id"),
+        ("/derives_from_edges/0/confidence", json!(2), "derives_from_edges[0].confidence"),
+        ("/derives_from_edges/0/source_id", json!("e"), "derives_from_edges[0].source_id"),
+        ("/supersedes_edges/0/reason", json!("\0"), "supersedes_edges[0].reason"),
+        ("/transitioned_to_edges/0/turn", json!(1.5), "transitioned_to_edges[0]"),
+        ("/format_version", json!("2.0"), "format_version"),
+        ("/statistics/semantic_node_count", json!(3), "statistics"),
+    ] {
+        let mut broken = text.clone();
+        *broken.pointer_mut(place).unwrap() = wrong;
+        for mode in [Mode::Replace, Mode::Merge] {
+            let refused = imported_text(&world, broken.to_string().as_bytes(), mode).await.unwrap_err();
+            assert_eq!(
+                (refused.kind(), &refused.details()["place"]),
+                (ErrorKind::Corrupt, &json!(fault)),
+                "{place}"
+            );
+        }
+    }
+    assert_eq!(Graph::read(&*world.graphs, &ada).await.unwrap(), kept);
+    assert_eq!(world.graphs.revision(&ada).await.unwrap(), 1);
 }

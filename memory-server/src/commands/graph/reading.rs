@@ -1,6 +1,7 @@
 //! `graph tree`, `show`, `history`, `stats` and `recall`.
 
 use clap::Args;
+use memory::hierarchical::rows::{Page, Table};
 use memory::hierarchical::{
     Agent, AgentMemory, DEFAULT_MEMORY_BYTES, Direction, Edge, EdgeKind, GraphHit, GraphRecall, Neighbour,
     Node, RecallOptions,
@@ -30,9 +31,11 @@ pub(super) async fn tree(graphs: &Graphs, args: &TreeArgs, out: &mut Out) -> Res
         let memory = graphs.memory_of(agent.clone());
         let limit = usize::from(args.limit);
         let mut nodes: Vec<Node> = Vec::new();
-        nodes.extend(graphs.graphs.semantic_page(&agent, None, limit).await?.into_iter().map(Node::Semantic));
-        let left = limit - nodes.len();
-        nodes.extend(graphs.graphs.episodic_page(&agent, None, left).await?.into_iter().map(Node::Episodic));
+        for table in Table::NODES {
+            let page = Page::first(limit - nodes.len());
+            let rows = graphs.graphs.page(&agent, table, page).await?;
+            nodes.extend(rows.into_iter().filter_map(|(_, row)| row.node()));
+        }
         lines.push(agent.to_string());
         let mut memories = Vec::new();
         for node in nodes {

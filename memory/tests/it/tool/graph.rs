@@ -6,35 +6,6 @@ use memory::{GraphAccess, Memory, MemoryTool, Policy, RunContext, ScopeKind};
 use serde_json::{Map, Value, json};
 
 use super::{code, ok, refused};
-#[cfg(all(feature = "postgres", unix))]
-use crate::snapshot::postgres_place::Place;
-
-/// Runs a test's body on each store.
-macro_rules! on_both_stores {
-    ($($(#[$doc:meta])* async fn $name:ident($memory:ident) $body:block)+) => {
-        $(mod $name {
-            use super::*;
-
-            $(#[$doc])*
-            async fn body($memory: Memory) $body
-
-            #[tokio::test]
-            async fn on_sqlite() {
-                let folder = tempfile::tempdir().unwrap();
-                let url = format!("sqlite:{}", folder.path().join("memory.db").display());
-                body(memory::open(&url).await.unwrap()).await;
-            }
-
-            #[cfg(all(feature = "postgres", unix))]
-            #[tokio::test]
-            async fn on_postgres() {
-                if let Some(place) = Place::fresh().await {
-                    body(place.open().await).await;
-                }
-            }
-        })+
-    };
-}
 
 fn tool_of(memory: &Memory, tenant: &str, agent: &str, access: GraphAccess) -> MemoryTool {
     let run = RunContext::new(tenant.parse().unwrap(), agent.parse().unwrap(), "run-1".parse().unwrap());

@@ -1,5 +1,33 @@
 //! The Memory tool through its only entry point: JSON in, JSON out.
 
+/// Runs a test's body on each store.
+#[cfg(any(feature = "governed", feature = "hierarchical"))]
+macro_rules! on_both_stores {
+    ($($(#[$doc:meta])* async fn $name:ident($memory:ident) $body:block)+) => {
+        $(mod $name {
+            use super::*;
+
+            $(#[$doc])*
+            async fn body($memory: Memory) $body
+
+            #[tokio::test]
+            async fn on_sqlite() {
+                let folder = tempfile::tempdir().unwrap();
+                let url = format!("sqlite:{}", folder.path().join("memory.db").display());
+                body(memory::open(&url).await.unwrap()).await;
+            }
+
+            #[cfg(all(feature = "postgres", unix))]
+            #[tokio::test]
+            async fn on_postgres() {
+                if let Some(place) = crate::snapshot::postgres_place::Place::fresh().await {
+                    body(place.open().await).await;
+                }
+            }
+        })+
+    };
+}
+
 mod facets;
 mod fake;
 #[cfg(feature = "governed")]
