@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use memory::{BackendUrl, OpenContext, Registry};
 use memory_conformance::{Fixture, Harness, SqlSetup};
 use memory_core::{
-    Capabilities, Clock as _, DeleteOptions, ErrorKind, GetOptions, IdGen as _, Json, Key,
-    Provider, Result, Scope, SetOptions,
+    Capabilities, Clock as _, DeleteOptions, ErrorKind, GetOptions, IdGen as _, Json, Key, Provider, Result,
+    Scope, SetOptions,
 };
 use memory_server::terminal::{BareStore, Context, Failure, sqlite_url};
 

@@ -133,6 +133,11 @@ impl Cx {
         self.clock().now()
     }
 
+    /// Says that the case needs a clock that stands still.
+    pub(crate) fn stand_still(&self) {
+        self.clock();
+    }
+
     /// Moves that clock forward by milliseconds.
     pub(crate) fn advance_ms(&self, by: u64) {
         self.clock().advance_ms(by);

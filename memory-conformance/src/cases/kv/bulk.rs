@@ -10,6 +10,7 @@ use crate::cx::{expiring, json, key, ms, source, tagged};
 
 pub(crate) const CASES: &[Case] = &[
     case!("bulk.outcomes.as-of-set", [Kv], ["BLK-1"], |cx, scope: Scope| {
+        cx.stand_still();
         let old = cx.set(&scope, "b", "0").await?;
         let names = ["c", "b", "a", "e"];
         let mut items = Vec::new();
@@ -30,6 +31,7 @@ pub(crate) const CASES: &[Case] = &[
         check!(b.version > old.version, "version {} came after {}", b.version, old.version);
     }),
     case!("bulk.entries.as-of-set", [Kv], ["BLK-1"], |cx, by_set: Scope, by_bulk: Scope| {
+        cx.stand_still();
         let full = expiring(500)
             .with_metadata(metadata(r#"{"n":1.5,"city":"Oslo"}"#)?)
             .with_source(source("chat")?)

@@ -208,7 +208,9 @@ pub(crate) const CASES: &[Case] = &[
         );
     }),
     case!("kv.set.outcome-as-read", [Kv], ["SET-7"], |cx, scope: Scope| {
-        for ttl in [Ttl::Keep, Ttl::After(ms(500)), Ttl::Keep, Ttl::After(ms(1)), Ttl::Never, Ttl::Keep] {
+        for ttl in
+            [Ttl::Keep, Ttl::After(ms(60_500)), Ttl::Keep, Ttl::After(ms(30_001)), Ttl::Never, Ttl::Keep]
+        {
             let set = cx.set_with(&scope, "k", "1", SetOptions::default().with_ttl(ttl)).await?;
             check!(set.written, "the outcome of a set without precondition says that nothing was written");
             let entry = cx.live(&scope, "k").await?;

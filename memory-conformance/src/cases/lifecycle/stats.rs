@@ -43,6 +43,7 @@ pub(crate) const CASES: &[Case] = &[
         }
     }),
     case!("stats.counts.follow-writes", [Kv, Stats], ["STA-1", "STA-2"], |cx, scope: Scope| {
+        cx.stand_still();
         cx.bulk(&scope, vec![item("a", "1")?, item("b", "\"longer\"")?, item("a", "12")?]).await?;
         as_listed(cx, &scope, "a bulk insert").await?;
         cx.set_with(&scope, "a", "\"a longer value\"", expiring(10)).await?;

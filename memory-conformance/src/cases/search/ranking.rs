@@ -48,6 +48,7 @@ pub(crate) const CASES: &[Case] = &[
         expect_eq!(hit_keys(&hits), ["Z", "a", "b", "é", "🦀"]);
     }),
     case!("rank.recency.halves", [Kv, Lexical], ["RNK-2"], |cx, scope: Scope| {
+        cx.stand_still();
         let rank = options(|rank| (rank.similarity, rank.recency, rank.half_life_seconds) = (0.0, 1.0, 10.0));
         cx.say(&scope, "k", "tea").await?;
         for (age, due) in
