@@ -2,6 +2,7 @@
 
 mod facets;
 mod fake;
+mod files;
 #[cfg(feature = "governed")]
 mod governed;
 #[cfg(feature = "hierarchical")]
