@@ -15,7 +15,7 @@ Memory for AI agents. Begin with one of these; they work as they stand:
 `memory demo` takes a tour, `memory --help` lists every command, and `memory COMMAND --help` has examples.";
 
 /// Commands by task. Each is in one group.
-const GROUPS: &[(&str, &[&str])] = &[
+pub(crate) const GROUPS: &[(&str, &[&str])] = &[
     ("Begin", &["init", "doctor", "demo"]),
     ("Remember what was said", &["add", "recall", "facts", "extract", "event"]),
     ("Keep entries", &["set", "get", "search", "list", "update", "incr", "delete", "sql"]),
@@ -23,7 +23,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("Share state, and keep graphs", &["note", "promote", "shared", "pending", "review", "rebuild", "verify", "graph"]),
     ("Bring, take and move", &["import", "export", "snapshot", "restore", "migrate"]),
     ("Look after a store", &["describe", "stats", "scopes", "forget", "gc", "reembed", "drift", "postgres"]),
-    ("This program", &["completions", "man"]),
+    ("This program", &["completions"]),
 ];
 
 /// Examples by command. Each can be typed as it stands, up to names and files.
@@ -100,7 +100,6 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("postgres provision", &["memory postgres provision --print", "memory postgres provision --apply"]),
     ("postgres doctor", &["memory postgres doctor"]),
     ("completions", &["memory completions zsh > _memory"]),
-    ("man", &["memory man > memory.1"]),
 ];
 
 /// The command line with its help: commands by task, examples on each.
@@ -141,89 +140,4 @@ fn groups(command: &Command) -> String {
     text.truncate(text.trim_end().len());
     text.push('\n');
     text
-}
-
-#[cfg(test)]
-pub(crate) mod tests {
-    use std::collections::BTreeSet;
-
-    use super::*;
-    use crate::cli::command_line;
-
-    /// A shell line split into words; a quoted part is one word.
-    pub(crate) fn words(line: &str) -> Vec<String> {
-        let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
-        for character in line.chars() {
-            match (quote, character) {
-                (Some(open), c) if c == open => quote = None,
-                (None, '"' | '\'') => {
-                    quote = Some(character);
-                    word.get_or_insert_default();
-                }
-                (None, '#') if word.is_none() => break,
-                (None, ' ') => words.extend(word.take()),
-                (_, c) => word.get_or_insert_default().push(c),
-            }
-        }
-        words.extend(word);
-        words
-    }
-
-    /// Every command that does something, by its path.
-    fn leaves(command: &Command, path: &str, found: &mut Vec<(String, String)>) {
-        for below in command.get_subcommands().filter(|below| !below.is_hide_set() && below.get_name() != "help") {
-            let path = format!("{path} {}", below.get_name()).trim_start().to_owned();
-            if below.get_subcommands().all(|command| command.get_name() == "help") {
-                let help = below.get_after_help().map(ToString::to_string).unwrap_or_default();
-                found.push((path.clone(), help));
-            }
-            leaves(below, &path, found);
-        }
-    }
-
-    #[test]
-    fn every_command_has_examples_that_can_be_typed() {
-        let mut found = Vec::new();
-        leaves(&command_line(), "", &mut found);
-        assert!(found.len() > 60, "{} commands", found.len());
-        for (path, help) in found {
-            let examples: Vec<&str> = help.lines().skip(1).map(str::trim).collect();
-            assert!(!examples.is_empty(), "`memory {path}` has no example");
-            for example in examples {
-                let typed = example.split(" > ").next().unwrap();
-                // An example belongs to its command, and the comparison of SQL is no redirection.
-                let typed = if path == "sql" { example } else { typed };
-                assert!(typed.starts_with(&format!("memory {path}")), "{example}");
-                let parsed = command_line().try_get_matches_from(words(typed));
-                assert!(parsed.is_ok(), "{example}: {}", parsed.unwrap_err());
-            }
-        }
-    }
-
-    #[test]
-    fn what_to_begin_with_can_be_typed() {
-        let lines = BEGIN.lines().filter_map(|line| line.trim().strip_prefix("memory "));
-        let typed: Vec<&str> = lines.map(|line| line.split("   ").next().unwrap()).collect();
-        assert_eq!(typed.len(), 3);
-        for line in typed {
-            let words = words(&format!("memory {line}"));
-            assert!(command_line().try_get_matches_from(words).is_ok(), "{line}");
-        }
-    }
-
-    #[test]
-    fn every_command_is_in_one_group() {
-        let grouped: Vec<&str> = GROUPS.iter().flat_map(|(_, names)| names.iter().copied()).collect();
-        let all: BTreeSet<String> = command_line()
-            .get_subcommands()
-            .filter(|command| !command.is_hide_set() && command.get_name() != "help")
-            .map(|command| command.get_name().to_owned())
-            .collect();
-        assert_eq!(grouped.len(), all.len());
-        assert!(grouped.iter().all(|name| all.contains(*name)));
-        let help = command_line().render_help().to_string();
-        for name in grouped {
-            assert!(help.contains(&format!("\n  {name} ")), "{name}: {help}");
-        }
-    }
 }

@@ -20,7 +20,7 @@ use crate::terminal::{Context, Settings};
 /// The default tenant, as for every command.
 const DEFAULT_TENANT: &str = "default";
 /// The agent whose tools are shown where none is named.
-const DEFAULT_AGENT: &str = "default";
+pub(super) const DEFAULT_AGENT: &str = "default";
 /// The default user, as for every command.
 const DEFAULT_USER: &str = "default";
 
@@ -77,10 +77,10 @@ pub(super) async fn resolve(context: &Context, args: &ServeArgs, access: Access)
                 };
                 let mut global = context.global().clone();
                 global.backend = Some(backend.clone());
-                let memory = Settings::resolve(&global)?.open(access).await?;
+                let memory = opened(&Settings::resolve(&global)?, access).await?;
                 with_workers(memory, config, context, Some(&backend))?
             } else {
-                with_workers(context.settings()?.open(access).await?, config, context, None)?
+                with_workers(opened(&context.settings()?, access).await?, config, context, None)?
             };
             let policy = config.policy(agent.as_str());
             let policy = match scopes {
@@ -101,7 +101,7 @@ pub(super) async fn resolve(context: &Context, args: &ServeArgs, access: Access)
                 kinds
             };
             let policy = Policy::default().with_memory_scopes(scopes.unwrap_or_else(named));
-            (context.settings()?.open(access).await?, policy, None)
+            (opened(&context.settings()?, access).await?, policy, None)
         }
     };
     let policy = offering(policy, args, &memory)?;
@@ -138,28 +138,28 @@ pub(super) async fn resolve(context: &Context, args: &ServeArgs, access: Access)
     Ok(Served { memory, identity, auditor, warnings, gc, extract })
 }
 
-/// The tool that a connection with these options would have, on a store that is only read. Where there is none yet, a new one
-/// in memory serves the same.
+/// The tool that a connection with these options would have, on a store that is only read.
 pub(crate) async fn offered(context: &Context, mut offer: OfferArgs) -> Result<MemoryTool> {
     let config = Config::discover(context.global().config.as_deref())?;
     if config.is_none_or(|config| config.file().default.agent.is_none()) {
         offer.agent.get_or_insert_with(|| DEFAULT_AGENT.to_owned());
     }
     let args = ServeArgs { offer, ..ServeArgs::default() };
-    let Served { memory, identity, .. } = match resolve(context, &args, Access::Read).await {
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            let mut global = context.global().clone();
-            (global.url, global.backend) = (Some("sqlite::memory:".to_owned()), None);
-            resolve(&Context::new(global), &args, Access::Create).await?
-        }
-        resolved => resolved?,
-    };
+    let Served { memory, identity, .. } = resolve(context, &args, Access::Read).await?;
     let run = RunContext::new(identity.tenant, identity.agent, ScopeId::new("run")?);
     let run = match identity.user {
         Some(user) => run.with_user(user),
         None => run,
     };
     MemoryTool::new(memory, identity.policy, run)
+}
+
+/// Opens the store; one that is only read and is not there is an empty one in memory.
+async fn opened(settings: &Settings, access: Access) -> Result<Memory> {
+    match access {
+        Access::Create => settings.open(access).await,
+        _ => settings.open_unmade(access).await,
+    }
 }
 
 /// The schedule of `[gc]`, if the store supports it.

@@ -100,7 +100,12 @@ pub(crate) async fn run(context: &Context, args: ServeArgs, out: &mut Out) -> Re
 
 /// The configuration that makes a client start this program with the memory of `memory.toml`.
 pub(crate) fn client_config(client: Client, global: &Global) -> Result<String, Failure> {
-    Ok(client_config::for_client(client, global, &ServeArgs::default())?)
+    let mut args = ServeArgs::default();
+    let config = memory::Config::discover(global.config.as_deref())?;
+    if config.is_none_or(|config| config.file().default.agent.is_none()) {
+        args.offer.agent = Some(identity::DEFAULT_AGENT.to_owned());
+    }
+    Ok(client_config::for_client(client, global, &args)?)
 }
 
 /// What a person reads who started the server by hand.

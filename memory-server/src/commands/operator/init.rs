@@ -36,7 +36,9 @@ struct Begun {
 
 pub(crate) fn run(context: &Context, args: &InitArgs, out: &mut Out) -> Result<Exit, Failure> {
     let written = write_template(context, &args.file)?;
-    let snippet = client_config(args.client, context.global())?;
+    let mut global = context.global().clone();
+    global.config.get_or_insert_with(|| args.file.clone());
+    let snippet = client_config(args.client, &global)?;
     if out.is_json() {
         let client = serde_json::from_str(&snippet)
             .map_err(|error| memory_core::Error::internal("the client's configuration is no JSON").with_source(error))?;
