@@ -15,6 +15,12 @@ pub(crate) enum Format {
     ClaudeCode,
     /// `conversations.json` of a ChatGPT data export
     Chatgpt,
+    /// Agent files of Letta (`.af`): memory blocks and messages
+    Letta,
+    /// Markdown: files as `memory serve --tools files` keeps them
+    Markdown,
+    /// The SQLite file of a LangGraph store
+    Langgraph,
     /// Entries as `memory export` writes them
     Records,
 }
@@ -27,6 +33,9 @@ impl Format {
             Self::Locomo => "locomo",
             Self::ClaudeCode => "claude-code",
             Self::Chatgpt => "chatgpt",
+            Self::Letta => "letta",
+            Self::Markdown => "markdown",
+            Self::Langgraph => "langgraph",
             Self::Records => "records",
         }
     }

@@ -8,7 +8,7 @@ mod store;
 mod text;
 mod tool;
 
-pub use path::ROOT;
+pub use path::{ROOT, file_key};
 pub use tool::{FilesAnswer, FilesTool, files_description, files_schema};
 
 /// The name under which a runtime offers the tool beside the Memory tool.

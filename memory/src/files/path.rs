@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use memory_core::Key;
+use memory_core::{Error, Key, Result};
 
 use super::refused::{Done, Refused};
 use crate::tool::cut;
@@ -71,6 +71,18 @@ impl FilePath {
 impl fmt::Display for FilePath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
+    }
+}
+
+/// The key of the file at a path, for programs that bring files from elsewhere.
+///
+/// # Errors
+/// `invalid_argument` or `too_large` for a path that the tool refuses.
+pub fn file_key(path: &str) -> Result<Key> {
+    match FilePath::parse(path) {
+        Ok(path) => Ok(path.0),
+        Err(Refused::Said(kind, text)) => Err(Error::new(kind, text)),
+        Err(Refused::Failed(error)) => Err(error),
     }
 }
 
