@@ -22,7 +22,7 @@ pub enum SchemaForm {
 /// `schema` is an object whose fields have their whole schema, as
 /// [`MemoryTool::detailed_schema`](crate::MemoryTool::detailed_schema) and [`files_schema`](crate::files::files_schema) give it.
 /// Strict mode and Gemini have no objects with free names: there, fields of such a type are left out (`metadata`, `filter`,
-/// `rank`, `dedup`, `merge`), and any JSON becomes a string, a number or a boolean.
+/// `merge`), and any JSON becomes a string, a number or a boolean.
 #[must_use]
 pub fn tool_in_form(form: SchemaForm, name: &str, description: &str, schema: &Value) -> Value {
     match form {
@@ -127,13 +127,13 @@ impl Dialect {
 fn or_null(mut field: Value) -> Value {
     let Some(object) = field.as_object_mut() else { return field };
     let about = object.remove("description");
-    let null = json!({"type": "null"});
+    let nothing = json!({"type": "null"});
     let mut either = match object.remove("anyOf") {
         Some(Value::Array(mut kinds)) => {
-            kinds.push(null);
+            kinds.push(nothing);
             json!({ "anyOf": kinds })
         }
-        _ => json!({"anyOf": [object, null]}),
+        _ => json!({"anyOf": [object, nothing]}),
     };
     if let (Some(either), Some(about)) = (either.as_object_mut(), about) {
         either.insert("description".to_owned(), about);

@@ -74,6 +74,8 @@ fn array(head: &str) -> Option<Format> {
         Some(Format::Chatgpt)
     } else if head.contains("\"dia_id\"") || head.contains("\"evidence\"") || head.contains("\"session_1\"") {
         Some(Format::Locomo)
+    } else if head.contains("\"memory\"") && head.contains("\"id\"") {
+        Some(Format::Mem0)
     } else if head.starts_with('[') && holds_messages(head) {
         Some(Format::Jsonl)
     } else {
@@ -100,6 +102,8 @@ fn line(line: &str) -> Option<Format> {
         Some(Format::Records)
     } else if is_letta(has) {
         Some(Format::Letta)
+    } else if has("id") && has("memory") {
+        Some(Format::Mem0)
     } else if has("mapping") {
         Some(Format::Chatgpt)
     } else if has("type") && (has("sessionId") || has("leafUuid") || has("parentUuid") || has("snapshot")) {
@@ -134,6 +138,8 @@ mod tests {
             (r#"{"format":"memory-export","version":1}"#, Some(Format::Records)),
             (r#"{"agents":[],"blocks":[],"tools":[]}"#, Some(Format::Letta)),
             ("{\n  \"agent_type\": \"memgpt_agent\",\n  \"core_memory\": [", Some(Format::Letta)),
+            (r#"{"id":"f","memory":"x","score_kind":"none"}"#, Some(Format::Mem0)),
+            (r#"{"results":[{"id":"f","memory":"x"}]}"#, Some(Format::Mem0)),
             ("hello", None),
             ("", None),
             ("[1,2]", None),

@@ -17,6 +17,8 @@ pub(crate) enum Format {
     Chatgpt,
     /// Agent files of Letta (`.af`): memory blocks and messages
     Letta,
+    /// Facts of mem0, as its API or `memory facts --all --json` lists them
+    Mem0,
     /// Markdown: files as `memory serve --tools files` keeps them
     Markdown,
     /// The SQLite file of a LangGraph store
@@ -34,6 +36,7 @@ impl Format {
             Self::ClaudeCode => "claude-code",
             Self::Chatgpt => "chatgpt",
             Self::Letta => "letta",
+            Self::Mem0 => "mem0",
             Self::Markdown => "markdown",
             Self::Langgraph => "langgraph",
             Self::Records => "records",

@@ -150,7 +150,7 @@ mod tests {
     #[test]
     fn a_row_keeps_namespace_value_times_and_expiry() {
         let found = read(
-            "INSERT INTO store VALUES ('users.ada', 'a/b', '{\"n\": 1.10}', '2026-01-02 03:04:05', '2026-01-03 03:04:05', '2036-01-01T00:00:00+00:00', 5);
+            "INSERT INTO store VALUES ('users.ada', 'a/b', X'7b226e223a20312e31307d', '2026-01-02 03:04:05', '2026-01-03 03:04:05', '2036-01-01 00:00:00.795242+00:00', 5);
              INSERT INTO store VALUES ('users', 'x', 'no json', '2026-01-02 03:04:05', '2026-01-02 03:04:05', NULL, NULL);",
         );
         assert!(found[0].as_ref().unwrap_err().starts_with("users x: "));
@@ -158,7 +158,7 @@ mod tests {
         assert_eq!((entry.key.as_str(), entry.value.as_str()), ("langgraph/users/ada/a%2Fb", "{\"n\": 1.10}"));
         assert_eq!(entry.created_at.to_string(), "2026-01-02T03:04:05.000Z");
         assert_eq!(entry.updated_at.to_string(), "2026-01-03T03:04:05.000Z");
-        assert_eq!(entry.expires_at.unwrap().to_string(), "2036-01-01T00:00:00.000Z");
+        assert_eq!(entry.expires_at.unwrap().to_string(), "2036-01-01T00:00:00.795Z");
         assert_eq!(
             serde_json::to_string(&entry.metadata).unwrap(),
             r#"{"key":"a/b","namespace":"users.ada"}"#

@@ -99,7 +99,7 @@ pub(crate) async fn run(context: &Context, args: ServeArgs, out: &mut Out) -> Re
 }
 
 /// The configuration that makes a client start this program with the memory of `memory.toml`.
-pub(crate) fn client_config(client: Client, global: &Global) -> Result<String, Failure> {
+pub(crate) fn client_snippet(client: Client, global: &Global) -> Result<String, Failure> {
     let mut args = ServeArgs::default();
     let config = memory::Config::discover(global.config.as_deref())?;
     if config.is_none_or(|config| config.file().default.agent.is_none()) {

@@ -15,6 +15,9 @@ const MAX_NAMED: usize = 100;
 /// Folders below the one that is listed whose content is listed too.
 const DEPTH: usize = 2;
 
+/// How the answer to a replacement begins.
+pub(super) const EDITED: &str = "The memory file has been edited.";
+
 /// Whether a view shows the whole file.
 pub(super) struct View {
     pub(super) text: String,
@@ -87,9 +90,7 @@ pub(super) fn replace(path: &FilePath, content: &str, old: &str, new: &str) -> D
     let line = before.matches('\n').count() + 1;
     let lines: Vec<&str> = changed.split('\n').collect();
     let last = line.saturating_add(CONTEXT).min(lines.len());
-    let mut text = String::from(
-        "The memory file has been edited. Here is the snippet showing the change (with line numbers):",
-    );
+    let mut text = format!("{EDITED} Here is the snippet showing the change (with line numbers):");
     number(&mut text, &lines, line.saturating_sub(CONTEXT).max(1), last);
     Ok((changed, text))
 }

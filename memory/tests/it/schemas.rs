@@ -144,7 +144,7 @@ async fn what_a_form_leaves_out_is_what_it_cannot_say() {
         let kept = names_of(&memory["parameters"]);
         let missing: Vec<&str> =
             whole.iter().filter(|name| !kept.contains(name)).map(String::as_str).collect();
-        let expected = ["dedup", "filter", "merge", "metadata", "rank"];
+        let expected = ["filter", "merge", "metadata"];
         let known: Vec<&str> = expected.into_iter().filter(|name| whole.iter().any(|field| field == name)).collect();
         assert_eq!(missing, known, "{form:?}");
         assert_eq!(names_of(&files["parameters"]), names_of(&files_schema()));

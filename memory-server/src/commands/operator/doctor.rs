@@ -161,20 +161,21 @@ async fn store(settings: &Settings, timeout: Duration, offline: bool, report: &m
     let looked = async {
         let memory = settings.open(Access::Read).await?;
         let health = memory.health().await?;
-        memory_core::Result::Ok((memory.capabilities(), memory.conversation_embedder().is_some(), health))
+        memory_core::Result::Ok((memory.capabilities(), health))
     };
     let late = || Error::new(ErrorKind::Timeout, format!("no answer within {} s", timeout.as_secs()));
     match tokio::time::timeout(timeout, looked).await.unwrap_or_else(|_| Err(late())) {
-        Ok((capabilities, has_model, health)) => {
+        Ok((capabilities, health)) => {
             match health.status {
                 HealthStatus::Ok => report.ok("store", format!("{shown} opens: {}", health.message)),
                 HealthStatus::Degraded => report.warn("store", health.message, "see `memory describe`"),
                 _ => report.fail("store", health.message, "see `memory describe`"),
             }
-            match (capabilities.memory_layer, capabilities.vector_search || has_model) {
-                (_, true) => report.ok("search", "by words and by meaning"),
-                (true, false) => report.ok("search", "as the service searches"),
-                (false, false) => report.ok("search", "by words; --embedder adds meaning (docs/embedders.md)"),
+            if capabilities.kv {
+                report.ok("search", match capabilities.vector_search {
+                    true => "entries are found by words and by meaning",
+                    false => "entries are found by words; --embedder adds meaning (docs/embedders.md)",
+                });
             }
         }
         Err(error) => {

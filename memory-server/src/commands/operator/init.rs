@@ -6,7 +6,7 @@ use clap::Args;
 use serde::Serialize;
 
 use super::config::{Written, write_template};
-use crate::serve::{Client, client_config};
+use crate::serve::{Client, client_snippet};
 use crate::terminal::{Context, Exit, Failure, Out};
 
 /// What can be done next, as it stands.
@@ -38,7 +38,7 @@ pub(crate) fn run(context: &Context, args: &InitArgs, out: &mut Out) -> Result<E
     let written = write_template(context, &args.file)?;
     let mut global = context.global().clone();
     global.config.get_or_insert_with(|| args.file.clone());
-    let snippet = client_config(args.client, &global)?;
+    let snippet = client_snippet(args.client, &global)?;
     if out.is_json() {
         let client = serde_json::from_str(&snippet)
             .map_err(|error| memory_core::Error::internal("the client's configuration is no JSON").with_source(error))?;

@@ -9,6 +9,7 @@ mod letta;
 pub(super) mod lines;
 mod locomo;
 mod markdown;
+mod mem0;
 mod messages;
 mod time;
 mod turn;
@@ -38,6 +39,7 @@ pub(crate) fn reader<'a>(format: Format, input: Bytes<'a>, name: &str) -> Source
         Format::ClaudeCode => Box::new(claude_code::Session::new(input, name)),
         Format::Chatgpt => Box::new(chatgpt::conversations(input)),
         Format::Letta => Box::new(letta::agents(input, name)),
+        Format::Mem0 => mem0::of(input, name),
         Format::Markdown => Box::new(markdown::File::new(input, name)),
         // LangGraph is read from its file.
         Format::Records | Format::Langgraph => return Source::Records(input),

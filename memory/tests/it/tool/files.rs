@@ -227,5 +227,8 @@ async fn a_long_answer_is_cut_or_refused() {
         ok(&files, create("/memories/long", &"a line\n".repeat(5_000))).await;
         assert!(refused(&files, view("/memories/long")).await.contains("`view_range`"));
         ok(&files, json!({"command": "view", "path": "/memories/long", "view_range": [4_990, -1]})).await;
+        ok(&files, create("/memories/wide", &format!("one {}", "x".repeat(20_000)))).await;
+        let edit = json!({"command": "str_replace", "path": "/memories/wide", "old_str": "one", "new_str": "two"});
+        assert_eq!(ok(&files, edit).await, "The memory file has been edited.");
     }
 }
