@@ -314,7 +314,9 @@ mod tests {
 
     /// Every command that does something, by its path.
     fn leaves(command: &clap::Command, path: &str, found: &mut Vec<(String, String)>) {
-        for below in command.get_subcommands().filter(|below| !below.is_hide_set() && below.get_name() != "help") {
+        for below in
+            command.get_subcommands().filter(|below| !below.is_hide_set() && below.get_name() != "help")
+        {
             let path = format!("{path} {}", below.get_name()).trim_start().to_owned();
             if below.get_subcommands().all(|command| command.get_name() == "help") {
                 let help = below.get_after_help().map(ToString::to_string).unwrap_or_default();

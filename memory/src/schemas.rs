@@ -78,9 +78,15 @@ impl Dialect {
                 Some(json!({"type": "array", "items": items}))
             }
             Some("object") => {
-                let fields = node.get("properties").and_then(Value::as_object).filter(|fields| !fields.is_empty())?;
-                let required: Vec<&str> =
-                    node.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
+                let fields =
+                    node.get("properties").and_then(Value::as_object).filter(|fields| !fields.is_empty())?;
+                let required: Vec<&str> = node
+                    .get("required")
+                    .and_then(Value::as_array)
+                    .into_iter()
+                    .flatten()
+                    .filter_map(Value::as_str)
+                    .collect();
                 let mut kept = Map::new();
                 for (name, field) in fields {
                     match self.node(field) {
@@ -92,7 +98,9 @@ impl Dialect {
                 (!kept.is_empty()).then(|| self.object(kept, &required))
             }
             // Anything at all.
-            None if kind.is_none() && ["$ref", "anyOf", "oneOf", "allOf"].iter().all(|word| node.get(word).is_none()) => {
+            None if kind.is_none()
+                && ["$ref", "anyOf", "oneOf", "allOf"].iter().all(|word| node.get(word).is_none()) =>
+            {
                 Some(json!({"anyOf": [{"type": "string"}, {"type": "number"}, {"type": "boolean"}]}))
             }
             _ => None,

@@ -14,7 +14,7 @@ use super::records::{Found, RecordReader};
 /// Rows read at a time.
 const ROWS: usize = 500;
 /// Largest value, in bytes.
-const MAX_VALUE: usize = 16 << 20;
+const MAX_VALUE: i64 = 16 << 20;
 
 /// How a SQLite file begins.
 pub(crate) const SQLITE: &[u8] = b"SQLite format 3\0";
@@ -67,7 +67,7 @@ impl LangGraph {
         while let Some(row) = rows.next()? {
             let (prefix, key): (String, String) = (row.get(0)?, row.get(1)?);
             let place = Place::Part(format!("{prefix} {key}"));
-            let bytes: Option<usize> = row.get(6)?;
+            let bytes: Option<i64> = row.get(6)?;
             found.push(match (bytes, row.get_ref(2)?) {
                 (Some(bytes), _) if bytes > MAX_VALUE => {
                     Found::Broken(place, format!("the value has {bytes} bytes; at most {MAX_VALUE} are read"))
@@ -155,7 +155,10 @@ mod tests {
         );
         assert!(found[0].as_ref().unwrap_err().starts_with("users x: "));
         let entry = found[1].as_ref().unwrap();
-        assert_eq!((entry.key.as_str(), entry.value.as_str()), ("langgraph/users/ada/a%2Fb", "{\"n\": 1.10}"));
+        assert_eq!(
+            (entry.key.as_str(), entry.value.as_str()),
+            ("langgraph/users/ada/a%2Fb", "{\"n\": 1.10}")
+        );
         assert_eq!(entry.created_at.to_string(), "2026-01-02T03:04:05.000Z");
         assert_eq!(entry.updated_at.to_string(), "2026-01-03T03:04:05.000Z");
         assert_eq!(entry.expires_at.unwrap().to_string(), "2036-01-01T00:00:00.795Z");

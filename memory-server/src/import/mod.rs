@@ -21,8 +21,8 @@ pub(crate) use langgraph::LangGraph;
 pub(crate) use problems::Problems;
 pub(crate) use readers::{Item, Place, Source, Turn, reader};
 pub(crate) use records::{
-    FORMAT as EXPORT_FORMAT, Found, Header, RecordReader, Records, VERSION as EXPORT_VERSION, store as store_records,
-    stored as stored_records,
+    FORMAT as EXPORT_FORMAT, Found, Header, RecordReader, Records, VERSION as EXPORT_VERSION,
+    store as store_records, stored as stored_records,
 };
 pub(crate) use store::{OnDifferent, Store, Totals};
 pub(crate) use template::ScopeTemplate;

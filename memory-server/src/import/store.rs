@@ -190,7 +190,9 @@ impl<'a> Store<'a> {
             let (write, mut totals) = self.decide(scope, &waiting).await?;
             let items: Vec<NewEntry> = write.iter().map(|(_, item)| item.clone()).collect();
             if self.dry {
-                let replaced = items.iter().filter(|item| matches!(item.options.expect, Expect::Version(_))).count() as u64;
+                let replaced =
+                    items.iter().filter(|item| matches!(item.options.expect, Expect::Version(_))).count()
+                        as u64;
                 totals.replaced += replaced;
                 totals.created += items.len() as u64 - replaced;
             }

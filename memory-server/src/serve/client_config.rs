@@ -73,7 +73,9 @@ fn arguments(global: &Global, args: &ServeArgs) -> Result<Vec<String>> {
     if let Some(embedder) = global.embedder.as_ref().filter(|name| !name.is_empty()) {
         option("embedder", absolute_embedder(embedder)?);
     }
-    for (name, value) in [("tenant", &global.tenant), ("agent", &args.offer.agent), ("user", &args.offer.user)] {
+    for (name, value) in
+        [("tenant", &global.tenant), ("agent", &args.offer.agent), ("user", &args.offer.user)]
+    {
         if let Some(value) = value {
             option(name, value.clone());
         }

@@ -28,7 +28,9 @@ impl FilePath {
             return refuse("it has a backslash or a control character");
         }
         if encodes_a_separator(names) {
-            return refuse("it has an encoded dot, slash, backslash or percent sign; write the path as it is");
+            return refuse(
+                "it has an encoded dot, slash, backslash or percent sign; write the path as it is",
+            );
         }
         for name in names.split('/').skip(1) {
             match name {
@@ -117,11 +119,33 @@ mod tests {
     #[test]
     fn what_may_lead_elsewhere_is_refused() {
         for bad in [
-            "", "/", "memories/a", "/memoriesx", "/memories../a", "/etc/passwd", "/Memories/a",
-            "/memories/../etc", "/memories/a/..", "/memories/./a", "/memories//a", "/memories/a//",
-            "/memories/..\\a", "/memories\\a", "/memories/%2e%2e/a", "/memories/%2E./a", "/memories/a%2fb",
-            "/memories/a%5Cb", "/memories/%252e", "/memories/a%00", "/memories/a\0", "/memories/a\nb",
-            "/memories/ a", "/memories/a ", "~", "$HOME", "file:///memories/a",
+            "",
+            "/",
+            "memories/a",
+            "/memoriesx",
+            "/memories../a",
+            "/etc/passwd",
+            "/Memories/a",
+            "/memories/../etc",
+            "/memories/a/..",
+            "/memories/./a",
+            "/memories//a",
+            "/memories/a//",
+            "/memories/..\\a",
+            "/memories\\a",
+            "/memories/%2e%2e/a",
+            "/memories/%2E./a",
+            "/memories/a%2fb",
+            "/memories/a%5Cb",
+            "/memories/%252e",
+            "/memories/a%00",
+            "/memories/a\0",
+            "/memories/a\nb",
+            "/memories/ a",
+            "/memories/a ",
+            "~",
+            "$HOME",
+            "file:///memories/a",
         ] {
             assert!(FilePath::parse(bad).is_err(), "{bad}");
         }

@@ -5,8 +5,8 @@ use std::time::Duration;
 use memory_core::json::JsonKind;
 use memory_core::limits::{MAX_BULK_BYTES, MAX_BULK_ITEMS, MAX_PAGE};
 use memory_core::{
-    Backend as _, BulkOptions, Clock as _, DeleteOptions, Entry, Error, ErrorKind, Expect, GetOptions, Json, Key,
-    ListQuery, NewEntry, Quota, Scope, SetOptions, Ttl,
+    Backend as _, BulkOptions, Clock as _, DeleteOptions, Entry, Error, ErrorKind, Expect, GetOptions, Json,
+    Key, ListQuery, NewEntry, Quota, Scope, SetOptions, Ttl,
 };
 
 use super::path::FilePath;
@@ -261,6 +261,7 @@ fn text_of(value: &Json) -> Option<String> {
 
 /// The text of a file.
 pub(super) fn text_in(path: &FilePath, entry: &Entry) -> Done<String> {
-    text_of(&entry.value)
-        .ok_or_else(|| Refused::invalid(format!("Error: The entry {path} is no text, so it cannot be read as a file")))
+    text_of(&entry.value).ok_or_else(|| {
+        Refused::invalid(format!("Error: The entry {path} is no text, so it cannot be read as a file"))
+    })
 }

@@ -269,8 +269,13 @@ mod tests {
     fn a_listing_shows_two_levels_with_sizes() {
         let root = FilePath::parse("/memories").unwrap();
         let files: Vec<(String, u64)> = [
-            ("a.md", 5_632), ("deep/b/c/d.md", 1), ("deep/b.md", 2), (".hidden", 9), ("x/.git/y", 9),
-            ("node_modules/z", 9), ("big", 3 << 20),
+            ("a.md", 5_632),
+            ("deep/b/c/d.md", 1),
+            ("deep/b.md", 2),
+            (".hidden", 9),
+            ("x/.git/y", 9),
+            ("node_modules/z", 9),
+            ("big", 3 << 20),
         ]
         .map(|(path, bytes)| (path.to_owned(), bytes))
         .into();
@@ -285,6 +290,9 @@ mod tests {
         let many: Vec<(String, u64)> = (0..5_000).map(|n| (format!("file-{n}"), n)).collect();
         let cut = listing(&root, &many, false, 16 << 10);
         assert!(cut.len() <= 16 << 10 && cut.contains(" more; view a directory"), "{}", cut.len());
-        assert_eq!([0, 1_023, 1_024, 1_536, 1_258_291, u64::MAX].map(size).join(" "), "0B 1023B 1K 1.5K 1.1M 17179869183.9G");
+        assert_eq!(
+            [0, 1_023, 1_024, 1_536, 1_258_291, u64::MAX].map(size).join(" "),
+            "0B 1023B 1K 1.5K 1.1M 17179869183.9G"
+        );
     }
 }

@@ -135,9 +135,8 @@ impl FilesTool {
             }
             Command::Replace { path, old, new } => {
                 let missing = format!("Error: The path {path} does not exist. Please provide a valid path.");
-                let answer = files
-                    .edit(&path, false, &missing, |text| text::replace(&path, text, &old, &new))
-                    .await?;
+                let answer =
+                    files.edit(&path, false, &missing, |text| text::replace(&path, text, &old, &new)).await?;
                 // Lines may be of any length.
                 let fits = answer.len() <= self.tool.policy().max_answer_bytes;
                 Ok(if fits { answer } else { text::EDITED.to_owned() })

@@ -39,7 +39,16 @@ fn check_strict(node: &Value, depth: usize, properties: &mut usize) {
     let object = node.as_object().unwrap_or_else(|| panic!("no schema: {node}"));
     assert!(depth <= 10, "{depth} levels");
     for keyword in object.keys() {
-        let known = ["type", "properties", "required", "additionalProperties", "items", "enum", "anyOf", "description"];
+        let known = [
+            "type",
+            "properties",
+            "required",
+            "additionalProperties",
+            "items",
+            "enum",
+            "anyOf",
+            "description",
+        ];
         assert!(known.contains(&keyword.as_str()), "`{keyword}` in {node}");
     }
     if let Some(kinds) = object.get("anyOf") {
@@ -71,11 +80,15 @@ fn check_strict(node: &Value, depth: usize, properties: &mut usize) {
 fn check_openapi(node: &Value) {
     let object = node.as_object().unwrap_or_else(|| panic!("no schema: {node}"));
     for keyword in object.keys() {
-        let known = ["type", "properties", "required", "items", "enum", "anyOf", "description", "nullable", "format"];
+        let known =
+            ["type", "properties", "required", "items", "enum", "anyOf", "description", "nullable", "format"];
         assert!(known.contains(&keyword.as_str()), "`{keyword}` in {node}");
     }
     if let Some(words) = object.get("enum") {
-        assert!(object["type"] == "string" && words.as_array().unwrap().iter().all(Value::is_string), "{node}");
+        assert!(
+            object["type"] == "string" && words.as_array().unwrap().iter().all(Value::is_string),
+            "{node}"
+        );
     }
     if let Some(kinds) = object.get("anyOf") {
         return kinds.as_array().unwrap().iter().for_each(check_openapi);
@@ -98,7 +111,10 @@ fn check_openapi(node: &Value) {
 /// What every provider asks of a function's name: letters, digits, `_` and `-`, at most 64.
 fn check_name(tool: &Value) {
     let name = tool["name"].as_str().unwrap();
-    assert!(name.len() <= 64 && name.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c)), "{name}");
+    assert!(
+        name.len() <= 64 && name.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c)),
+        "{name}"
+    );
     assert!(!tool["description"].as_str().unwrap().is_empty());
 }
 
@@ -145,7 +161,8 @@ async fn what_a_form_leaves_out_is_what_it_cannot_say() {
         let missing: Vec<&str> =
             whole.iter().filter(|name| !kept.contains(name)).map(String::as_str).collect();
         let expected = ["filter", "merge", "metadata"];
-        let known: Vec<&str> = expected.into_iter().filter(|name| whole.iter().any(|field| field == name)).collect();
+        let known: Vec<&str> =
+            expected.into_iter().filter(|name| whole.iter().any(|field| field == name)).collect();
         assert_eq!(missing, known, "{form:?}");
         assert_eq!(names_of(&files["parameters"]), names_of(&files_schema()));
     }
@@ -185,11 +202,13 @@ async fn a_call_in_strict_mode_sends_null_for_what_it_leaves_out() {
     let fields = form["parameters"]["properties"].as_object().unwrap();
     for op in tool.ops() {
         let required = op_schema(op)["required"].as_array().unwrap().clone();
-        let mut call: Map<String, Value> =
-            fields.iter().map(|(name, field)| {
+        let mut call: Map<String, Value> = fields
+            .iter()
+            .map(|(name, field)| {
                 let value = if required.iter().any(|own| own == name) { sample(field) } else { Value::Null };
                 (name.clone(), value)
-            }).collect();
+            })
+            .collect();
         call.insert("op".to_owned(), json!(op.as_str()));
         match op {
             ToolOp::Update => drop(call.insert("append".to_owned(), json!("x"))),

@@ -81,7 +81,9 @@ pub(crate) async fn run(context: &Context, args: &DoctorArgs, out: &mut Out) -> 
             tokens(&settings, &mut report);
             store(&settings, timeout, args.offline, &mut report).await;
         }
-        Err(error) => report.fail("store", error.message(), "correct the options, the environment or memory.toml"),
+        Err(error) => {
+            report.fail("store", error.message(), "correct the options, the environment or memory.toml")
+        }
     }
     let exit = if report.status == Status::Fail { Exit::Failed } else { Exit::Ok };
     out.tell(&report, |out| {
@@ -117,9 +119,15 @@ async fn configuration(
         match finding.status {
             Found::Ok => report.ok(&check, finding.message.as_str()),
             Found::Warning => {
-                report.warn(&check, finding.message.as_str(), format!("see {} and docs/configuration.md", checked.file()));
+                report.warn(
+                    &check,
+                    finding.message.as_str(),
+                    format!("see {} and docs/configuration.md", checked.file()),
+                );
             }
-            Found::Problem => report.fail(&check, finding.message.as_str(), format!("correct {}", checked.file())),
+            Found::Problem => {
+                report.fail(&check, finding.message.as_str(), format!("correct {}", checked.file()))
+            }
         }
     }
     private("memory.toml", Path::new(checked.file()), "it may hold passwords", report);
@@ -172,16 +180,23 @@ async fn store(settings: &Settings, timeout: Duration, offline: bool, report: &m
                 _ => report.fail("store", health.message, "see `memory describe`"),
             }
             if capabilities.kv {
-                report.ok("search", match capabilities.vector_search {
-                    true => "entries are found by words and by meaning",
-                    false => "entries are found by words; --embedder adds meaning (docs/embedders.md)",
-                });
+                report.ok(
+                    "search",
+                    match capabilities.vector_search {
+                        true => "entries are found by words and by meaning",
+                        false => "entries are found by words; --embedder adds meaning (docs/embedders.md)",
+                    },
+                );
             }
         }
         Err(error) => {
             let advice = match error.kind() {
-                ErrorKind::Corrupt => "restore a snapshot (`memory restore FILE`), or see `memory drift repair --dry-run`",
-                ErrorKind::Timeout | ErrorKind::Unavailable => "start the server, or wait for what keeps it busy",
+                ErrorKind::Corrupt => {
+                    "restore a snapshot (`memory restore FILE`), or see `memory drift repair --dry-run`"
+                }
+                ErrorKind::Timeout | ErrorKind::Unavailable => {
+                    "start the server, or wait for what keeps it busy"
+                }
                 _ => "correct what it names",
             };
             report.fail("store", error.message(), advice);
@@ -194,9 +209,16 @@ fn new_file(file: &Path, folder: &Path, report: &mut Report) {
     let own = data_folder();
     let made = own.as_deref().is_some_and(|own| folder.starts_with(own));
     if folder.is_dir() || made {
-        report.ok("store", format!("{} will be created by the first command that stores something", file.display()));
+        report.ok(
+            "store",
+            format!("{} will be created by the first command that stores something", file.display()),
+        );
     } else {
-        report.fail("store", format!("the folder {} does not exist", folder.display()), "create it, or name another file");
+        report.fail(
+            "store",
+            format!("the folder {} does not exist", folder.display()),
+            "create it, or name another file",
+        );
     }
 }
 
@@ -222,9 +244,17 @@ fn private(check: &str, file: &Path, why: &str, report: &mut Report) {
     let mode = metadata.permissions().mode() & 0o777;
     let advice = format!("chmod 600 {}", file.display());
     if mode & 0o022 != 0 {
-        report.fail(check, format!("others may write {} (mode {mode:03o}), and {why}", file.display()), advice);
+        report.fail(
+            check,
+            format!("others may write {} (mode {mode:03o}), and {why}", file.display()),
+            advice,
+        );
     } else if mode & 0o044 != 0 {
-        report.warn(check, format!("others may read {} (mode {mode:03o}), and {why}", file.display()), advice);
+        report.warn(
+            check,
+            format!("others may read {} (mode {mode:03o}), and {why}", file.display()),
+            advice,
+        );
     } else {
         report.ok(check, format!("only you may read {}", file.display()));
     }

@@ -40,8 +40,9 @@ pub(crate) fn run(context: &Context, args: &InitArgs, out: &mut Out) -> Result<E
     global.config.get_or_insert_with(|| args.file.clone());
     let snippet = client_snippet(args.client, &global)?;
     if out.is_json() {
-        let client = serde_json::from_str(&snippet)
-            .map_err(|error| memory_core::Error::internal("the client's configuration is no JSON").with_source(error))?;
+        let client = serde_json::from_str(&snippet).map_err(|error| {
+            memory_core::Error::internal("the client's configuration is no JSON").with_source(error)
+        })?;
         out.document(&Begun { written, next: NEXT.iter().map(|(command, _)| *command).collect(), client })?;
         return Ok(Exit::Ok);
     }

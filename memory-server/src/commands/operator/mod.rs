@@ -16,5 +16,5 @@ pub(crate) use doctor::{DoctorArgs, run as doctor};
 pub(crate) use drift::{DriftArgs, run as drift};
 pub(crate) use init::{InitArgs, run as init};
 pub(crate) use postgres::{PostgresArgs, run as postgres};
-pub(crate) use tool_schema::{ToolSchemaArgs, run as tool_schema};
 pub(crate) use token::{TokenArgs, run as token};
+pub(crate) use tool_schema::{ToolSchemaArgs, run as tool_schema};

@@ -1,10 +1,10 @@
 //! `tool-schema`.
 
 use clap::{Args, ValueEnum};
+use memory::OfferedTool;
 use memory::files::{FILES_TOOL_NAME, files_description, files_schema};
 use memory::schemas::{SchemaForm, tool_in_form};
 use memory::tool::TOOL_NAME;
-use memory::OfferedTool;
 
 use crate::serve::{OfferArgs, offered};
 use crate::terminal::{Context, Exit, Failure, Out};

@@ -171,7 +171,10 @@ fn message(raw: &RawValue, agent: &str, number: u64, place: &Place) -> Result<It
 fn unpacked(content: String) -> String {
     match serde_json::from_str::<Value>(&content) {
         Ok(Value::Object(envelope)) if envelope.get("type").is_some() => {
-            match (envelope.get("type").and_then(Value::as_str), envelope.get("message").and_then(Value::as_str)) {
+            match (
+                envelope.get("type").and_then(Value::as_str),
+                envelope.get("message").and_then(Value::as_str),
+            ) {
                 (Some("user_message"), Some(message)) => message.trim().to_owned(),
                 _ => String::new(),
             }

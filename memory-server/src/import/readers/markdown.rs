@@ -50,7 +50,8 @@ impl<R: BufRead + Send> Reader for File<R> {
 
 fn entry(path: &str, text: &str) -> Result<NewEntry> {
     let mut entry = NewEntry::new(memory::files::file_key(path)?, Json::string(text));
-    entry.options = SetOptions::default().with_metadata(labels(text)).with_source(Source::new("import:markdown")?);
+    entry.options =
+        SetOptions::default().with_metadata(labels(text)).with_source(Source::new("import:markdown")?);
     Ok(entry)
 }
 
@@ -81,7 +82,12 @@ fn labels(text: &str) -> Metadata {
         let Some(item) = line.trim_start().strip_prefix("- ") else { continue };
         if let Some((category, said)) = observation(item) {
             categories.insert(category.to_owned());
-            tags.extend(said.split_whitespace().filter_map(|word| word.strip_prefix('#')).filter(|tag| !tag.is_empty()).map(str::to_owned));
+            tags.extend(
+                said.split_whitespace()
+                    .filter_map(|word| word.strip_prefix('#'))
+                    .filter(|tag| !tag.is_empty())
+                    .map(str::to_owned),
+            );
         } else if let Some((kind, target)) = relation(item) {
             relations.push(format!("{kind} {target}"));
         }
@@ -113,7 +119,10 @@ fn front_matter(text: &str) -> (&str, &str) {
 /// `[category] text #tag (context)`; a box of a task list is none.
 fn observation(item: &str) -> Option<(&str, &str)> {
     let (category, said) = item.strip_prefix('[')?.split_once(']')?;
-    let named = !category.trim().is_empty() && category.chars().any(char::is_alphabetic) && category != "x" && category != "X";
+    let named = !category.trim().is_empty()
+        && category.chars().any(char::is_alphabetic)
+        && category != "x"
+        && category != "X";
     (named && !category.starts_with('[') && !said.starts_with(['(', '['])).then_some((category.trim(), said))
 }
 
@@ -148,7 +157,10 @@ mod tests {
             ## Observations\n- [method] Pour over is clear #brewing #coffee (tested)\n- [x] done\n- [link](http://a)\n\n\
             ## Relations\n- relates_to [[Coffee Beans]]\n- [[Water]]\n";
         let Item::Entry(_, entry) = read("notes/coffee", note.as_bytes()) else { panic!("an entry") };
-        assert_eq!((entry.key.as_str(), entry.value.deserialize::<String>().unwrap().as_str()), ("/memories/notes/coffee.md", note));
+        assert_eq!(
+            (entry.key.as_str(), entry.value.deserialize::<String>().unwrap().as_str()),
+            ("/memories/notes/coffee.md", note)
+        );
         assert_eq!(
             serde_json::to_string(&entry.options.metadata).unwrap(),
             r#"{"categories":"method","permalink":"notes/coffee","relations":"relates_to Coffee Beans; links_to Water","tags":"brewing,coffee,slow","title":"Coffee Brewing","type":"note"}"#
@@ -160,7 +172,9 @@ mod tests {
         let Item::Entry(_, entry) = read("CLAUDE", b"# Rules\n- be brief\n") else { panic!("an entry") };
         assert_eq!(entry.key.as_str(), "/memories/CLAUDE.md");
         assert_eq!(serde_json::to_string(&entry.options.metadata).unwrap(), "{}");
-        let Item::Entry(_, entry) = read("a", b"---\ntags: [one, \"two\"]\nbroken front matter") else { panic!("an entry") };
+        let Item::Entry(_, entry) = read("a", b"---\ntags: [one, \"two\"]\nbroken front matter") else {
+            panic!("an entry")
+        };
         assert_eq!(serde_json::to_string(&entry.options.metadata).unwrap(), "{}");
     }
 

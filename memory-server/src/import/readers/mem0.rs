@@ -42,7 +42,8 @@ pub(super) fn of<'a>(mut input: Bytes<'a>, name: &str) -> Box<dyn Reader + 'a> {
     let name = name.to_owned();
     // An input that cannot be read fails with the first fact.
     let head = String::from_utf8_lossy(input.fill_buf().unwrap_or_default()).into_owned();
-    let listed = head.trim_start_matches('\u{feff}').trim_start().starts_with('[') || head.contains("\"results\"");
+    let listed =
+        head.trim_start_matches('\u{feff}').trim_start().starts_with('[') || head.contains("\"results\"");
     if !listed {
         return Box::new(Facts { lines: Lines::new(input), conversation: name });
     }
@@ -118,12 +119,16 @@ mod tests {
     #[test]
     fn facts_keep_their_ids_and_times_in_every_form() {
         let fact = r#"{"id":"f-1","memory":"Likes tea","hash":"x","metadata":null,"created_at":"2026-01-02T03:04:05.678-08:00","updated_at":null,"user_id":"ada"}"#;
-        for text in [fact.to_owned(), format!("[{fact}]"), format!("{{\"results\":[{fact}],\"next\":null}}")] {
+        for text in [fact.to_owned(), format!("[{fact}]"), format!("{{\"results\":[{fact}],\"next\":null}}")]
+        {
             let found = read(&text);
             assert_eq!(found.keys(Format::Mem0), ["mem0/ada/f-1"], "{text}: {:?}", found.broken);
             assert_eq!(found.turns[0].time.unwrap().to_string(), "2026-01-02T11:04:05.678Z");
         }
         let found = read("{\"id\":\"1\",\"memory\":\"a\"}\n{\"id\":2}\n{\"id\":\"3\",\"memory\":\" \"}\n");
-        assert_eq!((found.keys(Format::Mem0), found.broken.len(), found.passed_over), (vec!["mem0/file/1".to_owned()], 1, 1));
+        assert_eq!(
+            (found.keys(Format::Mem0), found.broken.len(), found.passed_over),
+            (vec!["mem0/file/1".to_owned()], 1, 1)
+        );
     }
 }

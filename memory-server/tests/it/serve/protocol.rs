@@ -163,7 +163,9 @@ fn files_are_offered_where_they_are_asked_for_and_kept_as_entries() {
     let place = Place::new();
     let names = |client: &mut Client| {
         let listed = client.request("tools/list", json!({}))["result"]["tools"].clone();
-        Vec::from_iter(listed.as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap().to_owned()))
+        Vec::from_iter(
+            listed.as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap().to_owned()),
+        )
     };
     let call = |client: &mut Client, arguments: Value| {
         client.request("tools/call", json!({"name": "memory_files", "arguments": arguments}))
@@ -172,10 +174,17 @@ fn files_are_offered_where_they_are_asked_for_and_kept_as_entries() {
     let mut files = place.connect_with(&[&options()[..], &["--tools", "files"]].concat());
     assert_eq!(names(&mut files), ["memory_files"]);
     let created = call(&mut files, create.clone())["result"].clone();
-    has(&created, json!({"isError": false, "content": [{"type": "text", "text": "File created successfully at: /memories/a.md"}]}));
+    has(
+        &created,
+        json!({"isError": false, "content": [{"type": "text", "text": "File created successfully at: /memories/a.md"}]}),
+    );
     let again = call(&mut files, create.clone())["result"].clone();
-    has(&again, json!({"isError": true, "content": [{"type": "text", "text": "Error: File /memories/a.md already exists"}]}));
-    let other = files.request("tools/call", json!({"name": "memory", "arguments": {"op": "get", "key": "k"}}));
+    has(
+        &again,
+        json!({"isError": true, "content": [{"type": "text", "text": "Error: File /memories/a.md already exists"}]}),
+    );
+    let other =
+        files.request("tools/call", json!({"name": "memory", "arguments": {"op": "get", "key": "k"}}));
     assert_eq!(other["error"]["code"], -32602, "{other}");
 
     let mut both = place.connect_with(&[&options()[..], &["--tools", "memory,files"]].concat());

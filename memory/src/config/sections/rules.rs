@@ -7,7 +7,8 @@ use memory_core::{DriftPolicy, Error, Quota, Result, ScopeId, ScopeKind};
 
 use super::file::{AgentSection, DefaultSection, LimitsSection};
 use crate::policy::{
-    GraphAccess, MAX_ANSWER_BYTES, MAX_INPUT_BYTES, MIN_ANSWER_BYTES, OfferedTool, Policy, SharedAccess, tighter,
+    GraphAccess, MAX_ANSWER_BYTES, MAX_INPUT_BYTES, MIN_ANSWER_BYTES, OfferedTool, Policy, SharedAccess,
+    tighter,
 };
 
 /// The rules that both `[default]` and `[agents.NAME]` may contain.

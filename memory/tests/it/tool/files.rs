@@ -48,7 +48,11 @@ async fn every_call_of_the_page_is_answered_as_it_says() {
             let is_error = answer.starts_with("! ");
             let text: Vec<&str> = answer.lines().map(|line| &line[2..]).collect();
             let given = files.call(input).await;
-            assert_eq!((given.text.as_str(), given.is_error), (text.join("\n").as_str(), is_error), "{input}");
+            assert_eq!(
+                (given.text.as_str(), given.is_error),
+                (text.join("\n").as_str(), is_error),
+                "{input}"
+            );
             calls += 1;
         }
         assert!(calls > 15, "{calls}");
@@ -60,8 +64,13 @@ async fn a_file_is_an_entry_and_an_edit_keeps_what_belongs_to_it() {
     for (files, tool) in files(&Arc::new(TestClock::default())).await {
         let set = r#"{"op":"set","key":"/memories/a.md","value":"one\ntwo","metadata":{"city":"Oslo"},"source":"chat","ttl_seconds":3600}"#;
         tool.try_call(set).await.unwrap();
-        ok(&files, json!({"command": "str_replace", "path": "/memories/a.md", "old_str": "one", "new_str": "1"})).await;
-        ok(&files, json!({"command": "rename", "old_path": "/memories/a.md", "new_path": "/memories/b.md"})).await;
+        ok(
+            &files,
+            json!({"command": "str_replace", "path": "/memories/a.md", "old_str": "one", "new_str": "1"}),
+        )
+        .await;
+        ok(&files, json!({"command": "rename", "old_path": "/memories/a.md", "new_path": "/memories/b.md"}))
+            .await;
         let got: serde_json::Value =
             serde_json::from_str(&tool.call(r#"{"op":"get","key":"/memories/b.md"}"#).await).unwrap();
         assert_eq!(
@@ -102,13 +111,16 @@ async fn what_is_there_is_not_written_over() {
         }
         for command in ["delete", "view"] {
             let path = "/memories/ab";
-            assert!(refused(&files, json!({"command": command, "path": path})).await.contains("does not exist"));
+            assert!(
+                refused(&files, json!({"command": command, "path": path})).await.contains("does not exist")
+            );
         }
         assert_eq!(
             refused(&files, json!({"command": "delete", "path": "/memories/"})).await,
             "Error: Cannot delete the /memories directory itself"
         );
-        let directory = json!({"command": "insert", "path": "/memories/a", "insert_line": 0, "insert_text": "x"});
+        let directory =
+            json!({"command": "insert", "path": "/memories/a", "insert_line": 0, "insert_text": "x"});
         assert_eq!(refused(&files, directory).await, "Error: The path /memories/a does not exist");
     }
 }
@@ -119,9 +131,17 @@ async fn only_input_of_the_tool_is_accepted() {
         let nulls = json!({"command": "view", "path": "/memories", "file_text": null, "view_range": null});
         ok(&files, nulls).await;
         for bad in [
-            "", "{", "[]", "7", r#"{"path":"/memories"}"#, r#"{"command":"undo_edit","path":"/memories"}"#,
-            r#"{"command":"view"}"#, r#"{"command":"view","path":7}"#, r#"{"command":"create","path":"/memories/a"}"#,
-            r#"{"command":"view","path":"/memories","path":"/memories"}"#, r#"{"command":"view","path":"/memories","x":1}"#,
+            "",
+            "{",
+            "[]",
+            "7",
+            r#"{"path":"/memories"}"#,
+            r#"{"command":"undo_edit","path":"/memories"}"#,
+            r#"{"command":"view"}"#,
+            r#"{"command":"view","path":7}"#,
+            r#"{"command":"create","path":"/memories/a"}"#,
+            r#"{"command":"view","path":"/memories","path":"/memories"}"#,
+            r#"{"command":"view","path":"/memories","x":1}"#,
             r#"{"command":"rename","path":"/memories/a","new_path":"/memories/b"}"#,
             r#"{"command":"insert","path":"/memories/a","insert_line":1.5,"insert_text":"x"}"#,
         ] {
@@ -135,13 +155,15 @@ async fn no_edit_is_lost_however_many_write_at_once() {
     let clock = Arc::new(TestClock::default());
     for memory in providers(&clock).await {
         let policy = Policy::default().with_memory_scopes([ScopeKind::Agent]);
-        let open = || FilesTool::new(Arc::new(MemoryTool::new(memory.clone(), policy.clone(), run(None)).unwrap()));
+        let open =
+            || FilesTool::new(Arc::new(MemoryTool::new(memory.clone(), policy.clone(), run(None)).unwrap()));
         let (one, two) = (open(), open());
         let marks: Vec<String> = (0..12).map(|n| format!("<{n}>")).collect();
         ok(&one, create("/memories/a", &marks.join("\n"))).await;
         let edits = marks.iter().enumerate().map(|(n, mark)| {
             let files = if n % 2 == 0 { one.clone() } else { two.clone() };
-            let edit = json!({"command": "str_replace", "path": "/memories/a", "old_str": mark, "new_str": "done"});
+            let edit =
+                json!({"command": "str_replace", "path": "/memories/a", "old_str": mark, "new_str": "done"});
             tokio::spawn(async move { files.call(&edit.to_string()).await })
         });
         for edit in Vec::from_iter(edits) {
@@ -157,10 +179,12 @@ async fn a_line_is_not_named_in_a_file_that_others_changed() {
     let clock = Arc::new(TestClock::default());
     for memory in providers(&clock).await {
         let policy = Policy::default().with_memory_scopes([ScopeKind::Agent]);
-        let open = || FilesTool::new(Arc::new(MemoryTool::new(memory.clone(), policy.clone(), run(None)).unwrap()));
+        let open =
+            || FilesTool::new(Arc::new(MemoryTool::new(memory.clone(), policy.clone(), run(None)).unwrap()));
         let (one, two) = (open(), open());
         ok(&one, create("/memories/a", "1\n2\n")).await;
-        let insert = json!({"command": "insert", "path": "/memories/a", "insert_line": 1, "insert_text": "x"});
+        let insert =
+            json!({"command": "insert", "path": "/memories/a", "insert_line": 1, "insert_text": "x"});
         ok(&two, insert.clone()).await;
         assert!(refused(&one, insert.clone()).await.contains("has changed since you saw it"));
         // A part is not the whole.
@@ -185,9 +209,17 @@ async fn the_rules_of_the_memory_tool_hold() {
         ok(&user, create("/memories/a", "of ada")).await;
         let other = open(MemoryTool::new(memory.clone(), policy.clone(), run(Some("bob"))).unwrap());
         assert!(refused(&other, view("/memories/a")).await.contains("does not exist"));
-        assert!(refused(&user.clone().with_scope(ScopeKind::Agent), view("/memories")).await.contains("agent scope"));
+        assert!(
+            refused(&user.clone().with_scope(ScopeKind::Agent), view("/memories"))
+                .await
+                .contains("agent scope")
+        );
         let nothing = open(MemoryTool::new(memory.clone(), Policy::default(), run(Some("ada"))).unwrap());
-        assert!(refused(&nothing, view("/memories")).await.contains("the operator allows this agent no memory scope"));
+        assert!(
+            refused(&nothing, view("/memories"))
+                .await
+                .contains("the operator allows this agent no memory scope")
+        );
 
         let reader = MemoryTool::new(memory.clone(), policy.clone(), run(Some("ada"))).unwrap();
         let reader = open(reader.with_denied([ToolOp::Set, ToolOp::Delete]));
@@ -228,7 +260,8 @@ async fn a_long_answer_is_cut_or_refused() {
         assert!(refused(&files, view("/memories/long")).await.contains("`view_range`"));
         ok(&files, json!({"command": "view", "path": "/memories/long", "view_range": [4_990, -1]})).await;
         ok(&files, create("/memories/wide", &format!("one {}", "x".repeat(20_000)))).await;
-        let edit = json!({"command": "str_replace", "path": "/memories/wide", "old_str": "one", "new_str": "two"});
+        let edit =
+            json!({"command": "str_replace", "path": "/memories/wide", "old_str": "one", "new_str": "two"});
         assert_eq!(ok(&files, edit).await, "The memory file has been edited.");
     }
 }

@@ -19,7 +19,9 @@ fn a_folder_of_markdown_becomes_files_and_a_dry_run_says_so_first() {
     assert_eq!(counts(&user.json(&["import", "notes", "--agent", "claude"])), [2, 0, 0, 0]);
     assert_eq!(counts(&user.json(&["import", "notes", "--agent", "claude"])), [0, 2, 0, 0]);
     user.file("notes/README.md", "# Other\n");
-    for (options, expected) in [(&["--dry-run"][..], [0, 1, 0, 1]), (&["--dry-run", "--on-different", "replace"], [0, 1, 1, 0])] {
+    for (options, expected) in
+        [(&["--dry-run"][..], [0, 1, 0, 1]), (&["--dry-run", "--on-different", "replace"], [0, 1, 1, 0])]
+    {
         let report = user.json(&[&["import", "notes", "--agent", "claude"], options].concat());
         assert_eq!(counts(&report), expected);
     }
@@ -62,6 +64,9 @@ fn a_store_of_langgraph_keeps_its_times() {
     let again = user.run(&["import", "store.db", "--json"]).document();
     assert_eq!((counts(&again), &again["formats"]), ([0, 1, 0, 0], &json!(["langgraph"])));
     let entry = user.json(&["get", "langgraph/users/ada/home"]);
-    assert_eq!((&entry["value"], &entry["created_at"]), (&json!({"city": "Oslo"}), &json!("2026-01-02T03:04:05.000Z")));
+    assert_eq!(
+        (&entry["value"], &entry["created_at"]),
+        (&json!({"city": "Oslo"}), &json!("2026-01-02T03:04:05.000Z"))
+    );
     user.refused(&["import", "-", "--format", "langgraph"], 3, "invalid_argument");
 }

@@ -60,7 +60,13 @@ fn doctor_says_what_is_wrong_and_what_to_do() {
     let ran = user.run(&["doctor", "--url", "sqlite:broken.db", "--json"]);
     let report: Value = serde_json::from_str(&ran.stdout).unwrap();
     assert_eq!((ran.code, status(&report, "integrity")), (Some(8), &json!("fail")));
-    assert!(report["checks"].as_array().unwrap().iter().all(|line| line["status"] == "ok" || line["do"].is_string()));
+    assert!(
+        report["checks"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .all(|line| line["status"] == "ok" || line["do"].is_string())
+    );
     assert!(user.run(&["doctor", "--url", "sqlite:broken.db"]).stdout.contains("FAIL  integrity"));
 
     user.file("memory.toml", "[backends.main]\nurl = \"sqlite:a.db\"\nspeed = 9\n");
@@ -81,7 +87,11 @@ fn doctor_sees_who_else_may_read_and_write() {
     for (mode, ended, code) in [(0o600, "ok", 0), (0o644, "warn", 0), (0o666, "fail", 8)] {
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
         let ran = user.run(&["doctor", "--offline", "--json"]);
-        assert_eq!((ran.code, status(&ran.document(), "memory.toml")), (Some(code), &json!(ended)), "{mode:o}");
+        assert_eq!(
+            (ran.code, status(&ran.document(), "memory.toml")),
+            (Some(code), &json!(ended)),
+            "{mode:o}"
+        );
     }
 }
 
@@ -95,7 +105,10 @@ fn tools_are_printed_as_a_client_would_get_them_without_making_a_store() {
     let shown = user.json(&["tool-schema", "--for", "mcp", "--scopes", "user"]);
     assert_eq!(shown[0]["inputSchema"]["properties"]["scope"]["enum"], json!(["user"]));
     let gemini = user.json(&["tool-schema", "--for", "gemini", "--tools", "files"]);
-    assert_eq!((gemini.as_array().map(Vec::len), &gemini[0]["parameters"]["type"]), (Some(1), &json!("object")));
+    assert_eq!(
+        (gemini.as_array().map(Vec::len), &gemini[0]["parameters"]["type"]),
+        (Some(1), &json!("object"))
+    );
     assert!(user.json(&["tool-schema", "--for", "anthropic"])[0]["input_schema"].is_object());
     assert_eq!(user.run(&["tool-schema"]).code, Some(2));
 }
