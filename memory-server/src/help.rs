@@ -129,7 +129,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("reembed", &["memory reembed --embedder static:MODEL"]),
     ("drift status", &["memory drift status"]),
     ("drift diff", &["memory drift diff"]),
-    ("drift ack", &["memory drift ack TOKEN"]),
+    ("drift ack", &["memory drift ack 00000000000000000000000000000000.7.0000000000000000"]),
     ("drift restore", &["memory drift restore memory.bak.1767225600.json --dry-run"]),
     ("drift repair", &["memory drift repair --dry-run"]),
     ("postgres provision", &["memory postgres provision --print", "memory postgres provision --apply"]),

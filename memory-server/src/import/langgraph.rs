@@ -31,6 +31,8 @@ pub(crate) struct LangGraph {
 impl LangGraph {
     /// Opens a file, which is only read.
     pub(crate) fn open(path: &Path) -> Result<Self> {
+        // Before SQLite is used at all, or this process cannot serve SQL to agents.
+        memory::sqlite::prepare_process();
         let connection =
             Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY).map_err(unreadable)?;
         let mut columns = Vec::new();
@@ -133,6 +135,7 @@ mod tests {
         ALTER TABLE store ADD COLUMN expires_at TIMESTAMP; ALTER TABLE store ADD COLUMN ttl_minutes REAL;";
 
     fn read(rows: &str) -> Vec<std::result::Result<Entry, String>> {
+        memory::sqlite::prepare_process();
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("store.db");
         Connection::open(&path).unwrap().execute_batch(&format!("{TABLES}{rows}")).unwrap();

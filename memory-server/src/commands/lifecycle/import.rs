@@ -7,7 +7,8 @@ use std::time::Instant;
 
 use clap::Args;
 use memory::Access;
-use memory_core::{GetOptions, ImportOptions, Key, OnExisting, Record, Scope, Taken};
+use memory::system::SystemClock;
+use memory_core::{Clock as _, GetOptions, ImportOptions, Key, OnExisting, Record, Scope, Taken};
 use serde::Serialize;
 
 use crate::import::{
@@ -310,7 +311,10 @@ impl Import<'_> {
         let (places, records): (Vec<Place>, Vec<Record>) =
             batch.filter(|(_, stored)| !stored).map(|(item, _)| item).unzip();
         if self.args.dry_run {
-            let keys: Vec<Key> = records.iter().map(|record| record.entry.key.clone()).collect();
+            let now = SystemClock.now();
+            let live = records.iter().filter(|record| !record.entry.is_expired(now));
+            let keys: Vec<Key> = live.map(|record| record.entry.key.clone()).collect();
+            self.report.expired += (records.len() - keys.len()) as u64;
             let there = backend.get_many(scope, &keys, GetOptions::uncounted()).await?;
             let different = there.iter().flatten().count() as u64;
             let created = keys.len() as u64 - different;
@@ -428,7 +432,7 @@ fn print(report: &Report, out: &mut Out) -> Result<(), Failure> {
         report.passed_over,
         report.seconds
     ))?;
-    if let Some(turns) = report.turns {
+    if let Some(turns) = report.turns.filter(|turns| *turns > 0) {
         out.line(format!("{turns} turns would be added to conversations, unless they are there"))?;
     }
     if report.expired > 0 {

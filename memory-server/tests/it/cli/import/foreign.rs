@@ -48,6 +48,8 @@ fn an_agent_of_letta_brings_its_blocks_and_its_conversation() {
 #[test]
 fn a_store_of_langgraph_keeps_its_times() {
     let user = User::new();
+    // Other tests of this process open stores with SQL.
+    memory::sqlite::prepare_process();
     let path = user.home().join("store.db");
     rusqlite::Connection::open(&path)
         .unwrap()

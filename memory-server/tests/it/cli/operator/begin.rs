@@ -16,7 +16,7 @@ fn the_name_alone_says_where_to_begin_and_what_it_says_works() {
     for heading in ["Begin:", "Remember what was said:", "Keep entries:", "Options:", "Exit codes:"] {
         assert!(help.contains(heading), "{heading}: {help}");
     }
-    assert!(user.ok(&["drift", "ack", "--help"]).contains("Examples:\n  memory drift ack TOKEN"));
+    assert!(user.ok(&["drift", "ack", "--help"]).contains("Examples:\n  memory drift ack 0"));
 }
 
 #[test]
