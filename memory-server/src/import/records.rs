@@ -33,7 +33,7 @@ pub(crate) enum Found {
 }
 
 /// Reads records one by one.
-pub(crate) trait RecordReader {
+pub(crate) trait RecordReader: Send {
     /// The next record; `None` at the end.
     fn next_record(&mut self) -> io::Result<Option<Found>>;
 }
@@ -68,7 +68,7 @@ impl<R: BufRead> Records<R> {
     }
 }
 
-impl<R: BufRead> RecordReader for Records<R> {
+impl<R: BufRead + Send> RecordReader for Records<R> {
     fn next_record(&mut self) -> io::Result<Option<Found>> {
         let Some((number, line)) = self.lines.next_line()? else { return Ok(None) };
         let place = Place::Line(number);

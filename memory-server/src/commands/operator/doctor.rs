@@ -82,7 +82,7 @@ pub(crate) async fn run(context: &Context, args: &DoctorArgs, out: &mut Out) -> 
             store(&settings, timeout, args.offline, &mut report).await;
         }
         Err(error) => {
-            report.fail("store", error.message(), "correct the options, the environment or memory.toml")
+            report.fail("store", error.message(), "correct the options, the environment or memory.toml");
         }
     }
     let exit = if report.status == Status::Fail { Exit::Failed } else { Exit::Ok };
@@ -126,7 +126,7 @@ async fn configuration(
                 );
             }
             Found::Problem => {
-                report.fail(&check, finding.message.as_str(), format!("correct {}", checked.file()))
+                report.fail(&check, finding.message.as_str(), format!("correct {}", checked.file()));
             }
         }
     }
