@@ -3,16 +3,17 @@
 use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{CommandFactory as _, Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::commands;
-use crate::terminal::{self, Context, EXIT_CODES, Exit, Failure, Global, Out};
+use crate::help;
+use crate::terminal::{self, Context, Exit, Failure, Global, Out};
 
 /// Memory for AI agents, from a terminal: key/value with versions and expiry, search by words and by
 /// meaning, an MCP server, and importers of real conversations.
 #[derive(Debug, Parser)]
-#[command(name = "memory", version, after_help = EXIT_CODES, max_term_width = 100)]
-#[command(propagate_version = true, subcommand_required = true, arg_required_else_help = true)]
+#[command(name = "memory", version, max_term_width = 100)]
+#[command(propagate_version = true, subcommand_required = true)]
 pub(crate) struct Cli {
     #[command(flatten)]
     global: Global,
@@ -88,11 +89,17 @@ enum Command {
     Gc(commands::GcArgs),
     /// Serve the Memory tool to an MCP client, over standard input and output or over HTTP
     Serve(crate::serve::ServeArgs),
+    /// Print the tools in the form in which a provider of models takes them
+    ToolSchema(commands::ToolSchemaArgs),
     /// Manage the tokens of `serve --http`: create, list, revoke
     Token(commands::TokenArgs),
     /// Serve SQL to the parent process
     #[command(hide = true)]
     SqlWorker(crate::serve::SqlWorkerArgs),
+    /// Write a commented memory.toml, and say what to do next; what is there stays
+    Init(commands::InitArgs),
+    /// Check configuration, files, store, servers and disk, and say what to do
+    Doctor(commands::DoctorArgs),
     /// Take a short tour on embedded SQLite
     Demo(crate::demo::DemoArgs),
     /// Show the store's capabilities, limits and health
@@ -133,13 +140,18 @@ impl Cli {
 #[doc(hidden)]
 #[must_use]
 pub fn command_line() -> clap::Command {
-    Cli::command()
+    help::with_help(Cli::command())
 }
 
 /// Runs the command line of this process.
 #[must_use]
 pub fn main() -> ExitCode {
-    let exit = match Cli::try_parse().and_then(Cli::checked) {
+    if std::env::args_os().len() <= 1 {
+        terminal::note(help::BEGIN);
+        return ExitCode::from(Exit::Usage.code());
+    }
+    let parsed = command_line().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
+    let exit = match parsed.and_then(Cli::checked) {
         Ok(Cli { global, command }) => {
             // Boxed: it has room for the largest of all commands.
             terminal::run("memory", global, async |context, out| {
@@ -210,15 +222,18 @@ async fn dispatch(context: &Context, command: Command, out: &mut Out) -> Result<
         Command::Postgres(args) => commands::postgres(context, &args, out).await,
         Command::Serve(args) if args.http.http.is_some() => crate::http::run(context, args).await,
         Command::Serve(args) => crate::serve::run(context, args, out).await,
+        Command::ToolSchema(args) => commands::tool_schema(context, args, out).await,
         Command::Token(args) => commands::token(context, args, out).await,
         Command::SqlWorker(args) => crate::serve::sql_worker(context, &args).await,
+        Command::Init(args) => commands::init(context, &args, out),
+        Command::Doctor(args) => commands::doctor(context, &args, out).await,
         Command::Demo(args) => crate::demo::run(&args, context.is_quiet(), out).await,
         Command::Describe => commands::describe(context, out).await,
         Command::Backend(args) => commands::backend(context, &args, out).await,
         Command::Config(args) => commands::config(context, &args, out).await,
         Command::Completions { shell } => {
             let mut script = Vec::new();
-            clap_complete::generate(shell, &mut Cli::command(), "memory", &mut script);
+            clap_complete::generate(shell, &mut command_line(), "memory", &mut script);
             let script = String::from_utf8_lossy(&script);
             if out.is_json() {
                 out.document(&serde_json::json!({ "shell": shell.to_string(), "script": script }))?;
@@ -232,30 +247,13 @@ async fn dispatch(context: &Context, command: Command, out: &mut Out) -> Result<
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[test]
     fn the_command_line_is_consistent() {
-        Cli::command().debug_assert();
-    }
-
-    /// A shell line split into words; a quoted part is one word.
-    fn words(line: &str) -> Vec<String> {
-        let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
-        for character in line.chars() {
-            match (quote, character) {
-                (Some(open), c) if c == open => quote = None,
-                (None, '"' | '\'') => {
-                    quote = Some(character);
-                    word.get_or_insert_default();
-                }
-                (None, '#') if word.is_none() => break,
-                (None, ' ') => words.extend(word.take()),
-                (_, c) => word.get_or_insert_default().push(c),
-            }
-        }
-        words.extend(word);
-        words
+        command_line().debug_assert();
     }
 
     #[test]
@@ -292,6 +290,85 @@ mod tests {
             .filter(|command| command.get_name() != "help" && !command.is_hide_set())
         {
             assert!(page.contains(&format!("memory {}", command.get_name())), "{}", command.get_name());
+        }
+    }
+
+    /// A shell line split into words; a quoted part is one word.
+    fn words(line: &str) -> Vec<String> {
+        let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
+        for character in line.chars() {
+            match (quote, character) {
+                (Some(open), c) if c == open => quote = None,
+                (None, '"' | '\'') => {
+                    quote = Some(character);
+                    word.get_or_insert_default();
+                }
+                (None, '#') if word.is_none() => break,
+                (None, ' ') => words.extend(word.take()),
+                (_, c) => word.get_or_insert_default().push(c),
+            }
+        }
+        words.extend(word);
+        words
+    }
+
+    /// Every command that does something, by its path.
+    fn leaves(command: &clap::Command, path: &str, found: &mut Vec<(String, String)>) {
+        for below in
+            command.get_subcommands().filter(|below| !below.is_hide_set() && below.get_name() != "help")
+        {
+            let path = format!("{path} {}", below.get_name()).trim_start().to_owned();
+            if below.get_subcommands().all(|command| command.get_name() == "help") {
+                let help = below.get_after_help().map(ToString::to_string).unwrap_or_default();
+                found.push((path.clone(), help));
+            }
+            leaves(below, &path, found);
+        }
+    }
+
+    #[test]
+    fn every_command_has_examples_that_can_be_typed() {
+        let mut found = Vec::new();
+        leaves(&command_line(), "", &mut found);
+        assert!(found.len() > 60, "{} commands", found.len());
+        for (path, help) in found {
+            let examples: Vec<&str> = help.lines().skip(1).map(str::trim).collect();
+            assert!(!examples.is_empty(), "`memory {path}` has no example");
+            for example in examples {
+                let typed = example.split(" > ").next().unwrap();
+                // An example belongs to its command, and the comparison of SQL is no redirection.
+                let typed = if path == "sql" { example } else { typed };
+                assert!(typed.starts_with(&format!("memory {path}")), "{example}");
+                let parsed = command_line().try_get_matches_from(words(typed));
+                assert!(parsed.is_ok(), "{example}: {}", parsed.unwrap_err());
+            }
+        }
+    }
+
+    #[test]
+    fn what_to_begin_with_can_be_typed() {
+        let lines = help::BEGIN.lines().filter_map(|line| line.trim().strip_prefix("memory "));
+        let typed: Vec<&str> = lines.map(|line| line.split("   ").next().unwrap()).collect();
+        assert_eq!(typed.len(), 3);
+        for line in typed {
+            let words = words(&format!("memory {line}"));
+            assert!(command_line().try_get_matches_from(words).is_ok(), "{line}");
+        }
+    }
+
+    #[test]
+    fn every_command_is_in_one_group() {
+        let grouped: Vec<&str> = help::GROUPS.iter().flat_map(|(_, names)| names.iter().copied()).collect();
+        let all: BTreeSet<String> = command_line()
+            .get_subcommands()
+            .filter(|command| !command.is_hide_set() && command.get_name() != "help")
+            .map(|command| command.get_name().to_owned())
+            .collect();
+        assert_eq!(grouped.len(), all.len());
+        assert!(grouped.iter().all(|name| all.contains(*name)));
+        let help = command_line().render_help().to_string();
+        for name in grouped {
+            assert!(help.contains(&format!("\n  {name} ")), "{name}: {help}");
         }
     }
 }

@@ -7,7 +7,7 @@ use rmcp::model::{
     CallToolResult, ClientRequest, ContentBlock, JsonRpcMessage, ServerJsonRpcMessage, ServerResult,
 };
 
-use crate::import::{Format, Found, Item, Records, Source, detect, reader, store_records};
+use crate::import::{Format, Found, Item, RecordReader as _, Records, Source, detect, reader, store_records};
 use crate::serve::wire::frame::{self, Arguments, Frame};
 use crate::serve::wire::line::{Line, next_line};
 
@@ -49,6 +49,7 @@ pub fn turns(format: &str, bytes: &[u8]) -> std::io::Result<Option<Imported>> {
     while let Some(item) = reader.next_item()? {
         match item {
             Item::Turn(turn) => imported.entries.push(turn.into_entry(format.name())),
+            Item::Entry(_, entry) => imported.entries.push(Ok(*entry)),
             Item::Broken(place, why) => imported.broken.push(format!("{place}: {why}")),
             Item::PassedOver => imported.passed_over += 1,
         }

@@ -11,6 +11,7 @@ mod commands;
 mod demo;
 #[doc(hidden)]
 pub mod fuzzing;
+mod help;
 #[doc(hidden)]
 pub mod http;
 mod import;

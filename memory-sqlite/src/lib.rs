@@ -35,7 +35,7 @@ mod sql;
 mod vector;
 
 pub use config::{Durability, SharedDatabase, SqlConfig, SqliteConfig};
-pub use file::repair::{RepairOptions, Repaired, SchemaObject, repair};
+pub use file::repair::{RepairOptions, Repaired, SchemaObject, quick_check, repair};
 pub use provider::{SqliteProvider, wait_until_closed};
 
 /// Prepares SQLite for agents' statements, whose memory is metered. Opening a provider does it too; a process that uses

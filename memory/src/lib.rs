@@ -14,6 +14,8 @@
 //! - [`models`]: the language model of `memory.toml` (feature `chat-openai`);
 //! - [`Policy`]: what the operator allows an agent; by default nothing;
 //! - [`MemoryTool`]: the one tool that a runtime gives its model;
+//! - [`FilesTool`]: the same memory as files, for models that know such a tool;
+//! - [`schemas`]: tools in the form of each provider of models;
 //! - [`snapshot`]: saving a store to a file, restoring it, and migrating between stores;
 //! - [`system`]: the real clock and ids;
 //! - `workers` (feature `sql-workers`): SQL in worker processes.
@@ -34,6 +36,7 @@ pub mod embedders;
 mod factory;
 #[cfg(feature = "sqlite")]
 pub mod fallback;
+pub mod files;
 pub mod forget;
 pub mod gc;
 #[cfg(feature = "governed")]
@@ -46,6 +49,7 @@ pub mod models;
 pub mod policy;
 mod private;
 pub mod registry;
+pub mod schemas;
 mod setters;
 pub mod snapshot;
 mod stream;
@@ -70,8 +74,9 @@ pub use crate::backends::sqlite;
 
 pub use crate::config::Config;
 pub use crate::factory::{Access, Factory, OpenContext};
+pub use crate::files::FilesTool;
 pub use crate::memory::Memory;
-pub use crate::policy::{GraphAccess, Policy, SharedAccess};
+pub use crate::policy::{GraphAccess, OfferedTool, Policy, SharedAccess};
 pub use crate::registry::{Registry, open};
 #[cfg(all(feature = "governed", feature = "hierarchical"))]
 pub use crate::tool::StateOp;

@@ -51,6 +51,17 @@ pub enum GraphAccess {
     Supersede,
 }
 
+/// A tool that a model may be offered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum OfferedTool {
+    /// The Memory tool (`docs/tool.md`).
+    Memory,
+    /// Files under `/memories` (`docs/files.md`).
+    Files,
+}
+
 /// The operator's rules for one agent. The default denies everything.
 ///
 /// Nothing that an agent sends extends it: [`Policy::narrow`] is the only way to combine two, and takes the stricter of
@@ -68,6 +79,8 @@ pub struct Policy {
     pub shared_space: Option<ScopeId>,
     /// What the agent may do with its graph; `None`: nothing.
     pub graph: Option<GraphAccess>,
+    /// The tools that its model is offered; `None`: the Memory tool.
+    pub tools: Option<BTreeSet<OfferedTool>>,
     /// Quota of each of its scopes, checked by the backend inside every write.
     pub quota: Quota,
     /// Quota of the database of each of its scopes, in bytes; `None`: the provider's own.
@@ -90,6 +103,7 @@ impl Default for Policy {
             shared_state: None,
             shared_space: None,
             graph: None,
+            tools: None,
             quota: Quota::default(),
             sql_max_bytes: None,
             drift: None,
@@ -113,6 +127,7 @@ impl Policy {
         with_shared_state(shared_state: SharedAccess => Some(shared_state));
         with_shared_space(shared_space: ScopeId => Some(shared_space));
         with_graph(graph: GraphAccess => Some(graph));
+        with_tools(tools: impl IntoIterator<Item = OfferedTool> => Some(tools.into_iter().collect()));
         with_quota(quota: Quota);
         with_sql_max_bytes(sql_max_bytes: u64 => Some(sql_max_bytes));
         /// [`MemoryTool::new`](crate::MemoryTool::new) refuses a backend that does not serve it.
@@ -137,6 +152,12 @@ impl Policy {
         self.shared_space.as_ref().map_or(DEFAULT_SPACE, ScopeId::as_str)
     }
 
+    /// Whether its model is offered a tool.
+    #[must_use]
+    pub fn offers(&self, tool: OfferedTool) -> bool {
+        self.tools.as_ref().map_or(tool == OfferedTool::Memory, |tools| tools.contains(&tool))
+    }
+
     /// The stricter of both in every rule. What two rules say of different spaces allows nothing in either.
     #[must_use]
     pub fn narrow(&self, other: &Self) -> Self {
@@ -151,6 +172,10 @@ impl Policy {
                 .or_else(|| other.shared_space.clone())
                 .filter(|_| one_space),
             graph: self.graph.min(other.graph),
+            tools: match (&self.tools, &other.tools) {
+                (Some(own), Some(others)) => Some(own.intersection(others).copied().collect()),
+                (tools, None) | (None, tools) => tools.clone(),
+            },
             quota: Quota {
                 max_entries: tighter(self.quota.max_entries, other.quota.max_entries),
                 max_bytes: tighter(self.quota.max_bytes, other.quota.max_bytes),
@@ -224,5 +249,10 @@ mod tests {
         assert_eq!(a.narrow(&Policy::default()).drift, Some(DriftPolicy::Row));
         assert_eq!((both.graph, a.narrow(&Policy::default()).graph), (Some(GraphAccess::Read), None));
         assert_eq!((both.max_rows, both.max_answer_bytes), (50, 20_000));
+        let files = Policy::default().with_tools([OfferedTool::Files]);
+        assert!(files.offers(OfferedTool::Files) && !files.offers(OfferedTool::Memory));
+        assert!(a.offers(OfferedTool::Memory) && !a.offers(OfferedTool::Files));
+        assert_eq!(files.narrow(&a).tools, files.tools);
+        assert_eq!(files.narrow(&a.with_tools([OfferedTool::Memory])).tools, Some(BTreeSet::new()));
     }
 }

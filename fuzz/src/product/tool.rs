@@ -1,11 +1,11 @@
 //! The Memory tool: any input gives one JSON object, and nothing outside the agent's scopes is touched.
 //!
-//! A line is a call; `!MILLIS` lets time pass.
+//! A line is a call, of files where it has a `command`; `!MILLIS` lets time pass.
 
 use std::sync::Arc;
 
 use memory::tool::op_schema;
-use memory::{Memory, MemoryTool, Policy, ToolOp};
+use memory::{FilesTool, Memory, MemoryTool, Policy, ToolOp};
 use memory_conformance::{Reference, TestClock};
 use memory_core::json::Json;
 use memory_core::{
@@ -45,7 +45,8 @@ pub fn run(data: &[u8]) {
 }
 
 struct Room {
-    tool: MemoryTool,
+    tool: Arc<MemoryTool>,
+    files: FilesTool,
     clock: Arc<TestClock>,
     others: Vec<Scope>,
     /// The contents of other scopes; libFuzzer would discover a constant text.
@@ -78,7 +79,8 @@ impl Room {
             let options = SetOptions::default();
             wait(backend(&memory).set(scope, &key(), Json::string(&untold), options)).expect("a write");
         }
-        Self { tool: MemoryTool::new(memory, policy, run).expect("a tool"), clock, others, untold }
+        let tool = Arc::new(MemoryTool::new(memory, policy, run).expect("a tool"));
+        Self { files: FilesTool::new(Arc::clone(&tool)), tool, clock, others, untold }
     }
 
     fn pass(&self, millis: &[u8]) {
@@ -95,6 +97,13 @@ impl Room {
     }
 
     fn call(&self, input: &[u8]) {
+        if let Ok(text) = std::str::from_utf8(input).map_err(drop)
+            && text.contains("\"command\"")
+        {
+            let answer = wait(self.files.call(text)).text;
+            assert!(!answer.is_empty() && answer.len() <= MAX_ANSWER_BYTES, "{} bytes", answer.len());
+            assert!(!answer.contains(&self.untold), "{answer}");
+        }
         let answer = self.answer(input);
         let Some(error) = member(&answer, "error") else { return self.set_is_what_get_gets(input) };
         let error: Value = serde_json::from_str(error).expect("a refusal");

@@ -101,7 +101,7 @@ impl Tour {
                     store.push(scope.clone(), "trip", place, turn.into_entry(Format::Jsonl.name())?).await?;
                 }
                 Item::Broken(place, why) => return Err(wrong(format!("{place}: {why}"))),
-                Item::PassedOver => {}
+                Item::Entry(..) | Item::PassedOver => {}
             }
         }
         store.finish().await?;

@@ -7,6 +7,7 @@ use memory_core::{Error, ErrorKind};
 use serde_json::value::RawValue;
 
 use super::format::Format;
+use super::langgraph::SQLITE;
 use super::records::FORMAT as EXPORT_FORMAT;
 
 /// How much of a file is examined.
@@ -42,7 +43,11 @@ pub(crate) fn undetected(file: &str, why: Unknown) -> Error {
 pub(crate) fn detect<'a>(mut input: impl Read + Send + 'a) -> io::Result<Opened<'a>> {
     let mut head = Vec::new();
     input.by_ref().take(HEAD_BYTES).read_to_end(&mut head)?;
-    let format = format_of(&String::from_utf8_lossy(&head)).ok_or(match head.as_slice() {
+    let found = match head.starts_with(SQLITE) {
+        true => Some(Format::Langgraph),
+        false => format_of(&String::from_utf8_lossy(&head)),
+    };
+    let format = found.ok_or(match head.as_slice() {
         head if head.trim_ascii().is_empty() => Unknown::Empty,
         [b'P', b'K', 3, 4, ..] => Unknown::Zip,
         _ => Unknown::Other,
@@ -63,10 +68,14 @@ fn format_of(head: &str) -> Option<Format> {
 
 /// By names that only this format has: the first element may be much longer than the head.
 fn array(head: &str) -> Option<Format> {
-    if head.contains("\"mapping\"") {
+    if is_letta(|name| head.contains(&format!("\"{name}\""))) {
+        Some(Format::Letta)
+    } else if head.contains("\"mapping\"") {
         Some(Format::Chatgpt)
     } else if head.contains("\"dia_id\"") || head.contains("\"evidence\"") || head.contains("\"session_1\"") {
         Some(Format::Locomo)
+    } else if head.contains("\"memory\"") && head.contains("\"id\"") {
+        Some(Format::Mem0)
     } else if head.starts_with('[') && holds_messages(head) {
         Some(Format::Jsonl)
     } else {
@@ -79,6 +88,11 @@ fn holds_messages(head: &str) -> bool {
     has(&["messages"]) || has(&["role", "speaker", "name"]) && has(&["content", "text"])
 }
 
+/// Whether a file has the members of an agent file.
+fn is_letta(has: impl Fn(&str) -> bool) -> bool {
+    has("core_memory") || has("agents") && has("blocks") || has("agent_type") && has("messages")
+}
+
 /// By the members of one whole line.
 fn line(line: &str) -> Option<Format> {
     let members: BTreeMap<String, &RawValue> = serde_json::from_str(line).ok()?;
@@ -86,6 +100,10 @@ fn line(line: &str) -> Option<Format> {
     let text = |name: &str| members.get(name).map_or("", |raw| raw.get().trim_matches('"'));
     if text("format") == EXPORT_FORMAT {
         Some(Format::Records)
+    } else if is_letta(has) {
+        Some(Format::Letta)
+    } else if has("id") && has("memory") {
+        Some(Format::Mem0)
     } else if has("mapping") {
         Some(Format::Chatgpt)
     } else if has("type") && (has("sessionId") || has("leafUuid") || has("parentUuid") || has("snapshot")) {
@@ -118,6 +136,10 @@ mod tests {
                 Some(Format::ClaudeCode),
             ),
             (r#"{"format":"memory-export","version":1}"#, Some(Format::Records)),
+            (r#"{"agents":[],"blocks":[],"tools":[]}"#, Some(Format::Letta)),
+            ("{\n  \"agent_type\": \"memgpt_agent\",\n  \"core_memory\": [", Some(Format::Letta)),
+            (r#"{"id":"f","memory":"x","score_kind":"none"}"#, Some(Format::Mem0)),
+            (r#"{"results":[{"id":"f","memory":"x"}]}"#, Some(Format::Mem0)),
             ("hello", None),
             ("", None),
             ("[1,2]", None),

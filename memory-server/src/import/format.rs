@@ -15,6 +15,14 @@ pub(crate) enum Format {
     ClaudeCode,
     /// `conversations.json` of a ChatGPT data export
     Chatgpt,
+    /// Agent files of Letta (`.af`): memory blocks and messages
+    Letta,
+    /// Facts of mem0, as its API or `memory facts --all --json` lists them
+    Mem0,
+    /// Markdown: files as `memory serve --tools files` keeps them
+    Markdown,
+    /// The SQLite file of a LangGraph store
+    Langgraph,
     /// Entries as `memory export` writes them
     Records,
 }
@@ -27,6 +35,10 @@ impl Format {
             Self::Locomo => "locomo",
             Self::ClaudeCode => "claude-code",
             Self::Chatgpt => "chatgpt",
+            Self::Letta => "letta",
+            Self::Mem0 => "mem0",
+            Self::Markdown => "markdown",
+            Self::Langgraph => "langgraph",
             Self::Records => "records",
         }
     }

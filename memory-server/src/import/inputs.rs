@@ -30,7 +30,8 @@ pub(crate) struct Inputs {
     pub(crate) too_deep: Vec<PathBuf>,
 }
 
-/// Every input that `paths` name, in order of name; a folder stands for its `.jsonl` files and those of the folders in it.
+/// Every input that `paths` name, in order of name; a folder stands for its `.jsonl` files and those of the folders in it, or,
+/// if there are none, for its `.md` files.
 pub(crate) fn inputs(paths: &[PathBuf]) -> Result<Inputs, (PathBuf, io::Error)> {
     let mut found = Inputs::default();
     for path in paths {
@@ -41,7 +42,13 @@ pub(crate) fn inputs(paths: &[PathBuf]) -> Result<Inputs, (PathBuf, io::Error)> 
         }
         let about = path.metadata().map_err(|error| (path.clone(), error))?;
         if about.is_dir() {
-            walk(path, path, 0, &mut found)?;
+            let before = found.files.len();
+            for ending in ["jsonl", "md"] {
+                if found.files.len() == before {
+                    found.too_deep.retain(|deep| !deep.starts_with(path));
+                    walk(path, path, ending, 0, &mut found)?;
+                }
+            }
         } else {
             let name = path.file_stem().unwrap_or_default();
             found.files.push(input(path.clone(), Path::new(name), about.len()));
@@ -59,7 +66,13 @@ fn input(path: PathBuf, name: &Path, bytes: u64) -> Input {
     }
 }
 
-fn walk(root: &Path, folder: &Path, depth: usize, found: &mut Inputs) -> Result<(), (PathBuf, io::Error)> {
+fn walk(
+    root: &Path,
+    folder: &Path,
+    ending: &str,
+    depth: usize,
+    found: &mut Inputs,
+) -> Result<(), (PathBuf, io::Error)> {
     let failed = |error| (folder.to_path_buf(), error);
     let mut entries =
         std::fs::read_dir(folder).and_then(Iterator::collect::<io::Result<Vec<_>>>).map_err(failed)?;
@@ -69,10 +82,10 @@ fn walk(root: &Path, folder: &Path, depth: usize, found: &mut Inputs) -> Result<
         // Links are not followed: they may lead out of the folder or in circles.
         let kind = entry.file_type().map_err(failed)?;
         if kind.is_dir() && depth < MAX_DEPTH {
-            walk(root, &path, depth + 1, found)?;
+            walk(root, &path, ending, depth + 1, found)?;
         } else if kind.is_dir() {
             found.too_deep.push(path);
-        } else if kind.is_file() && path.extension().is_some_and(|extension| extension == "jsonl") {
+        } else if kind.is_file() && path.extension().is_some_and(|extension| extension == ending) {
             if found.files.len() >= MAX_FILES {
                 return Err(failed(io::Error::other(format!("it contains over {MAX_FILES} files"))));
             }
@@ -92,7 +105,7 @@ mod tests {
     fn folders_are_read_in_order_without_following_links() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("b")).unwrap();
-        for file in ["b/z.jsonl", "b/notes.txt", "a.jsonl"] {
+        for file in ["b/z.jsonl", "b/notes.txt", "b/c.md", "a.jsonl"] {
             std::fs::write(folder.path().join(file), "x").unwrap();
         }
         #[cfg(unix)]
@@ -101,5 +114,10 @@ mod tests {
         let names: Vec<_> = found.files.iter().map(|input| input.name.as_str()).collect();
         assert_eq!(names, ["a", "b/z", "stdin"]);
         assert!(inputs(&[folder.path().join("absent")]).is_err());
+        for file in ["b/z.jsonl", "a.jsonl"] {
+            std::fs::remove_file(folder.path().join(file)).unwrap();
+        }
+        let found = inputs(&[folder.path().to_path_buf()]).unwrap();
+        assert_eq!(found.files.iter().map(|input| input.name.as_str()).collect::<Vec<_>>(), ["b/c"]);
     }
 }

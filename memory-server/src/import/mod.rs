@@ -6,6 +6,7 @@
 mod detect;
 mod format;
 mod inputs;
+mod langgraph;
 mod problems;
 mod readers;
 mod records;
@@ -16,11 +17,12 @@ mod turns;
 pub(crate) use detect::{Opened, detect, undetected};
 pub(crate) use format::Format;
 pub(crate) use inputs::{Input, Inputs, MAX_DEPTH, inputs};
+pub(crate) use langgraph::LangGraph;
 pub(crate) use problems::Problems;
-pub(crate) use readers::{Bytes, Item, Place, Source, Turn, reader};
+pub(crate) use readers::{Item, Place, Source, Turn, reader};
 pub(crate) use records::{
-    FORMAT as EXPORT_FORMAT, Found, Header, Records, VERSION as EXPORT_VERSION, store as store_records,
-    stored as stored_records,
+    FORMAT as EXPORT_FORMAT, Found, Header, RecordReader, Records, VERSION as EXPORT_VERSION,
+    store as store_records, stored as stored_records,
 };
 pub(crate) use store::{OnDifferent, Store, Totals};
 pub(crate) use template::ScopeTemplate;

@@ -32,6 +32,12 @@ pub(crate) enum Found {
     Broken(Place, String),
 }
 
+/// Reads records one by one.
+pub(crate) trait RecordReader: Send {
+    /// The next record; `None` at the end.
+    fn next_record(&mut self) -> io::Result<Option<Found>>;
+}
+
 /// Reads an export.
 pub(crate) struct Records<R> {
     lines: Lines<R>,
@@ -60,9 +66,10 @@ impl<R: BufRead> Records<R> {
             )),
         })
     }
+}
 
-    /// The next record.
-    pub(crate) fn next_record(&mut self) -> io::Result<Option<Found>> {
+impl<R: BufRead + Send> RecordReader for Records<R> {
+    fn next_record(&mut self) -> io::Result<Option<Found>> {
         let Some((number, line)) = self.lines.next_line()? else { return Ok(None) };
         let place = Place::Line(number);
         Ok(Some(match line {

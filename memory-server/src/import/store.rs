@@ -86,6 +86,8 @@ pub(crate) struct Store<'a> {
     /// Whether the store can check preconditions; if not, another writer's entry may be overwritten.
     guarded: bool,
     on_different: OnDifferent,
+    /// Only counts what would be written.
+    dry: bool,
     pending: BTreeMap<Scope, Batch>,
     waiting: usize,
     /// What was done so far, and in which scopes.
@@ -107,12 +109,19 @@ impl<'a> Store<'a> {
             max_value_bytes: capabilities.max_value_bytes,
             guarded: capabilities.compare_and_set,
             on_different,
+            dry: false,
             pending: BTreeMap::new(),
             waiting: 0,
             totals: BTreeMap::new(),
             problems: Problems::default(),
             embedder_failure: None,
         }
+    }
+
+    /// Writes nothing, and counts what would be written.
+    pub(crate) fn dry(mut self, dry: bool) -> Self {
+        self.dry = dry;
+        self
     }
 
     /// Sum over all scopes.
@@ -180,7 +189,14 @@ impl<'a> Store<'a> {
         loop {
             let (write, mut totals) = self.decide(scope, &waiting).await?;
             let items: Vec<NewEntry> = write.iter().map(|(_, item)| item.clone()).collect();
-            if items.is_empty() {
+            if self.dry {
+                let replaced =
+                    items.iter().filter(|item| matches!(item.options.expect, Expect::Version(_))).count()
+                        as u64;
+                totals.replaced += replaced;
+                totals.created += items.len() as u64 - replaced;
+            }
+            if items.is_empty() || self.dry {
                 self.count(scope, &totals);
                 return Ok(());
             }

@@ -67,20 +67,26 @@ fn arguments(global: &Global, args: &ServeArgs) -> Result<Vec<String>> {
         option("config", text(&absolute(config.origin())?)?);
     }
     let configured = config.as_ref().is_some_and(|config| config.file().default.agent.is_some());
-    if args.agent.is_none() && !configured {
+    if args.offer.agent.is_none() && !configured {
         return Err(no_agent());
     }
     if let Some(embedder) = global.embedder.as_ref().filter(|name| !name.is_empty()) {
         option("embedder", absolute_embedder(embedder)?);
     }
-    for (name, value) in [("tenant", &global.tenant), ("agent", &args.agent), ("user", &args.user)] {
+    for (name, value) in
+        [("tenant", &global.tenant), ("agent", &args.offer.agent), ("user", &args.offer.user)]
+    {
         if let Some(value) = value {
             option(name, value.clone());
         }
     }
-    if let Some(kinds) = &args.scopes {
+    if let Some(kinds) = &args.offer.scopes {
         let kinds: Vec<&str> = kinds.iter().map(|kind| kind.as_str()).collect();
         option("scopes", kinds.join(","));
+    }
+    if let Some(tools) = &args.offer.tools {
+        let names: Vec<&str> = tools.iter().map(|tool| tool.as_str()).collect();
+        option("tools", names.join(","));
     }
     if args.trust_meta {
         arguments.push("--trust-meta".to_owned());

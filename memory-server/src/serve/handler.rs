@@ -1,10 +1,11 @@
-//! The MCP server with its one tool.
+//! The MCP server with its tools: the Memory tool, files, or both.
 
 use std::sync::Arc;
 
 use axum::http::request::Parts;
-use memory::MemoryTool;
+use memory::files::{FILES_TOOL_NAME, FilesAnswer, files_description, files_schema};
 use memory::tool::TOOL_NAME;
+use memory::{FilesTool, MemoryTool, OfferedTool};
 use memory_core::Error;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, CustomRequest, CustomResult,
@@ -26,34 +27,62 @@ const INSTRUCTIONS: &str = "Long-term memory. Before answering about people, pre
 /// The same for stores that keep facts instead of entries.
 const INSTRUCTIONS_FOR_FACTS: &str = "Long-term memory. Before answering about people, preferences, decisions or \
     earlier work, `recall` it. Hand over with `add` what was said that will matter later.";
+/// The same for files alone.
+const INSTRUCTIONS_FOR_FILES: &str = "Long-term memory in files. View /memories before anything else, and keep in files \
+    what will matter later.";
 
-/// Serves the Memory tool of one connection.
+/// Serves the tools of one connection.
 #[derive(Debug)]
 pub(crate) struct MemoryServer {
     sessions: Arc<Sessions>,
-    definition: Tool,
+    offered: Vec<Tool>,
 }
 
 impl MemoryServer {
     pub(crate) fn new(sessions: Arc<Sessions>) -> Self {
-        let definition = definition(sessions.default_tool());
-        Self { sessions, definition }
+        let tool = sessions.default_tool();
+        let mut offered = Vec::new();
+        if tool.policy().offers(OfferedTool::Memory) {
+            offered.push(definition(tool));
+        }
+        if tool.policy().offers(OfferedTool::Files) && FilesTool::new(Arc::clone(tool)).is_served() {
+            offered.push(files_definition());
+        }
+        Self { sessions, offered }
     }
 
     fn instructions(&self) -> &'static str {
         let capabilities = self.sessions.default_tool().memory().capabilities();
-        if capabilities.memory_layer && !capabilities.kv { INSTRUCTIONS_FOR_FACTS } else { INSTRUCTIONS }
+        match self.get(TOOL_NAME) {
+            None => INSTRUCTIONS_FOR_FILES,
+            Some(_) if capabilities.memory_layer && !capabilities.kv => INSTRUCTIONS_FOR_FACTS,
+            Some(_) => INSTRUCTIONS,
+        }
+    }
+
+    /// An offered tool.
+    fn get(&self, name: &str) -> Option<&Tool> {
+        self.offered.iter().find(|tool| tool.name == name)
     }
 }
 
-/// Name, description, schema and hints of the tool.
-pub(super) fn definition(tool: &MemoryTool) -> Tool {
-    let schema = match tool.schema() {
+/// Name, description, schema and hints of the Memory tool.
+pub(crate) fn definition(tool: &MemoryTool) -> Tool {
+    described(TOOL_NAME, "Memory", tool.description(), tool.schema())
+}
+
+/// The same of files.
+pub(crate) fn files_definition() -> Tool {
+    described(FILES_TOOL_NAME, "Memory files", files_description().to_owned(), files_schema())
+}
+
+fn described(name: &'static str, title: &str, description: String, schema: Value) -> Tool {
+    let schema = match schema {
         Value::Object(schema) => schema,
         _ => JsonObject::new(),
     };
-    Tool::new(TOOL_NAME, tool.description(), schema)
-        .with_annotations(ToolAnnotations::with_title("Memory").destructive(true).open_world(false))
+    Tool::new(name, description, schema)
+        .with_annotations(ToolAnnotations::with_title(title).destructive(true).open_world(false))
 }
 
 impl rmcp::ServerHandler for MemoryServer {
@@ -68,11 +97,11 @@ impl rmcp::ServerHandler for MemoryServer {
         _request: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        Ok(ListToolsResult::with_all_items(vec![self.definition.clone()]))
+        Ok(ListToolsResult::with_all_items(self.offered.clone()))
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
-        (name == TOOL_NAME).then(|| self.definition.clone())
+        self.get(name).cloned()
     }
 
     async fn call_tool(
@@ -80,11 +109,13 @@ impl rmcp::ServerHandler for MemoryServer {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        if request.name != TOOL_NAME {
-            return Err(ErrorData::invalid_params(
-                format!("there is no such tool; the only one is `{TOOL_NAME}`"),
-                None,
-            ));
+        if self.get(&request.name).is_none() {
+            let names: Vec<String> = self.offered.iter().map(|tool| format!("`{}`", tool.name)).collect();
+            let text = match names.as_slice() {
+                [only] => format!("there is no such tool; the only one is {only}"),
+                names => format!("there is no such tool; offered: {}", names.join(", ")),
+            };
+            return Err(ErrorData::invalid_params(text, None));
         }
         // Over HTTP they came with the request.
         let of_request = || context.extensions.get::<Parts>()?.extensions.get::<Arguments>();
@@ -104,10 +135,14 @@ impl rmcp::ServerHandler for MemoryServer {
         // In a separate task: dropping the set cancels it at its next await, where a write is either complete or not
         // begun.
         let mut running = JoinSet::new();
+        let of_files = request.name == FILES_TOOL_NAME;
         running.spawn(async move {
-            let result = tool.try_call(&arguments).await;
+            let answer = match of_files {
+                true => in_words(FilesTool::new(tool).call(&arguments).await),
+                false => answered(tool.try_call(&arguments).await),
+            };
             drop(share);
-            result
+            answer
         });
         let result = tokio::select! {
             biased;
@@ -119,7 +154,7 @@ impl rmcp::ServerHandler for MemoryServer {
             beats.stop().await;
         }
         match result {
-            Some(Ok(result)) => Ok(answered(result)),
+            Some(Ok(answer)) => Ok(answer),
             Some(Err(_)) => {
                 Ok(answered(Err(Error::internal("the operation failed because of a bug; please report it"))))
             }
@@ -148,6 +183,15 @@ fn answered(result: memory_core::Result<String>) -> CallToolResponse {
     }
 }
 
+/// The answer of files.
+fn in_words(answer: FilesAnswer) -> CallToolResponse {
+    let content = vec![ContentBlock::text(answer.text)];
+    match answer.is_error {
+        true => CallToolResult::error(content).into(),
+        false => CallToolResult::success(content).into(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use memory::{GraphAccess, MemoryTool, Policy, RunContext, ScopeKind, SharedAccess};
@@ -170,5 +214,8 @@ mod tests {
         assert!(with <= 7_000, "{with} bytes");
         let with = bytes(all.with_graph(GraphAccess::Supersede)).await;
         assert!(with <= 8_100, "{with} bytes");
+        let files = super::files_definition();
+        let bytes = serde_json::to_string(&files).unwrap().len();
+        assert!(bytes <= 2_300, "{bytes} bytes");
     }
 }

@@ -7,18 +7,20 @@ use memory::audit::Auditor;
 use memory::conversations::extract::ModelExtractor;
 use memory::gc::GcOptions;
 use memory::system::SystemClock;
-use memory::{Access, Config, Memory, Policy};
-use memory_core::{Error, Result, Scope, ScopeId, ScopeKind, TenantId};
+use memory::{Access, Config, Memory, MemoryTool, OfferedTool, Policy};
+use memory_core::{Error, ErrorKind, Result, RunContext, Scope, ScopeId, ScopeKind, TenantId};
 
 use super::extract::Plan;
 use super::gc::Schedule;
-use super::options::ServeArgs;
+use super::options::{OfferArgs, ServeArgs};
 use super::sessions::Identity;
 use super::workers::with_workers;
 use crate::terminal::{Context, Settings};
 
 /// The default tenant, as for every command.
 const DEFAULT_TENANT: &str = "default";
+/// The agent whose tools are shown where none is named.
+pub(super) const DEFAULT_AGENT: &str = "default";
 /// The default user, as for every command.
 const DEFAULT_USER: &str = "default";
 
@@ -36,7 +38,7 @@ pub(super) struct Served {
 }
 
 /// Reads the configuration and opens the store.
-pub(super) async fn resolve(context: &Context, args: &ServeArgs) -> Result<Served> {
+pub(super) async fn resolve(context: &Context, args: &ServeArgs, access: Access) -> Result<Served> {
     let global = context.global();
     if global.run.is_some() || global.scope.is_some() {
         return Err(Error::invalid("each connection is its own run; leave out --run and --scope"));
@@ -48,12 +50,12 @@ pub(super) async fn resolve(context: &Context, args: &ServeArgs) -> Result<Serve
         (None, Some(tenant)) => tenant,
         (None, None) => TenantId::new(DEFAULT_TENANT)?,
     };
-    let agent = match (&args.agent, default.and_then(|section| section.agent.clone())) {
+    let agent = match (&args.offer.agent, default.and_then(|section| section.agent.clone())) {
         (Some(agent), _) => ScopeId::new(agent.as_str())?,
         (None, Some(agent)) => agent,
         (None, None) => return Err(no_agent()),
     };
-    let user = match (&args.user, default.and_then(|section| section.user.clone())) {
+    let user = match (&args.offer.user, default.and_then(|section| section.user.clone())) {
         (Some(user), _) => Some(ScopeId::new(user.as_str())?),
         (None, Some(user)) => Some(user),
         // Without a configuration: whose memory the commands of this terminal use.
@@ -61,7 +63,7 @@ pub(super) async fn resolve(context: &Context, args: &ServeArgs) -> Result<Serve
         (None, None) => None,
     };
     let scopes: Option<BTreeSet<ScopeKind>> =
-        args.scopes.as_ref().map(|kinds| kinds.iter().copied().collect());
+        args.offer.scopes.as_ref().map(|kinds| kinds.iter().copied().collect());
 
     let mut warnings = Vec::new();
     let (memory, policy, auditor) = match &config {
@@ -75,17 +77,21 @@ pub(super) async fn resolve(context: &Context, args: &ServeArgs) -> Result<Serve
                 };
                 let mut global = context.global().clone();
                 global.backend = Some(backend.clone());
-                let memory = Settings::resolve(&global)?.open(Access::Create).await?;
+                let memory = opened(&Settings::resolve(&global)?, access).await?;
                 with_workers(memory, config, context, Some(&backend))?
             } else {
-                with_workers(context.settings()?.open(Access::Create).await?, config, context, None)?
+                with_workers(opened(&context.settings()?, access).await?, config, context, None)?
             };
             let policy = config.policy(agent.as_str());
             let policy = match scopes {
                 Some(kinds) => narrowed(&policy, &kinds),
                 None => policy,
             };
-            (memory, policy, config.auditor(Arc::new(SystemClock))?)
+            let auditor = match access {
+                Access::Create => config.auditor(Arc::new(SystemClock))?,
+                _ => None,
+            };
+            (memory, policy, auditor)
         }
         // Without a configuration the operator's command line grants access to the identities it names.
         None => {
@@ -95,9 +101,10 @@ pub(super) async fn resolve(context: &Context, args: &ServeArgs) -> Result<Serve
                 kinds
             };
             let policy = Policy::default().with_memory_scopes(scopes.unwrap_or_else(named));
-            (context.settings()?.open(Access::Create).await?, policy, None)
+            (opened(&context.settings()?, access).await?, policy, None)
         }
     };
+    let policy = offering(policy, args, &memory)?;
     let gc = match &config {
         Some(config) => schedule(config, context, agent.as_str(), &memory, &mut warnings).await?,
         None => None,
@@ -129,6 +136,30 @@ pub(super) async fn resolve(context: &Context, args: &ServeArgs) -> Result<Serve
         interpreter,
     };
     Ok(Served { memory, identity, auditor, warnings, gc, extract })
+}
+
+/// The tool that a connection with these options would have, on a store that is only read.
+pub(crate) async fn offered(context: &Context, mut offer: OfferArgs) -> Result<MemoryTool> {
+    let config = Config::discover(context.global().config.as_deref())?;
+    if config.is_none_or(|config| config.file().default.agent.is_none()) {
+        offer.agent.get_or_insert_with(|| DEFAULT_AGENT.to_owned());
+    }
+    let args = ServeArgs { offer, ..ServeArgs::default() };
+    let Served { memory, identity, .. } = resolve(context, &args, Access::Read).await?;
+    let run = RunContext::new(identity.tenant, identity.agent, ScopeId::new("run")?);
+    let run = match identity.user {
+        Some(user) => run.with_user(user),
+        None => run,
+    };
+    MemoryTool::new(memory, identity.policy, run)
+}
+
+/// Opens the store; one that is only read and is not there is an empty one in memory.
+async fn opened(settings: &Settings, access: Access) -> Result<Memory> {
+    match access {
+        Access::Create => settings.open(access).await,
+        _ => settings.open_unmade(access).await,
+    }
 }
 
 /// The schedule of `[gc]`, if the store supports it.
@@ -204,6 +235,25 @@ fn narrowed(policy: &Policy, kinds: &BTreeSet<ScopeKind>) -> Policy {
     policy.memory_scopes = policy.memory_scopes.intersection(kinds).copied().collect();
     policy.sql_scopes = policy.sql_scopes.intersection(kinds).copied().collect();
     policy
+}
+
+/// The policy with the tools of the command line, within those of memory.toml.
+fn offering(policy: Policy, args: &ServeArgs, memory: &Memory) -> Result<Policy> {
+    let Some(asked) = &args.offer.tools else { return Ok(policy) };
+    let asked = policy.clone().with_tools(asked.iter().map(|tool| tool.offered()));
+    let narrowed = policy.narrow(&asked);
+    for tool in [OfferedTool::Memory, OfferedTool::Files] {
+        if asked.offers(tool) && !narrowed.offers(tool) {
+            return Err(Error::new(
+                ErrorKind::Forbidden,
+                "`tools` of memory.toml does not offer what --tools asks for; change one of them",
+            ));
+        }
+    }
+    if asked.offers(OfferedTool::Files) && !memory.capabilities().compare_and_set {
+        return Err(Error::unsupported("files", memory.name()));
+    }
+    Ok(narrowed)
 }
 
 /// The error if no agent is named.

@@ -22,15 +22,15 @@ use rmcp::ServiceExt as _;
 use rmcp::service::ServerInitializeError;
 use tokio::sync::watch;
 
-use crate::terminal::{Context, Exit, Failure, Out, note, signal};
+use crate::terminal::{Context, Exit, Failure, Global, Out, note, signal};
 
 use wire::frame::MAX_ENVELOPE_BYTES;
 use wire::transport::{FLUSH, Lines};
 
 pub(crate) use gc::Sweeps;
 pub(crate) use handler::MemoryServer;
-pub(crate) use identity::schedule;
-pub(crate) use options::ServeArgs;
+pub(crate) use identity::{offered, schedule};
+pub(crate) use options::{Client, OfferArgs, ServeArgs};
 pub(crate) use sessions::{Identity, Sessions};
 pub(crate) use workers::with_workers;
 pub(crate) use workers::{SqlWorkerArgs, run as sql_worker};
@@ -48,7 +48,7 @@ pub(crate) async fn run(context: &Context, args: ServeArgs, out: &mut Out) -> Re
         return Ok(Exit::Ok);
     }
     let identity::Served { memory, identity, auditor, warnings, gc, extract } =
-        identity::resolve(context, &args).await?;
+        identity::resolve(context, &args, memory::Access::Create).await?;
     for warning in warnings {
         note(&format!("memory: {warning}"));
     }
@@ -96,6 +96,16 @@ pub(crate) async fn run(context: &Context, args: ServeArgs, out: &mut Out) -> Re
         std::process::exit(i32::from(exit.code()));
     }
     Ok(exit)
+}
+
+/// The configuration that makes a client start this program with the memory of `memory.toml`.
+pub(crate) fn client_snippet(client: Client, global: &Global) -> Result<String, Failure> {
+    let mut args = ServeArgs::default();
+    let config = memory::Config::discover(global.config.as_deref())?;
+    if config.is_none_or(|config| config.file().default.agent.is_none()) {
+        args.offer.agent = Some(identity::DEFAULT_AGENT.to_owned());
+    }
+    Ok(client_config::for_client(client, global, &args)?)
 }
 
 /// What a person reads who started the server by hand.

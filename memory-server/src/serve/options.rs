@@ -4,13 +4,14 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use memory::OfferedTool;
 use memory_core::ScopeKind;
 
 use crate::terminal::CredentialArgs;
 
 /// Clients whose configuration format is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum Client {
+pub(crate) enum Client {
     /// `.mcp.json` in a project
     ClaudeCode,
     /// `claude_desktop_config.json`
@@ -21,8 +22,46 @@ pub(super) enum Client {
     Vscode,
 }
 
-#[derive(Args, Debug)]
-pub(crate) struct ServeArgs {
+impl Client {
+    /// The client, and where its configuration is.
+    pub(crate) const fn place(self) -> &'static str {
+        match self {
+            Self::ClaudeCode => "Claude Code, put this into .mcp.json of a project",
+            Self::ClaudeDesktop => "Claude Desktop, put this into claude_desktop_config.json",
+            Self::Cursor => "Cursor, put this into .cursor/mcp.json of a project, or ~/.cursor/mcp.json",
+            Self::Vscode => "VS Code, put this into .vscode/mcp.json of a project",
+        }
+    }
+}
+
+/// A tool to offer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ToolName {
+    /// The Memory tool: `memory`
+    Memory,
+    /// Files under /memories, with the commands of Anthropic's memory tool: `memory_files`
+    Files,
+}
+
+impl ToolName {
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::Files => "files",
+        }
+    }
+
+    pub(super) const fn offered(self) -> OfferedTool {
+        match self {
+            Self::Memory => OfferedTool::Memory,
+            Self::Files => OfferedTool::Files,
+        }
+    }
+}
+
+/// Whose memory is offered, and by which tools.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct OfferArgs {
     /// The agent whose memory is served [default: memory.toml's]
     #[arg(long, value_name = "ID")]
     pub(super) agent: Option<String>,
@@ -32,6 +71,15 @@ pub(crate) struct ServeArgs {
     /// Serve only these kinds of scope [default: memory.toml's rules; without memory.toml those named here, and run]
     #[arg(long, value_name = "KIND,…", value_delimiter = ',')]
     pub(super) scopes: Option<Vec<ScopeKind>>,
+    /// Offer these tools [default: memory.toml's, else memory]
+    #[arg(long, value_name = "TOOL,…", value_delimiter = ',')]
+    pub(super) tools: Option<Vec<ToolName>>,
+}
+
+#[derive(Args, Debug, Default)]
+pub(crate) struct ServeArgs {
+    #[command(flatten)]
+    pub(super) offer: OfferArgs,
     /// Let the client's `_meta` name the user and the run of each call: for a host that serves several people
     #[arg(long)]
     pub(super) trust_meta: bool,
@@ -45,10 +93,10 @@ pub(crate) struct ServeArgs {
 }
 
 /// Options of serving over HTTP.
-#[derive(Args, Clone, Debug)]
+#[derive(Args, Clone, Debug, Default)]
 pub(crate) struct HttpArgs {
     /// Serve over HTTP at this address instead, as 127.0.0.1:7077; port 0 takes a free one
-    #[arg(long = "http", value_name = "ADDR", conflicts_with_all = ["agent", "user", "scopes", "trust_meta"])]
+    #[arg(long = "http", value_name = "ADDR", conflicts_with_all = ["agent", "user", "scopes", "tools", "trust_meta"])]
     pub(crate) http: Option<SocketAddr>,
     /// The certificate chain for TLS, as PEM
     #[arg(long, value_name = "FILE", requires = "tls_key", requires = "http")]

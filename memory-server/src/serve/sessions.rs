@@ -65,7 +65,7 @@ impl Sessions {
         Ok(Self { memory, identity, auditor, run, default_tool, named: Mutex::default() })
     }
 
-    pub(crate) fn default_tool(&self) -> &MemoryTool {
+    pub(crate) fn default_tool(&self) -> &Arc<MemoryTool> {
         &self.default_tool
     }
 

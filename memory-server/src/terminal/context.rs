@@ -132,6 +132,13 @@ impl Context {
         self.global.backend.as_deref().filter(|name| !name.is_empty())
     }
 
+    /// Opens the store without creating it; a missing file is an empty store in memory.
+    pub(crate) async fn open_unmade(&self, access: Access) -> Result<Opened> {
+        let settings = self.settings()?;
+        let memory = settings.open_unmade(access).await?;
+        Ok(Opened { memory, settings })
+    }
+
     /// Opens the store.
     pub(crate) async fn open(&self, access: Access) -> Result<Opened> {
         let settings = self.settings()?;

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::PoisonError;
 
 use memory_core::{Error, ErrorKind, Result, Retry};
-use rusqlite::{Connection, ErrorCode, params};
+use rusqlite::{Connection, ErrorCode, OpenFlags, params};
 use serde::Serialize;
 
 use super::column::signed;
@@ -120,6 +120,17 @@ pub fn repair(path: impl AsRef<Path>, config: &SqliteConfig, options: RepairOpti
     repaired
 }
 
+/// Reads every page of a file and checks that it is a well-formed database. Blocks for about as long as reading the file, and
+/// holds nobody up.
+///
+/// # Errors
+/// `corrupt` if it is not; as opening a file.
+pub fn quick_check(path: impl AsRef<Path>) -> Result<()> {
+    crate::prepare_process();
+    let conn = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY).map_err(engine)?;
+    sound(&conn)
+}
+
 fn nothing() -> Error {
     Error::new(ErrorKind::NotFound, "there is no memory in that file and nothing to repair; name another one")
         .with_retry(Retry::Never)
@@ -163,7 +174,7 @@ fn sound(conn: &Connection) -> Result<()> {
         return Ok(());
     }
     Err(foreign(
-        "the database file is damaged and was not repaired; restore it from a copy, or recover it with SQLite's `.recover`",
+        "the database file is damaged; restore it from a copy, or recover it with SQLite's `.recover`",
     )
     .with_detail("found", found))
 }

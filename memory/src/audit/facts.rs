@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use memory_core::{Error, Result, RunContext, SqlDialect};
+use memory_core::{Error, Result, RunContext, ScopeKind, SqlDialect};
 use serde::Deserialize;
 use serde::de::{IgnoredAny, SeqAccess, Visitor};
 
@@ -69,6 +69,11 @@ impl<'a> Facts<'a> {
             None => has_scope.then_some(DEFAULT_SCOPE),
             Some(raw) => serde_json::from_str(raw).ok(),
         };
+    }
+
+    /// Records a command on files, by its path.
+    pub(crate) fn touched(&mut self, op: &'static str, scope: ScopeKind, path: Option<String>) {
+        (self.call.op, self.call.scope, self.call.key) = (Some(op), Some(scope), path);
     }
 
     /// Records which backend answered instead of another.

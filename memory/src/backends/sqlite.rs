@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use memory_core::{Capabilities, Error, ErrorKind, Provider, Result, Retry};
 use memory_sqlite::SqliteProvider;
 pub use memory_sqlite::{
-    RepairOptions, Repaired, SchemaObject, SqliteConfig, prepare_process, wait_until_closed,
+    RepairOptions, Repaired, SchemaObject, SqliteConfig, prepare_process, quick_check, wait_until_closed,
 };
 use serde_json::{Map, Value};
 

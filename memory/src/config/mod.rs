@@ -269,6 +269,7 @@ impl Config {
             shared_state: Some(SharedAccess::Authority),
             shared_space: rules.shared_space.clone(),
             graph: Some(GraphAccess::Supersede),
+            tools: None,
             quota: limits.quota,
             sql_max_bytes: limits.sql_max_bytes,
             drift: limits.drift,

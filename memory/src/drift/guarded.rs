@@ -88,6 +88,15 @@ impl<'a> Guarded<'a> {
         self.backend
     }
 
+    /// Whether the session has seen this entry in another version than this (`None`: absent).
+    pub(crate) fn saw_another(&self, scope: &Scope, key: &Key, entry: Option<&Entry>) -> bool {
+        match self.session.views().seen(&scope.digest(), key) {
+            None | Some(Seen::Unread(_)) => false,
+            Some(Seen::Absent) => entry.is_some(),
+            Some(Seen::Entry { version, .. }) => entry.map(|entry| entry.version) != Some(version),
+        }
+    }
+
     fn clear(&self, cleared: impl IntoIterator<Item = std::path::PathBuf>) {
         let Some(backups) = &self.session.backups else { return };
         cleared.into_iter().for_each(|path| backups.resolve(&path));

@@ -120,7 +120,7 @@ impl MemoryTool {
     }
 
     /// Kinds of scope whose entries or facts this run may use and the backend serves.
-    pub(super) fn memory_kinds(&self) -> BTreeSet<ScopeKind> {
+    pub(crate) fn memory_kinds(&self) -> BTreeSet<ScopeKind> {
         let capabilities = self.memory.capabilities();
         if capabilities.kv || capabilities.memory_layer {
             self.usable(&self.policy.memory_scopes)
@@ -135,7 +135,7 @@ impl MemoryTool {
     }
 
     /// Whether an operation is served and allowed in at least one scope.
-    pub(super) fn serves(&self, op: ToolOp, capabilities: &Capabilities) -> bool {
+    pub(crate) fn serves(&self, op: ToolOp, capabilities: &Capabilities) -> bool {
         if self.denied.contains(&op) {
             return false;
         }

@@ -9,6 +9,7 @@ use super::memory_tool::MemoryTool;
 use super::ops::ToolOp;
 use super::schema;
 use crate::policy::SharedAccess;
+use crate::schemas::flat;
 
 impl MemoryTool {
     /// The operations that the backend serves and the policy allows in at least one scope.
@@ -21,10 +22,16 @@ impl MemoryTool {
     /// [`tool_schema`](crate::tool_schema) for [`MemoryTool::ops`] and the scopes of this run, to show to the model.
     #[must_use]
     pub fn schema(&self) -> Value {
+        flat(&self.detailed_schema())
+    }
+
+    /// [`MemoryTool::schema`] with the whole schema of each field, for [`tool_in_form`](crate::schemas::tool_in_form).
+    #[must_use]
+    pub fn detailed_schema(&self) -> Value {
         let mut kinds = self.memory_kinds();
         kinds.extend(self.sql_kinds());
         let capabilities = self.memory.capabilities();
-        schema::flat_schema(&self.ops(), &Vec::from_iter(kinds), |op, field| {
+        schema::detailed_schema(&self.ops(), &Vec::from_iter(kinds), |op, field| {
             self.takes(op, field, &capabilities)
         })
     }

@@ -57,6 +57,9 @@ impl<'a> Call<'a> {
             return Err(unknown("op", &name, &names, "").with_detail("ops", names));
         };
         rename(*op, &mut fields)?;
+        // In strict mode a model sends every field of every operation, `null` for those that it leaves out.
+        let own = schema::fields(*op);
+        fields.retain(|(name, raw)| raw.get() != "null" || own.contains(name) || !is_field(name));
         Ok(Self { op: *op, fields })
     }
 
@@ -112,6 +115,11 @@ impl<'a> Call<'a> {
     }
 }
 
+/// Whether some operation has this field.
+fn is_field(name: &str) -> bool {
+    ToolOp::ALL.iter().any(|op| schema::fields(*op).iter().any(|known| known == name))
+}
+
 /// Renames fields to the operation's names.
 fn rename(op: ToolOp, fields: &mut [(String, &RawValue)]) -> Result<()> {
     for (_, other, name) in OTHER_NAMES.iter().filter(|(ops, ..)| ops.contains(&op)) {
@@ -139,7 +147,7 @@ fn unknown(what: &str, name: &str, known: &[String], of: &str) -> Error {
 }
 
 /// The beginning and end of an outside text, at most 400 bytes. Expectations are at its end.
-pub(super) fn cut(text: &str) -> String {
+pub(crate) fn cut(text: &str) -> String {
     if text.len() <= 2 * MAX_SHOWN_BYTES {
         return text.to_owned();
     }

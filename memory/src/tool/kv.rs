@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use memory_core::json::JsonKind;
 use memory_core::limits::{DEFAULT_PAGE, DEFAULT_TOP_K, MAX_PAGE, MAX_TTL_MILLIS};
 use memory_core::{
-    Backend, BulkOptions, Cursor, DeleteOptions, Error, Expect, GetOptions, Key, ListQuery, NewEntry,
+    Backend, BulkOptions, Cursor, DeleteOptions, Error, Expect, GetOptions, Json, Key, ListQuery, NewEntry,
     Reducer, Result, SearchQuery, SetOptions, Source, Ttl, UpdateOptions,
 };
 use serde::Serialize;
@@ -18,7 +19,7 @@ use crate::drift::Guarded;
 
 impl MemoryTool {
     /// The entries, guarded by what this run has seen.
-    fn kv(&self, op: ToolOp) -> Result<Guarded<'_>> {
+    pub(crate) fn kv(&self, op: ToolOp) -> Result<Guarded<'_>> {
         let backend = self.memory.backend().ok_or_else(|| self.unsupported(op))?;
         Ok(self.drift.guard(backend))
     }
@@ -171,7 +172,8 @@ impl MemoryTool {
         let scope = self.memory_scope(op.scope)?;
         let key = own_key(op.key)?;
         let options = self.update_options(op.ttl_seconds, op.ttl)?;
-        let reducer = match (op.merge, op.append, op.push, op.limit) {
+        let [merge, append, push] = only_one([op.merge, op.append, op.push]);
+        let reducer = match (merge, append, push, op.limit) {
             (Some(patch), None, None, None) => Reducer::Merge(patch),
             (None, Some(item), None, None) => Reducer::AppendDedupe(item),
             (None, None, Some(item), Some(limit)) => Reducer::BoundedList { item, limit },
@@ -233,6 +235,16 @@ impl MemoryTool {
     fn update_options(&self, seconds: Option<f64>, word: Option<TtlWord>) -> Result<UpdateOptions> {
         Ok(UpdateOptions::default().with_ttl(ttl(seconds, word)?).with_quota(self.policy.quota))
     }
+}
+
+/// Of several alternatives without those that are `null`: in strict mode a model sends what it leaves out as `null`.
+fn only_one(mut values: [Option<Json>; 3]) -> [Option<Json>; 3] {
+    if values.iter().flatten().count() > 1 {
+        for value in &mut values {
+            value.take_if(|value| value.kind() == JsonKind::Null);
+        }
+    }
+    values
 }
 
 /// A key that an agent may write.

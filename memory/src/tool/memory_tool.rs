@@ -134,6 +134,11 @@ impl MemoryTool {
         &self.drift
     }
 
+    /// What records every operation, if anything does.
+    pub(crate) fn auditor(&self) -> Option<&Auditor> {
+        self.auditor.as_deref()
+    }
+
     /// The rules.
     #[must_use]
     pub fn policy(&self) -> &Policy {
@@ -146,7 +151,7 @@ impl MemoryTool {
         &self.run
     }
 
-    pub(super) fn memory_scope(&self, asked: Option<ScopeKind>) -> Result<Scope> {
+    pub(crate) fn memory_scope(&self, asked: Option<ScopeKind>) -> Result<Scope> {
         self.scope(asked, &self.policy.memory_scopes, "memory")
     }
 
@@ -187,7 +192,7 @@ impl MemoryTool {
     }
 
     /// Refuses an operation that the caller's credentials leave out.
-    pub(super) fn not_denied(&self, op: ToolOp) -> Result<()> {
+    pub(crate) fn not_denied(&self, op: ToolOp) -> Result<()> {
         if !self.denied.contains(&op) {
             return Ok(());
         }

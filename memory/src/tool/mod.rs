@@ -23,9 +23,12 @@ mod transaction;
 mod unserved;
 
 pub use answer::refusal;
+pub(crate) use answer::without_paths;
 pub use description::tool_description;
+pub(crate) use input::cut;
 pub use memory_tool::MemoryTool;
 pub use ops::{DEFAULT_SCOPE, ToolOp};
+pub(crate) use schema::schema_of;
 pub use schema::{op_schema, tool_schema};
 #[cfg(all(feature = "governed", feature = "hierarchical"))]
 pub use state::StateOp;

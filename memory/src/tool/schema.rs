@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use memory_core::ScopeKind;
+use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
 use super::ops::ToolOp;
+use crate::schemas::flat;
 
 /// The schema of one operation: `op` and its fields, of which some are required, and nothing else. Types that occur in
 /// several places are under `$defs`.
@@ -53,11 +55,11 @@ fn generate(op: ToolOp, inline: bool) -> Value {
 /// says it exactly.
 #[must_use]
 pub fn tool_schema() -> Value {
-    flat_schema(ToolOp::ALL, &ScopeKind::ALL, |_, _| true)
+    flat(&detailed_schema(ToolOp::ALL, &ScopeKind::ALL, |_, _| true))
 }
 
-/// The same for some operations, fields and kinds of scope.
-pub(super) fn flat_schema(
+/// The input of some operations, fields and kinds of scope, with the whole schema of each field.
+pub(super) fn detailed_schema(
     ops: &[ToolOp],
     kinds: &[ScopeKind],
     takes: impl Fn(ToolOp, &str) -> bool,
@@ -68,14 +70,30 @@ pub(super) fn flat_schema(
     for op in ops {
         for (name, field) in members(&generate(*op, true)) {
             if name != "op" && takes(*op, &name) && !properties.contains_key(&name) {
-                properties.insert(name, flat(&field));
+                properties.insert(name, field);
             }
         }
     }
     if let Some(scope) = properties.get_mut("scope").and_then(Value::as_object_mut) {
-        scope.insert("enum".to_owned(), kinds.iter().map(|kind| kind.as_str()).collect());
+        let kinds: Vec<&str> = kinds.iter().map(|kind| kind.as_str()).collect();
+        scope.retain(|keyword, _| keyword == "description");
+        scope.extend([("type".to_owned(), json!("string")), ("enum".to_owned(), json!(kinds))]);
     }
     json!({"type": "object", "properties": properties, "required": ["op"], "additionalProperties": false})
+}
+
+/// The schema of a type that is one object.
+pub(crate) fn schema_of<T: JsonSchema>() -> Value {
+    let settings = SchemaSettings::draft2020_12().with(|settings| {
+        settings.meta_schema = None;
+        settings.inline_subschemas = true;
+    });
+    let mut schema = T::json_schema(&mut settings.into_generator()).to_value();
+    simplify(&mut schema);
+    if let Some(object) = schema.as_object_mut() {
+        object.remove("description");
+    }
+    schema
 }
 
 /// Names of an operation's fields without `op`: the required ones, then the others.
@@ -112,46 +130,6 @@ fn read_names(op: ToolOp) -> (Vec<String>, usize) {
 fn members(schema: &Value) -> Vec<(String, Value)> {
     let members = schema.get("properties").and_then(Value::as_object);
     members.into_iter().flatten().map(|(name, field)| (name.clone(), field.clone())).collect()
-}
-
-/// One level of a field: type, choices, element type and description.
-fn flat(field: &Value) -> Value {
-    let mut out = Map::new();
-    let kind = field.get("type").cloned();
-    // Anything but a plain type is an object here: the recursive filter, the choice between fusions.
-    let kind = match (&kind, field.get("$ref").or_else(|| field.get("oneOf")).or_else(|| field.get("anyOf")))
-    {
-        (None, Some(_)) if choices(field).is_some() => Some(json!("string")),
-        (None, Some(_)) => Some(json!("object")),
-        _ => kind,
-    };
-    if kind.as_ref() == Some(&json!("array")) {
-        let items = field.get("items").and_then(|items| items.get("type"));
-        out.insert("items".to_owned(), items.map_or_else(|| json!({}), |kind| json!({"type": kind})));
-    }
-    if let Some(kind) = kind {
-        out.insert("type".to_owned(), kind);
-    }
-    if let Some(choices) = choices(field) {
-        out.insert("enum".to_owned(), choices);
-    }
-    if let Some(description) = field.get("description") {
-        out.insert("description".to_owned(), description.clone());
-    }
-    Value::Object(out)
-}
-
-/// The values of an enum, given as `enum` or as constants with a description each.
-fn choices(field: &Value) -> Option<Value> {
-    if let Some(words) = field.get("enum") {
-        return Some(words.clone());
-    }
-    let variants = field.get("oneOf")?.as_array()?;
-    variants
-        .iter()
-        .map(|variant| variant.get("const").filter(|word| word.is_string()).cloned())
-        .collect::<Option<Vec<Value>>>()
-        .map(Value::Array)
 }
 
 /// Removes what is useless to a caller: Rust's number formats, titles, defaults, and `null` as an alternative (an

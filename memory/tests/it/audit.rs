@@ -327,3 +327,29 @@ async fn a_statement_is_recorded_by_kind_and_tables_without_data() {
         assert_eq!(insert, (mode == AuditMode::Full).then_some(redacted));
     }
 }
+
+#[tokio::test]
+async fn a_command_on_files_is_recorded_with_its_path() {
+    let kept = Kept::default();
+    let auditor = auditor(AuditMode::Metadata, kept.clone());
+    let files = memory::FilesTool::new(Arc::new(tool(&auditor).await));
+    for call in [
+        r#"{"command":"create","path":"/memories/a","file_text":"words"}"#,
+        r#"{"command":"rename","old_path":"/memories/b","new_path":"/memories/c"}"#,
+        r#"{"command":"none"}"#,
+    ] {
+        files.call(call).await;
+    }
+    assert!(auditor.flush(PATIENCE));
+    let calls = kept.calls();
+    let seen = calls.iter().map(|call| (call.op, call.key.as_deref(), call.scope, call.outcome));
+    let scope = Some(ScopeKind::Agent);
+    assert_eq!(
+        Vec::from_iter(seen),
+        [
+            (Some("files.create"), Some("/memories/a"), scope, "ok"),
+            (Some("files.rename"), Some("/memories/b"), scope, "not_found"),
+            (None, None, None, "invalid_argument"),
+        ]
+    );
+}

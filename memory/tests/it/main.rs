@@ -18,5 +18,6 @@ mod fallback;
 mod gc;
 mod open;
 mod readme;
+mod schemas;
 mod snapshot;
 mod tool;

@@ -7,12 +7,13 @@ use std::time::Instant;
 
 use clap::Args;
 use memory::Access;
-use memory_core::{ImportOptions, OnExisting, Record, Scope, Taken};
+use memory::system::SystemClock;
+use memory_core::{Clock as _, GetOptions, ImportOptions, Key, OnExisting, Record, Scope, Taken};
 use serde::Serialize;
 
 use crate::import::{
-    self, Format, Found, Input, Item, OnDifferent, Place, Problems, Records, ScopeTemplate, Store, Totals,
-    Turns,
+    self, Format, Found, Input, Item, LangGraph, OnDifferent, Place, Problems, RecordReader, Records,
+    ScopeTemplate, Store, Totals, Turns,
 };
 use crate::terminal::{
     Context, Counter, CredentialArgs, Exit, Failure, NAMED, Opened, Out, Progress, Stop, note,
@@ -25,7 +26,8 @@ const RECORDS_BYTES: usize = 8 << 20;
 
 #[derive(Args, Debug)]
 pub(crate) struct ImportArgs {
-    /// Files, folders (their .jsonl files and those of the folders in them, 16 levels deep) or `-` for standard input
+    /// Files, folders (their .jsonl files and those of the folders in them, 16 levels deep; without any, their .md files) or `-`
+    /// for standard input
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// The format of the files [default: detected]
@@ -47,15 +49,22 @@ pub(crate) struct ImportArgs {
     /// Store turns as entries under keys of their own, for `get`, `list` and `search`, and not for `recall`
     #[arg(long, conflicts_with = "again")]
     entries: bool,
+    /// Store nothing, and say what would be stored
+    #[arg(long)]
+    dry_run: bool,
 }
 
 /// What an import did.
 #[derive(Default, Serialize)]
 struct Report {
+    dry_run: bool,
     files: usize,
     formats: BTreeSet<&'static str>,
     #[serde(flatten)]
     totals: Totals,
+    /// In a dry run: turns that would be added to conversations, unless they are there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    turns: Option<u64>,
     /// Records that had expired.
     expired: u64,
     /// Turns that were forgotten before, and records whose subject was forgotten after their last update.
@@ -98,14 +107,18 @@ pub(crate) async fn run(context: &Context, args: ImportArgs, out: &mut Out) -> R
         .map_err(|(path, error)| Failure::File(format!("{} cannot be read", path.display()), error))?;
     if inputs.is_empty() {
         return Err(Failure::invalid(format!(
-            "there is no .jsonl file in these folders, {} levels deep; name the files",
+            "there is no .jsonl or .md file in these folders, {} levels deep; name the files",
             import::MAX_DEPTH
         )));
     }
     let template = args.scope_template.as_deref().map(ScopeTemplate::parse).transpose()?;
-    let opened = context.open(Access::Create).await?;
+    let opened = match args.dry_run {
+        true => context.open_unmade(Access::Read).await?,
+        false => context.open(Access::Create).await?,
+    };
     let capabilities = opened.memory.capabilities();
-    let store = Store::new(opened.backend("bulk_insert")?, &capabilities, args.on_different);
+    let store =
+        Store::new(opened.backend("bulk_insert")?, &capabilities, args.on_different).dry(args.dry_run);
     let turns = match opened.memory.layer().filter(|_| capabilities.layer_idempotent && !args.entries) {
         None => None,
         Some(layer) => {
@@ -116,7 +129,13 @@ pub(crate) async fn run(context: &Context, args: ImportArgs, out: &mut Out) -> R
     let progress = Progress::new(context.is_quiet());
     progress.set_length(inputs.iter().map(|input| input.bytes).sum());
     let (read, stop) = (Counter::default(), Stop::listen());
-    let report = Report { files: inputs.len(), ..Report::default() };
+    let counts_turns = args.dry_run && turns.is_some();
+    let report = Report {
+        dry_run: args.dry_run,
+        files: inputs.len(),
+        turns: counts_turns.then_some(0),
+        ..Report::default()
+    };
     let mut import =
         Import { args: &args, opened: &opened, template, store, turns, report, progress, read, stop };
     for folder in too_deep {
@@ -169,12 +188,20 @@ impl Import<'_> {
         };
         let import::Opened { input: source, format } =
             import::detect(self.read.count(source)).map_err(failed)?;
+        let is_markdown = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "md");
         let format = match self.args.format {
             Some(format) => format,
+            None if input.path.as_ref().is_some_and(is_markdown) => Format::Markdown,
             None => format.map_err(|why| import::undetected(&input.shown, why))?,
         };
         self.report.formats.insert(format.name());
         let name = self.args.conversation.as_deref().unwrap_or(&input.name);
+        if format == Format::Langgraph {
+            let path = input.path.as_deref().ok_or_else(|| {
+                Failure::invalid("a SQLite file cannot be read from standard input; name the file")
+            })?;
+            return self.records(input, &mut LangGraph::open(path)?).await;
+        }
         match import::reader(format, source, name) {
             import::Source::Turns(mut reader) => {
                 while let Some(item) = reader.next_item().map_err(failed)? {
@@ -186,8 +213,8 @@ impl Import<'_> {
                 Ok(())
             }
             import::Source::Records(source) => {
-                let records = Records::open(source).map_err(failed)??;
-                self.records(input, records).await
+                let mut records = Records::open(source).map_err(failed)??;
+                self.records(input, &mut records).await
             }
         }
     }
@@ -196,11 +223,18 @@ impl Import<'_> {
         match item {
             Item::Broken(place, why) => self.problem(input, place, &why),
             Item::PassedOver => self.report.passed_over += 1,
+            Item::Entry(place, entry) => match self.fixed_scope() {
+                Ok(scope) => self.store.push(scope, &input.shown, place, *entry).await?,
+                Err(error) => self.problem(input, place, error.message()),
+            },
             Item::Turn(turn) => {
                 let place = turn.place.clone();
                 match (self.scope_of(format, &turn), &mut self.turns) {
                     (Err(error), _) => self.problem(input, place, error.message()),
                     (Ok(scope), Some(turns)) => match import::message(*turn, format) {
+                        Some(_) if self.args.dry_run => {
+                            self.report.turns = self.report.turns.map(|turns| turns + 1);
+                        }
                         Some(message) => turns.push(scope, &input.shown, place, message).await?,
                         None => self.report.passed_over += 1,
                     },
@@ -227,15 +261,16 @@ impl Import<'_> {
         }
     }
 
-    async fn records(
-        &mut self,
-        input: &Input,
-        mut records: Records<import::Bytes<'_>>,
-    ) -> Result<(), Failure> {
-        let scope = match &self.template {
-            Some(template) => template.fixed(&self.opened.settings.tenant)?,
-            None => self.opened.settings.scope.clone(),
-        };
+    /// The scope of what is no turn.
+    fn fixed_scope(&self) -> memory_core::Result<Scope> {
+        match &self.template {
+            Some(template) => template.fixed(&self.opened.settings.tenant),
+            None => Ok(self.opened.settings.scope.clone()),
+        }
+    }
+
+    async fn records(&mut self, input: &Input, records: &mut dyn RecordReader) -> Result<(), Failure> {
+        let scope = self.fixed_scope()?;
         let failed = |error| Failure::File(format!("{} cannot be read", input.shown), error);
         let (mut batch, mut bytes) = (Vec::with_capacity(RECORDS), 0);
         while let Some(found) = records.next_record().map_err(failed)? {
@@ -275,6 +310,19 @@ impl Import<'_> {
         let batch = places.into_iter().zip(records).zip(stored);
         let (places, records): (Vec<Place>, Vec<Record>) =
             batch.filter(|(_, stored)| !stored).map(|(item, _)| item).unzip();
+        if self.args.dry_run {
+            let now = SystemClock.now();
+            let live = records.iter().filter(|record| !record.entry.is_expired(now));
+            let keys: Vec<Key> = live.map(|record| record.entry.key.clone()).collect();
+            self.report.expired += (records.len() - keys.len()) as u64;
+            let there = backend.get_many(scope, &keys, GetOptions::uncounted()).await?;
+            let different = there.iter().flatten().count() as u64;
+            let created = keys.len() as u64 - different;
+            let replaces = self.args.on_different == OnDifferent::Replace;
+            let (replaced, kept) = if replaces { (different, 0) } else { (0, different) };
+            self.store.count(scope, &Totals { created, replaced, kept, ..Totals::default() });
+            return Ok(());
+        }
         let options = ImportOptions::default().with_on_existing(match self.args.on_different {
             OnDifferent::Skip => OnExisting::Skip,
             OnDifferent::Replace => OnExisting::Replace,
@@ -371,7 +419,11 @@ fn print(report: &Report, out: &mut Out) -> Result<(), Failure> {
     let totals = &report.totals;
     out.line(format!(
         "{}{} new, {} unchanged, {} replaced, {} kept as they were, {} broken, {} passed over, in {:.2} s",
-        if report.interrupted { "interrupted, run it again to go on: " } else { "" },
+        match (report.interrupted, report.dry_run) {
+            (true, _) => "interrupted, run it again to go on: ",
+            (false, true) => "nothing was stored; it would be: ",
+            (false, false) => "",
+        },
         totals.created,
         totals.unchanged,
         totals.replaced,
@@ -380,6 +432,9 @@ fn print(report: &Report, out: &mut Out) -> Result<(), Failure> {
         report.passed_over,
         report.seconds
     ))?;
+    if let Some(turns) = report.turns.filter(|turns| *turns > 0) {
+        out.line(format!("{turns} turns would be added to conversations, unless they are there"))?;
+    }
     if report.expired > 0 {
         out.line(format!("{} had expired and were left out", report.expired))?;
     }

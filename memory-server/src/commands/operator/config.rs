@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use memory_core::Scope;
 use serde::Serialize;
-use serde_json::json;
 
 use crate::terminal::{Context, Exit, Failure, Origin, Out, Settings};
 
@@ -149,8 +148,32 @@ fn used(context: &Context) -> Option<String> {
     context.settings().and_then(|settings| settings.shown_url()).ok()
 }
 
-fn init(context: &Context, file: &std::path::Path, out: &mut Out) -> Result<Exit, Failure> {
-    let before = used(context);
+fn init(context: &Context, file: &Path, out: &mut Out) -> Result<Exit, Failure> {
+    let written = write_template(context, file)?;
+    if !written.written {
+        let there = std::io::Error::from(std::io::ErrorKind::AlreadyExists);
+        return Err(Failure::File(format!("{} cannot be written", file.display()), there));
+    }
+    match out.is_json() {
+        true => out.document(&written)?,
+        false => written.tell(out)?,
+    }
+    Ok(Exit::Ok)
+}
+
+/// What became of a configuration, and of the store that commands use.
+#[derive(Serialize)]
+pub(super) struct Written {
+    file: String,
+    /// Whether it was written; otherwise it was there.
+    written: bool,
+    store_before: Option<String>,
+    store: Option<String>,
+}
+
+/// Writes a commented memory.toml, if there is no such file.
+pub(super) fn write_template(context: &Context, file: &Path) -> Result<Written, Failure> {
+    let store_before = used(context);
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create_new(true);
     #[cfg(unix)]
@@ -159,31 +182,38 @@ fn init(context: &Context, file: &std::path::Path, out: &mut Out) -> Result<Exit
         // URLs may carry passwords.
         options.mode(0o600);
     }
-    options
+    let written = options
         .open(file)
-        .and_then(|mut file| file.write_all(TEMPLATE.as_bytes()).and_then(|()| file.sync_all()))
-        .map_err(|error| Failure::File(format!("{} cannot be written", file.display()), error))?;
-    let after = used(context);
-    if out.is_json() {
-        let file = file.display().to_string();
-        out.document(&json!({ "file": file, "store_before": before, "store": after }))?;
-        return Ok(Exit::Ok);
-    }
-    out.line(format!("written: {}", file.display()))?;
-    match (before, after) {
-        (before, Some(after)) if before.as_ref() != Some(&after) => {
-            let was = before.unwrap_or_else(|| "none".to_owned());
-            out.line(format!("the store of commands in this folder was {was}"))?;
-            out.line(format!("from now on it is               {after}"))?;
-            out.line(format!(
-                "to keep the former, set it as `url` of its backend in {}, or copy it: memory migrate {was} {after}",
-                file.display()
-            ))?;
+        .and_then(|mut file| file.write_all(TEMPLATE.as_bytes()).and_then(|()| file.sync_all()));
+    let written = match written {
+        Ok(()) => true,
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => false,
+        Err(error) => return Err(Failure::File(format!("{} cannot be written", file.display()), error)),
+    };
+    Ok(Written { file: file.display().to_string(), written, store_before, store: used(context) })
+}
+
+impl Written {
+    pub(super) fn tell(&self, out: &mut Out) -> Result<(), Failure> {
+        let Self { file, written, store_before, store } = self;
+        match written {
+            true => out.line(format!("written: {file}"))?,
+            false => out.line(format!("{file} is there already, and stays as it is"))?,
         }
-        (_, Some(after)) => out.line(format!("commands in this folder still use {after}"))?,
-        (_, None) => {}
+        match store {
+            Some(after) if store_before.as_ref() != Some(after) => {
+                let was = store_before.as_deref().unwrap_or("none");
+                out.line(format!("the store of commands in this folder was {was}"))?;
+                out.line(format!("from now on it is               {after}"))?;
+                out.line(format!(
+                    "to keep the former, set it as `url` of its backend in {file}, or copy it: memory migrate {was} {after}"
+                ))
+            }
+            Some(after) if *written => out.line(format!("commands in this folder still use {after}")),
+            Some(after) => out.line(format!("commands in this folder use {after}")),
+            None => Ok(()),
+        }
     }
-    Ok(Exit::Ok)
 }
 
 #[cfg(test)]

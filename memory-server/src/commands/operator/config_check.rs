@@ -16,7 +16,7 @@ use crate::terminal::{Context, Exit, Failure, Out, word};
 /// How severe a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
-enum Status {
+pub(super) enum Status {
     Ok,
     Warning,
     Problem,
@@ -24,20 +24,20 @@ enum Status {
 
 /// One finding.
 #[derive(Serialize)]
-struct Finding {
+pub(super) struct Finding {
     /// The section, or the file.
-    place: String,
+    pub(super) place: String,
     /// What was checked, as a stable word.
-    check: &'static str,
-    status: Status,
-    message: String,
+    pub(super) check: &'static str,
+    pub(super) status: Status,
+    pub(super) message: String,
     /// The line of memory.toml, if the finding is about one.
     #[serde(skip_serializing_if = "Option::is_none")]
     line: Option<u64>,
 }
 
 #[derive(Serialize)]
-struct Checked {
+pub(super) struct Checked {
     file: String,
     status: Status,
     findings: Vec<Finding>,
@@ -46,6 +46,14 @@ struct Checked {
 }
 
 impl Checked {
+    pub(super) fn file(&self) -> &str {
+        &self.file
+    }
+
+    pub(super) fn findings(&self) -> &[Finding] {
+        &self.findings
+    }
+
     fn note(&mut self, place: &str, check: &'static str, status: Status, message: impl Into<String>) {
         let (place, message) = (place.to_owned(), message.into());
         self.status = self.status.max(status);
@@ -59,10 +67,34 @@ pub(super) async fn run(
     offline: bool,
     out: &mut Out,
 ) -> Result<Exit, Failure> {
-    let explicit = context.global().config.as_deref();
-    let file = Discovery::from_environment(explicit).find()?.ok_or_else(|| {
-        Error::new(ErrorKind::NotFound, "there is no memory.toml to check; `memory config init` writes one")
+    let checked = examine(context, timeout, offline).await?.ok_or_else(|| {
+        Error::new(ErrorKind::NotFound, "there is no memory.toml to check; `memory init` writes one")
     })?;
+    let exit = if checked.status == Status::Problem { Exit::Failed } else { Exit::Ok };
+    if out.is_json() {
+        out.document(&checked)?;
+        return Ok(exit);
+    }
+    out.line(format!("{}: {}", checked.file, word(&checked.status)))?;
+    let rows: Vec<[String; 4]> = checked
+        .findings
+        .into_iter()
+        .map(|Finding { place, check, status, message, .. }| {
+            [place, check.to_owned(), word(&status), message]
+        })
+        .collect();
+    out.table(["PLACE", "CHECK", "STATUS", "FOUND"], &rows)?;
+    Ok(exit)
+}
+
+/// What is to be said of memory.toml; `None`: there is none.
+pub(super) async fn examine(
+    context: &Context,
+    timeout: Duration,
+    offline: bool,
+) -> Result<Option<Checked>, Failure> {
+    let explicit = context.global().config.as_deref();
+    let Some(file) = Discovery::from_environment(explicit).find()? else { return Ok(None) };
     let mut checked = Checked {
         file: file.display().to_string(),
         status: Status::Ok,
@@ -129,21 +161,7 @@ pub(super) async fn run(
             );
         }
     }
-    let exit = if checked.status == Status::Problem { Exit::Failed } else { Exit::Ok };
-    if out.is_json() {
-        out.document(&checked)?;
-        return Ok(exit);
-    }
-    out.line(format!("{}: {}", checked.file, word(&checked.status)))?;
-    let rows: Vec<[String; 4]> = checked
-        .findings
-        .into_iter()
-        .map(|Finding { place, check, status, message, .. }| {
-            [place, check.to_owned(), word(&status), message]
-        })
-        .collect();
-    out.table(["PLACE", "CHECK", "STATUS", "FOUND"], &rows)?;
-    Ok(exit)
+    Ok(Some(checked))
 }
 
 fn read(file: &Path) -> Result<String, Failure> {

@@ -1,11 +1,15 @@
 use std::io::BufRead;
 
+use memory_core::NewEntry;
+
 use super::turn::{Place, Turn};
 
 /// The next item of a reader.
 pub(crate) enum Item {
     /// A turn.
     Turn(Box<Turn>),
+    /// An entry.
+    Entry(Place, Box<NewEntry>),
     /// Something unreadable: its place and the reason.
     Broken(Place, String),
     /// Something that is not a turn, to be skipped.
@@ -41,6 +45,7 @@ pub(crate) mod testing {
     #[derive(Default)]
     pub(crate) struct Found {
         pub(crate) turns: Vec<Turn>,
+        pub(crate) entries: Vec<NewEntry>,
         pub(crate) broken: Vec<(String, String)>,
         pub(crate) passed_over: usize,
     }
@@ -50,6 +55,7 @@ pub(crate) mod testing {
         while let Some(item) = reader.next_item().unwrap() {
             match item {
                 Item::Turn(turn) => found.turns.push(*turn),
+                Item::Entry(_, entry) => found.entries.push(*entry),
                 Item::Broken(place, why) => found.broken.push((place.to_string(), why)),
                 Item::PassedOver => found.passed_over += 1,
             }

@@ -5,8 +5,11 @@ mod claude_code;
 mod content;
 mod elements;
 mod item;
+mod letta;
 pub(super) mod lines;
 mod locomo;
+mod markdown;
+mod mem0;
 mod messages;
 mod time;
 mod turn;
@@ -17,6 +20,8 @@ pub(crate) use item::{Bytes, Item, Reader};
 pub(crate) use turn::{Place, Turn};
 
 pub(super) use item::json_complaint;
+pub(super) use time::written;
+pub(super) use turn::push_component;
 
 /// The contents of a file.
 pub(crate) enum Source<'a> {
@@ -33,6 +38,10 @@ pub(crate) fn reader<'a>(format: Format, input: Bytes<'a>, name: &str) -> Source
         Format::Locomo => Box::new(locomo::dialogues(input)),
         Format::ClaudeCode => Box::new(claude_code::Session::new(input, name)),
         Format::Chatgpt => Box::new(chatgpt::conversations(input)),
-        Format::Records => return Source::Records(input),
+        Format::Letta => Box::new(letta::agents(input, name)),
+        Format::Mem0 => mem0::of(input, name),
+        Format::Markdown => Box::new(markdown::File::new(input, name)),
+        // LangGraph is read from its file.
+        Format::Records | Format::Langgraph => return Source::Records(input),
     })
 }

@@ -22,7 +22,8 @@ pub(crate) fn instant(raw: &RawValue) -> Result<Option<Timestamp>> {
     }
 }
 
-fn written(text: &str) -> Result<Timestamp> {
+/// The instant of a text: RFC 3339, or without an offset, which is read as UTC.
+pub(crate) fn written(text: &str) -> Result<Timestamp> {
     text.parse().or_else(|error| match text.parse::<DateTime>() {
         Ok(local) => utc(local),
         Err(_) => Err(error),

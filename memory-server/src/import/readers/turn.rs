@@ -149,7 +149,7 @@ fn search_text(speaker: &str, text: &str) -> String {
 }
 
 /// Appends a part of a key, with `/` and control characters percent-encoded, so that parts stay separable.
-fn push_component(key: &mut String, part: &str) {
+pub(crate) fn push_component(key: &mut String, part: &str) {
     use std::fmt::Write as _;
     for character in part.chars() {
         if character == '/' || character == '%' || character.is_control() {

@@ -25,14 +25,18 @@ pub(crate) fn line(message: &ServerJsonRpcMessage) -> io::Result<Vec<u8>> {
     Ok(line)
 }
 
-/// A result whose only text, a JSON object, is also its structured content.
+/// A result. Where its only text is a JSON object, that is also its structured content.
 fn answered(line: &mut Vec<u8>, result: &CallToolResult) -> io::Result<()> {
     serde_json::to_writer(&mut *line, result)?;
     let (None, [ContentBlock::Text(text)]) = (&result.structured_content, result.content.as_slice()) else {
         return Ok(());
     };
-    if line.pop() != Some(b'}') || !text.text.starts_with('{') {
-        return Err(io::Error::other("the tool's answer is not a JSON object"));
+    // The answers of files are words.
+    if !text.text.starts_with('{') {
+        return Ok(());
+    }
+    if line.pop() != Some(b'}') {
+        return Err(io::Error::other("the tool's result is not a JSON object"));
     }
     line.extend_from_slice(br#","structuredContent":"#);
     // A stored value keeps its white space; inside strings line ends are escaped.
@@ -71,6 +75,12 @@ mod tests {
         assert!(line.ends_with('\n'));
         let parsed: serde_json::Value = serde_json::from_str(&line).unwrap();
         assert_eq!(parsed["result"]["structuredContent"]["value"]["a"], "x\ny");
+    }
+
+    #[test]
+    fn words_are_no_structured_content() {
+        let line = line_of("The file /memories/{a} has been edited.");
+        assert!(line.contains("/memories/{a}") && !line.contains("structuredContent"), "{line}");
     }
 
     #[test]

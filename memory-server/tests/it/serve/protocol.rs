@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::serve::client::Place;
+use crate::serve::client::{Client, Place};
 use crate::support::user::has;
 
 /// Metadata that each request carries from revision 2026-07-28 on.
@@ -156,4 +156,57 @@ fn progress_is_sent_before_the_answer_and_only_on_request() {
         json!({"name": "memory", "arguments": {"op": "get", "key": "k1"}, "_meta": {"progressToken": 2}});
     client.request("tools/call", params);
     assert_eq!(client.others().count(), before);
+}
+
+#[test]
+fn files_are_offered_where_they_are_asked_for_and_kept_as_entries() {
+    let place = Place::new();
+    let names = |client: &mut Client| {
+        let listed = client.request("tools/list", json!({}))["result"]["tools"].clone();
+        Vec::from_iter(
+            listed.as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap().to_owned()),
+        )
+    };
+    let call = |client: &mut Client, arguments: Value| {
+        client.request("tools/call", json!({"name": "memory_files", "arguments": arguments}))
+    };
+    let create = json!({"command": "create", "path": "/memories/a.md", "file_text": "one\n"});
+    let mut files = place.connect_with(&[&options()[..], &["--tools", "files"]].concat());
+    assert_eq!(names(&mut files), ["memory_files"]);
+    let created = call(&mut files, create.clone())["result"].clone();
+    has(
+        &created,
+        json!({"isError": false, "content": [{"type": "text", "text": "File created successfully at: /memories/a.md"}]}),
+    );
+    let again = call(&mut files, create.clone())["result"].clone();
+    has(
+        &again,
+        json!({"isError": true, "content": [{"type": "text", "text": "Error: File /memories/a.md already exists"}]}),
+    );
+    let other =
+        files.request("tools/call", json!({"name": "memory", "arguments": {"op": "get", "key": "k"}}));
+    assert_eq!(other["error"]["code"], -32602, "{other}");
+
+    let mut both = place.connect_with(&[&options()[..], &["--tools", "memory,files"]].concat());
+    assert_eq!(names(&mut both), ["memory", "memory_files"]);
+    assert_eq!(both.ok(json!({"op": "get", "key": "/memories/a.md"}))["value"], "one\n");
+
+    let mut memory = place.connect();
+    assert_eq!(names(&mut memory), ["memory"]);
+    assert_eq!(call(&mut memory, create)["error"]["code"], -32602);
+}
+
+#[test]
+fn the_configuration_says_which_tools_are_offered_and_a_command_line_narrows_it() {
+    let place = Place::new();
+    place.write(
+        "memory.toml",
+        "[backends.main]\nurl = \"sqlite:memory.db\"\n[default]\nmemory_scopes = [\"user\"]\ntools = [\"files\"]\n",
+    );
+    let mut client = place.connect_with(&["--agent", "ann", "--user", "ada"]);
+    let listed = client.request("tools/list", json!({}));
+    assert_eq!(listed["result"]["tools"][0]["name"], "memory_files", "{listed}");
+    let mut refused = place.start(&["--agent", "ann", "--tools", "memory"]);
+    let ended = refused.finish();
+    assert!(!ended.status.success() && ended.stderr.contains("--tools"), "{ended:?}");
 }

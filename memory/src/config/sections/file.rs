@@ -14,7 +14,8 @@ use super::http::HttpSection;
 use super::models::{GovernedSection, ModelsSection, RecallSection};
 use super::snapshot::SnapshotSection;
 use crate::policy::{
-    DEFAULT_MAX_ANSWER_BYTES, DEFAULT_MAX_ANSWER_ROWS, DEFAULT_MAX_INPUT_BYTES, GraphAccess, SharedAccess,
+    DEFAULT_MAX_ANSWER_BYTES, DEFAULT_MAX_ANSWER_ROWS, DEFAULT_MAX_INPUT_BYTES, GraphAccess, OfferedTool,
+    SharedAccess,
 };
 use crate::url::BackendUrl;
 
@@ -161,6 +162,8 @@ pub struct DefaultSection {
     pub shared_space: Option<ScopeId>,
     /// What may be done with the agent's graph: `read`, `add` or `supersede`.
     pub graph: Option<GraphAccess>,
+    /// The tools that the model is offered: `memory`, `files` or both. Default: `memory`.
+    pub tools: Option<BTreeSet<OfferedTool>>,
     /// Quota of each scope.
     pub quota: Option<Quota>,
     /// Quota of each scope's database, in bytes.
@@ -190,6 +193,8 @@ pub struct AgentSection {
     pub shared_space: Option<ScopeId>,
     /// What may be done with the agent's graph: `read`, `add` or `supersede`.
     pub graph: Option<GraphAccess>,
+    /// The tools that the model is offered: `memory`, `files` or both. Default: `memory`.
+    pub tools: Option<BTreeSet<OfferedTool>>,
     /// Quota of each of its scopes.
     pub quota: Option<Quota>,
     /// Quota of the database of each of its scopes, in bytes.

@@ -7,7 +7,8 @@ use memory_core::{DriftPolicy, Error, Quota, Result, ScopeId, ScopeKind};
 
 use super::file::{AgentSection, DefaultSection, LimitsSection};
 use crate::policy::{
-    GraphAccess, MAX_ANSWER_BYTES, MAX_INPUT_BYTES, MIN_ANSWER_BYTES, Policy, SharedAccess, tighter,
+    GraphAccess, MAX_ANSWER_BYTES, MAX_INPUT_BYTES, MIN_ANSWER_BYTES, OfferedTool, Policy, SharedAccess,
+    tighter,
 };
 
 /// The rules that both `[default]` and `[agents.NAME]` may contain.
@@ -18,6 +19,7 @@ pub(in crate::config) struct Rules {
     pub(in crate::config) shared_state: Option<SharedAccess>,
     pub(in crate::config) shared_space: Option<ScopeId>,
     pub(in crate::config) graph: Option<GraphAccess>,
+    tools: Option<BTreeSet<OfferedTool>>,
     quota: Option<Quota>,
     sql_max_bytes: Option<u64>,
     drift: Option<DriftPolicy>,
@@ -35,6 +37,7 @@ macro_rules! rules_of {
                     shared_state: self.shared_state,
                     shared_space: self.shared_space.clone(),
                     graph: self.graph,
+                    tools: self.tools.clone(),
                     quota: self.quota,
                     sql_max_bytes: self.sql_max_bytes,
                     drift: self.drift,
@@ -58,6 +61,7 @@ impl Rules {
             shared_state: self.shared_state.or(other.shared_state),
             shared_space: self.shared_space.or_else(|| other.shared_space.clone()),
             graph: self.graph.or(other.graph),
+            tools: self.tools.or_else(|| other.tools.clone()),
             quota: complete(self.quota, other.quota),
             sql_max_bytes: self.sql_max_bytes.or(other.sql_max_bytes),
             drift: self.drift.or(other.drift),
@@ -74,6 +78,7 @@ impl Rules {
             shared_state: self.shared_state,
             shared_space: self.shared_space,
             graph: self.graph,
+            tools: self.tools,
             quota: self.quota.unwrap_or_default(),
             sql_max_bytes: self.sql_max_bytes,
             drift: self.drift,

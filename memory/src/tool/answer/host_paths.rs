@@ -24,7 +24,7 @@ const FILES: &[&str] = &[
 ];
 
 /// The text, with every path of the host cut to the name of the file or folder.
-pub(super) fn without_paths(text: &str) -> Cow<'_, str> {
+pub(crate) fn without_paths(text: &str) -> Cow<'_, str> {
     if !text.contains(['/', '\\']) {
         return Cow::Borrowed(text);
     }

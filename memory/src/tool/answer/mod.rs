@@ -9,7 +9,8 @@ use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use self::host_paths::{file_name, without_paths};
+use self::host_paths::file_name;
+pub(crate) use self::host_paths::without_paths;
 use super::input::cut;
 use crate::policy::MIN_ANSWER_BYTES;
 

@@ -30,6 +30,7 @@ macro_rules! on_both_stores {
 
 mod facets;
 mod fake;
+mod files;
 #[cfg(feature = "governed")]
 mod governed;
 #[cfg(feature = "hierarchical")]

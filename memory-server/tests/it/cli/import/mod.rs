@@ -1,6 +1,7 @@
 //! `import` and `export`.
 
 mod conversations;
+mod foreign;
 mod importing;
 mod records;
 mod shared_data;

@@ -1,6 +1,7 @@
 //! An operator's commands.
 
 mod backends;
+mod begin;
 mod config;
 mod drift;
 mod gc;

@@ -1,0 +1,284 @@
+//! `doctor`: whether everything is in place, and what to do where it is not. Changes nothing.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use memory::{Access, HealthStatus};
+use memory_core::{Error, ErrorKind, Provider as _};
+use serde::Serialize;
+
+use super::config_check::{self, Status as Found};
+use crate::http::tokens::tokens_file;
+use crate::terminal::{Context, Exit, Failure, Out, Settings, bytes, data_folder};
+
+/// Larger files are not read whole.
+const MAX_CHECKED_BYTES: u64 = 1 << 30;
+/// Less free space than this is a warning; a tenth of it is a failure.
+const MIN_FREE_BYTES: u64 = 1 << 30;
+
+#[derive(Args, Debug)]
+pub(crate) struct DoctorArgs {
+    /// Contact no server
+    #[arg(long)]
+    offline: bool,
+    /// Time limit for each server
+    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=600))]
+    timeout: u64,
+}
+
+/// How a check ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Status {
+    Ok,
+    Warn,
+    Fail,
+}
+
+#[derive(Serialize)]
+struct Line {
+    /// What was checked.
+    check: String,
+    status: Status,
+    message: String,
+    /// What to do.
+    #[serde(rename = "do", skip_serializing_if = "Option::is_none")]
+    advice: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Report {
+    status: Status,
+    checks: Vec<Line>,
+}
+
+impl Report {
+    fn ok(&mut self, check: &str, message: impl Into<String>) {
+        self.add(check, Status::Ok, message, None);
+    }
+
+    fn warn(&mut self, check: &str, message: impl Into<String>, advice: impl Into<String>) {
+        self.add(check, Status::Warn, message, Some(advice.into()));
+    }
+
+    fn fail(&mut self, check: &str, message: impl Into<String>, advice: impl Into<String>) {
+        self.add(check, Status::Fail, message, Some(advice.into()));
+    }
+
+    fn add(&mut self, check: &str, status: Status, message: impl Into<String>, advice: Option<String>) {
+        self.status = self.status.max(status);
+        self.checks.push(Line { check: check.to_owned(), status, message: message.into(), advice });
+    }
+}
+
+pub(crate) async fn run(context: &Context, args: &DoctorArgs, out: &mut Out) -> Result<Exit, Failure> {
+    let mut report = Report { status: Status::Ok, checks: Vec::new() };
+    let timeout = Duration::from_secs(args.timeout);
+    configuration(context, timeout, args.offline, &mut report).await?;
+    match context.settings() {
+        Ok(settings) => {
+            tokens(&settings, &mut report);
+            store(&settings, timeout, args.offline, &mut report).await;
+        }
+        Err(error) => {
+            report.fail("store", error.message(), "correct the options, the environment or memory.toml");
+        }
+    }
+    let exit = if report.status == Status::Fail { Exit::Failed } else { Exit::Ok };
+    out.tell(&report, |out| {
+        for Line { check, status, message, advice } in &report.checks {
+            let word = match status {
+                Status::Ok => "ok  ",
+                Status::Warn => "warn",
+                Status::Fail => "FAIL",
+            };
+            out.line(format!("{word}  {check}: {message}"))?;
+            if let Some(advice) = advice {
+                out.line(format!("      -> {advice}"))?;
+            }
+        }
+        Ok(())
+    })?;
+    Ok(exit)
+}
+
+/// What `config check` finds, and who may read and write the file.
+async fn configuration(
+    context: &Context,
+    timeout: Duration,
+    offline: bool,
+    report: &mut Report,
+) -> Result<(), Failure> {
+    let Some(checked) = config_check::examine(context, timeout, offline).await? else {
+        report.ok("configuration", "no memory.toml: defaults hold; `memory init` writes one");
+        return Ok(());
+    };
+    for finding in checked.findings() {
+        let check = format!("{} {}", finding.place, finding.check);
+        match finding.status {
+            Found::Ok => report.ok(&check, finding.message.as_str()),
+            Found::Warning => {
+                report.warn(
+                    &check,
+                    finding.message.as_str(),
+                    format!("see {} and docs/configuration.md", checked.file()),
+                );
+            }
+            Found::Problem => {
+                report.fail(&check, finding.message.as_str(), format!("correct {}", checked.file()));
+            }
+        }
+    }
+    private("memory.toml", Path::new(checked.file()), "it may hold passwords", report);
+    Ok(())
+}
+
+/// Who may read the tokens of `serve --http`.
+fn tokens(settings: &Settings, report: &mut Report) {
+    let Ok(file) = tokens_file(None, settings.config.as_ref()) else { return };
+    if file.is_file() {
+        private("tokens", &file, "it holds what tokens may do", report);
+    }
+}
+
+/// The store: its file, its format, its content, and the room for more.
+async fn store(settings: &Settings, timeout: Duration, offline: bool, report: &mut Report) {
+    let (url, base) = match settings.backend_url() {
+        Ok(named) => named,
+        Err(error) => return report.fail("store", error.message(), "correct `url` of the store"),
+    };
+    let shown = settings.shown_url().unwrap_or_else(|_| url.to_string());
+    let file = match url.scheme() {
+        "sqlite" => match memory::sqlite::file(&url, base.as_deref()) {
+            Ok(file) => file,
+            Err(error) => return report.fail("store", error.message(), "correct `url` of the store"),
+        },
+        _ if offline => return report.ok("store", format!("{shown}, not contacted")),
+        _ => None,
+    };
+    if let Some(file) = &file {
+        let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        space(folder, report);
+        if !file.exists() {
+            return new_file(file, folder, report);
+        }
+        private("store's file", file, "it holds what agents remember", report);
+        pages(file, report);
+    }
+    let looked = async {
+        let memory = settings.open(Access::Read).await?;
+        let health = memory.health().await?;
+        memory_core::Result::Ok((memory.capabilities(), health))
+    };
+    let late = || Error::new(ErrorKind::Timeout, format!("no answer within {} s", timeout.as_secs()));
+    match tokio::time::timeout(timeout, looked).await.unwrap_or_else(|_| Err(late())) {
+        Ok((capabilities, health)) => {
+            match health.status {
+                HealthStatus::Ok => report.ok("store", format!("{shown} opens: {}", health.message)),
+                HealthStatus::Degraded => report.warn("store", health.message, "see `memory describe`"),
+                _ => report.fail("store", health.message, "see `memory describe`"),
+            }
+            if capabilities.kv {
+                report.ok(
+                    "search",
+                    match capabilities.vector_search {
+                        true => "entries are found by words and by meaning",
+                        false => "entries are found by words; --embedder adds meaning (docs/embedders.md)",
+                    },
+                );
+            }
+        }
+        Err(error) => {
+            let advice = match error.kind() {
+                ErrorKind::Corrupt => {
+                    "restore a snapshot (`memory restore FILE`), or see `memory drift repair --dry-run`"
+                }
+                ErrorKind::Timeout | ErrorKind::Unavailable => {
+                    "start the server, or wait for what keeps it busy"
+                }
+                _ => "correct what it names",
+            };
+            report.fail("store", error.message(), advice);
+        }
+    }
+}
+
+/// A file that the first command which stores something makes.
+fn new_file(file: &Path, folder: &Path, report: &mut Report) {
+    let own = data_folder();
+    let made = own.as_deref().is_some_and(|own| folder.starts_with(own));
+    if folder.is_dir() || made {
+        report.ok(
+            "store",
+            format!("{} will be created by the first command that stores something", file.display()),
+        );
+    } else {
+        report.fail(
+            "store",
+            format!("the folder {} does not exist", folder.display()),
+            "create it, or name another file",
+        );
+    }
+}
+
+/// Reads every page.
+fn pages(file: &Path, report: &mut Report) {
+    let size = file.metadata().map_or(0, |metadata| metadata.len());
+    if size > MAX_CHECKED_BYTES {
+        let message = format!("not read whole: it has {}", bytes(size));
+        return report.ok("integrity", message + "; `memory drift repair --dry-run` does");
+    }
+    match memory::sqlite::quick_check(file) {
+        Ok(()) => report.ok("integrity", format!("every page of {} is well formed", bytes(size))),
+        Err(error) => report.fail("integrity", error.message(), "restore a snapshot: `memory restore FILE`"),
+    }
+}
+
+/// Whether others may read or write a file.
+#[cfg(unix)]
+fn private(check: &str, file: &Path, why: &str, report: &mut Report) {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let Ok(metadata) = file.metadata() else { return };
+    let mode = metadata.permissions().mode() & 0o777;
+    let advice = format!("chmod 600 {}", file.display());
+    if mode & 0o022 != 0 {
+        report.fail(
+            check,
+            format!("others may write {} (mode {mode:03o}), and {why}", file.display()),
+            advice,
+        );
+    } else if mode & 0o044 != 0 {
+        report.warn(
+            check,
+            format!("others may read {} (mode {mode:03o}), and {why}", file.display()),
+            advice,
+        );
+    } else {
+        report.ok(check, format!("only you may read {}", file.display()));
+    }
+}
+
+#[cfg(not(unix))]
+fn private(check: &str, file: &Path, _why: &str, report: &mut Report) {
+    report.ok(check, file.display().to_string());
+}
+
+/// Room for more.
+#[cfg(unix)]
+fn space(folder: &Path, report: &mut Report) {
+    let there: Option<PathBuf> = folder.ancestors().find(|folder| folder.is_dir()).map(Path::to_path_buf);
+    let Some(Ok(found)) = there.map(rustix::fs::statvfs) else { return };
+    let free = found.f_bavail.saturating_mul(found.f_frsize);
+    let message = format!("{} are free for the store", bytes(free));
+    let advice = "free some space, or move the store: `memory migrate`";
+    match free {
+        free if free < MIN_FREE_BYTES / 10 => report.fail("disk", message, advice),
+        free if free < MIN_FREE_BYTES => report.warn("disk", message, advice),
+        _ => report.ok("disk", message),
+    }
+}
+
+#[cfg(not(unix))]
+fn space(_folder: &Path, _report: &mut Report) {}

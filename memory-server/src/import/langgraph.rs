@@ -1,0 +1,184 @@
+//! The store of LangGraph in a SQLite file (`langgraph.store.sqlite`): table `store` with namespace, key, value, times and
+//! expiry. Each row becomes a record, so that times and expiry are kept.
+
+use std::io;
+use std::path::Path;
+
+use memory_core::{Entry, Error, ErrorKind, Json, Key, Metadata, Result, Source, Timestamp};
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, OpenFlags};
+
+use super::readers::{Place, push_component, written};
+use super::records::{Found, RecordReader};
+
+/// Rows read at a time.
+const ROWS: usize = 500;
+/// Largest value, in bytes.
+const MAX_VALUE: i64 = 16 << 20;
+
+/// How a SQLite file begins.
+pub(crate) const SQLITE: &[u8] = b"SQLite format 3\0";
+
+/// Reads a store, in the order of its keys.
+pub(crate) struct LangGraph {
+    connection: Connection,
+    /// Whether the table has a column of expiry, which older ones lack.
+    expires: bool,
+    after: Option<(String, String)>,
+    ready: std::vec::IntoIter<Found>,
+}
+
+impl LangGraph {
+    /// Opens a file, which is only read.
+    pub(crate) fn open(path: &Path) -> Result<Self> {
+        // Before SQLite is used at all, or this process cannot serve SQL to agents.
+        memory::sqlite::prepare_process();
+        let connection =
+            Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY).map_err(unreadable)?;
+        let mut columns = Vec::new();
+        connection
+            .prepare("SELECT name FROM pragma_table_info('store')")
+            .and_then(|mut statement| {
+                let mut rows = statement.query([])?;
+                while let Some(row) = rows.next()? {
+                    columns.push(row.get::<_, String>(0)?);
+                }
+                Ok(())
+            })
+            .map_err(unreadable)?;
+        let has = |name: &str| columns.iter().any(|column| column == name);
+        if !["prefix", "key", "value", "created_at", "updated_at"].into_iter().all(has) {
+            return Err(Error::new(
+                ErrorKind::Corrupt,
+                "the SQLite file has no table `store` of LangGraph; a store of `memory` is copied with `memory migrate`",
+            ));
+        }
+        Ok(Self { expires: has("expires_at"), connection, after: None, ready: Vec::new().into_iter() })
+    }
+
+    fn page(&mut self) -> rusqlite::Result<Vec<Found>> {
+        let expires = if self.expires { "expires_at" } else { "NULL" };
+        let (prefix, key) = self.after.clone().unwrap_or_default();
+        let begins = self.after.is_none();
+        let mut statement = self.connection.prepare(&format!(
+            "SELECT prefix, key, value, CAST(created_at AS TEXT), CAST(updated_at AS TEXT), CAST({expires} AS TEXT), length(CAST(value AS BLOB)) \
+             FROM store WHERE ?1 OR (prefix, key) > (?2, ?3) ORDER BY prefix, key LIMIT {ROWS}"
+        ))?;
+        let mut rows = statement.query(rusqlite::params![begins, prefix, key])?;
+        let mut found = Vec::new();
+        while let Some(row) = rows.next()? {
+            let (prefix, key): (String, String) = (row.get(0)?, row.get(1)?);
+            let place = Place::Part(format!("{prefix} {key}"));
+            let bytes: Option<i64> = row.get(6)?;
+            found.push(match (bytes, row.get_ref(2)?) {
+                (Some(bytes), _) if bytes > MAX_VALUE => {
+                    Found::Broken(place, format!("the value has {bytes} bytes; at most {MAX_VALUE} are read"))
+                }
+                (_, ValueRef::Text(value) | ValueRef::Blob(value)) => {
+                    let times: [Option<String>; 3] = [row.get(3)?, row.get(4)?, row.get(5)?];
+                    match entry(&prefix, &key, value, &times) {
+                        Ok(entry) => Found::Record(place, Box::new(entry.into())),
+                        Err(error) => Found::Broken(place, error.message().to_owned()),
+                    }
+                }
+                _ => Found::Broken(place, "the value is no text".to_owned()),
+            });
+            self.after = Some((prefix, key));
+        }
+        Ok(found)
+    }
+}
+
+impl RecordReader for LangGraph {
+    fn next_record(&mut self) -> io::Result<Option<Found>> {
+        if let Some(found) = self.ready.next() {
+            return Ok(Some(found));
+        }
+        self.ready = self.page().map_err(io::Error::other)?.into_iter();
+        Ok(self.ready.next())
+    }
+}
+
+/// The entry of a row: its key is the namespace's labels and the key, one part each.
+fn entry(prefix: &str, key: &str, value: &[u8], times: &[Option<String>; 3]) -> Result<Entry> {
+    let text = std::str::from_utf8(value).map_err(|_| Error::invalid("the value is not UTF-8"))?;
+    let mut path = "langgraph".to_owned();
+    for label in prefix.split('.').chain([key]) {
+        path.push('/');
+        push_component(&mut path, label);
+    }
+    let at = |time: &Option<String>| time.as_deref().map(written).transpose();
+    let [created, updated, expires] = times;
+    let created = at(created)?;
+    let updated = at(updated)?.or(created).unwrap_or(Timestamp::EPOCH);
+    let mut entry = Entry::new(Key::new(path)?, Json::parse(text)?, 1, updated);
+    entry.created_at = created.unwrap_or(updated).min(updated);
+    entry.expires_at = at(expires)?;
+    entry.metadata = Metadata::new().with("namespace", prefix).with("key", key);
+    entry.metadata.check()?;
+    entry.source = Some(Source::new("import:langgraph")?);
+    Ok(entry)
+}
+
+fn unreadable(error: rusqlite::Error) -> Error {
+    Error::new(ErrorKind::Corrupt, "the SQLite file cannot be read").with_source(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What `SqliteStore.setup` makes.
+    const TABLES: &str = "CREATE TABLE store (prefix text NOT NULL, key text NOT NULL, value text NOT NULL, \
+        created_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP, updated_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP, PRIMARY KEY (prefix, key));
+        CREATE INDEX store_prefix_idx ON store (prefix);
+        ALTER TABLE store ADD COLUMN expires_at TIMESTAMP; ALTER TABLE store ADD COLUMN ttl_minutes REAL;";
+
+    fn read(rows: &str) -> Vec<std::result::Result<Entry, String>> {
+        memory::sqlite::prepare_process();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("store.db");
+        Connection::open(&path).unwrap().execute_batch(&format!("{TABLES}{rows}")).unwrap();
+        let mut reader = LangGraph::open(&path).unwrap();
+        let mut found = Vec::new();
+        while let Some(one) = reader.next_record().unwrap() {
+            found.push(match one {
+                Found::Record(_, record) => Ok(record.entry),
+                Found::Broken(place, why) => Err(format!("{place}: {why}")),
+            });
+        }
+        found
+    }
+
+    #[test]
+    fn a_row_keeps_namespace_value_times_and_expiry() {
+        let found = read(
+            "INSERT INTO store VALUES ('users.ada', 'a/b', X'7b226e223a20312e31307d', '2026-01-02 03:04:05', '2026-01-03 03:04:05', '2036-01-01 00:00:00.795242+00:00', 5);
+             INSERT INTO store VALUES ('users', 'x', 'no json', '2026-01-02 03:04:05', '2026-01-02 03:04:05', NULL, NULL);",
+        );
+        assert!(found[0].as_ref().unwrap_err().starts_with("users x: "));
+        let entry = found[1].as_ref().unwrap();
+        assert_eq!(
+            (entry.key.as_str(), entry.value.as_str()),
+            ("langgraph/users/ada/a%2Fb", "{\"n\": 1.10}")
+        );
+        assert_eq!(entry.created_at.to_string(), "2026-01-02T03:04:05.000Z");
+        assert_eq!(entry.updated_at.to_string(), "2026-01-03T03:04:05.000Z");
+        assert_eq!(entry.expires_at.unwrap().to_string(), "2036-01-01T00:00:00.795Z");
+        assert_eq!(
+            serde_json::to_string(&entry.metadata).unwrap(),
+            r#"{"key":"a/b","namespace":"users.ada"}"#
+        );
+    }
+
+    #[test]
+    fn pages_follow_each_other_and_another_file_is_refused() {
+        let rows = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1203) \
+            INSERT INTO store(prefix, key, value) SELECT 'p' || (i % 7), 'k' || i, i FROM n;";
+        assert_eq!(read(rows).into_iter().filter(|row| row.is_ok()).count(), 1_203);
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("other.db");
+        Connection::open(&path).unwrap().execute_batch("CREATE TABLE store (a)").unwrap();
+        assert_eq!(LangGraph::open(&path).err().unwrap().kind(), ErrorKind::Corrupt);
+    }
+}

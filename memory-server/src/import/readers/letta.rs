@@ -1,0 +1,233 @@
+//! Agent files of Letta (`.af`): one JSON object with the agent's memory blocks, which become entries, and its messages. Both
+//! the older form, one agent at the top, and the newer, a list of agents and one of blocks, are read.
+
+use std::collections::BTreeMap;
+use std::io::BufRead;
+
+use memory_core::{Json, Key, Metadata, NewEntry, SetOptions, Source};
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::content::said;
+use super::elements::Unfolded;
+use super::item::{Item, json_complaint};
+use super::time;
+use super::turn::{Place, Turn, push_component};
+
+#[derive(Deserialize)]
+struct File<'a> {
+    #[serde(borrow, default)]
+    agents: Vec<&'a RawValue>,
+    #[serde(default)]
+    blocks: Vec<Block>,
+}
+
+#[derive(Deserialize)]
+struct Agent<'a> {
+    name: Option<String>,
+    #[serde(alias = "memory_blocks", default)]
+    core_memory: Vec<Block>,
+    #[serde(default)]
+    block_ids: Vec<String>,
+    #[serde(borrow, default)]
+    messages: Vec<&'a RawValue>,
+}
+
+#[derive(Clone, Deserialize)]
+struct Block {
+    id: Option<String>,
+    label: String,
+    value: String,
+    description: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Message<'a> {
+    role: String,
+    #[serde(borrow)]
+    content: Option<&'a RawValue>,
+    #[serde(borrow)]
+    text: Option<&'a RawValue>,
+    #[serde(default)]
+    tool_calls: Option<Vec<ToolCall>>,
+    #[serde(borrow)]
+    created_at: Option<&'a RawValue>,
+    name: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct ToolCall {
+    function: Function,
+}
+
+#[derive(Deserialize)]
+struct Function {
+    name: String,
+    arguments: String,
+}
+
+/// Reads a file; `name` is the agent's if the file does not say.
+pub(super) fn agents<R: BufRead + Send>(input: R, name: &str) -> Unfolded<R> {
+    let name = name.to_owned();
+    Unfolded::new(input, "agent file", move |text, _| read_file(text, &name))
+}
+
+fn read_file(text: &str, name: &str) -> Result<Vec<Item>, String> {
+    let file: File<'_> = serde_json::from_str(text).map_err(|error| json_complaint(&error))?;
+    let blocks: BTreeMap<&str, &Block> =
+        file.blocks.iter().filter_map(|block| Some((block.id.as_deref()?, block))).collect();
+    let mut items = Vec::new();
+    if file.agents.is_empty() {
+        read_agent(text, name, &blocks, &mut items)?;
+    }
+    for (agent, number) in file.agents.iter().zip(1..) {
+        if let Err(why) = read_agent(agent.get(), name, &blocks, &mut items) {
+            items.push(Item::Broken(Place::Part(format!("agent {number}")), why));
+        }
+    }
+    Ok(items)
+}
+
+fn read_agent(
+    text: &str,
+    name: &str,
+    blocks: &BTreeMap<&str, &Block>,
+    items: &mut Vec<Item>,
+) -> Result<(), String> {
+    let agent: Agent<'_> = serde_json::from_str(text).map_err(|error| json_complaint(&error))?;
+    let name = agent.name.filter(|name| !name.is_empty()).unwrap_or_else(|| name.to_owned());
+    let named = agent.block_ids.iter().filter_map(|id| blocks.get(id.as_str()).copied());
+    for block in agent.core_memory.iter().chain(named) {
+        let place = Place::Part(format!("{name}, block {}", block.label));
+        items.push(match entry(&name, block) {
+            Ok(entry) => Item::Entry(place, Box::new(entry)),
+            Err(error) => Item::Broken(place, error.message().to_owned()),
+        });
+    }
+    for (raw, number) in agent.messages.iter().zip(1_u64..) {
+        let place = Place::Part(format!("{name}, message {number}"));
+        items.push(message(raw, &name, number, &place).unwrap_or_else(|why| Item::Broken(place, why)));
+    }
+    Ok(())
+}
+
+fn entry(agent: &str, block: &Block) -> memory_core::Result<NewEntry> {
+    let mut key = "letta".to_owned();
+    for part in [agent, "blocks", &block.label] {
+        key.push('/');
+        push_component(&mut key, part);
+    }
+    let mut metadata = Metadata::new().with("agent", agent).with("label", block.label.as_str());
+    if let Some(description) = block.description.as_deref().filter(|text| !text.is_empty()) {
+        metadata.insert("description", description);
+    }
+    metadata.check()?;
+    let mut entry = NewEntry::new(Key::new(key)?, Json::string(&block.value));
+    entry.options = SetOptions::default().with_metadata(metadata).with_source(Source::new("import:letta")?);
+    Ok(entry)
+}
+
+fn message(raw: &RawValue, agent: &str, number: u64, place: &Place) -> Result<Item, String> {
+    let message: Message<'_> = serde_json::from_str(raw.get()).map_err(|error| json_complaint(&error))?;
+    let content = message.content.or(message.text);
+    let content = content.map(said).transpose().map_err(|error| json_complaint(&error))?.unwrap_or_default();
+    let text = match message.role.as_str() {
+        "user" => unpacked(content),
+        // What an agent with tools says aloud is what it sends; the rest is its reasoning.
+        "assistant" => match message.tool_calls.filter(|calls| !calls.is_empty()) {
+            Some(calls) => calls.iter().filter_map(sent).collect::<Vec<_>>().join("\n"),
+            None => content,
+        },
+        _ => String::new(),
+    };
+    if text.is_empty() {
+        return Ok(Item::PassedOver);
+    }
+    let time = match message.created_at {
+        Some(raw) => time::instant(raw).map_err(|error| error.message().to_owned())?,
+        None => None,
+    };
+    let speaker = match (message.role.as_str(), message.name.filter(|name| !name.is_empty())) {
+        ("assistant", _) => agent.to_owned(),
+        (_, Some(name)) => name,
+        (role, None) => role.to_owned(),
+    };
+    Ok(Item::Turn(Box::new(Turn {
+        place: place.clone(),
+        conversation: agent.to_owned(),
+        session: None,
+        position: vec![format!("{number:08}")],
+        speaker,
+        role: Some(message.role),
+        text,
+        time,
+        caption: None,
+        labels: Vec::new(),
+    })))
+}
+
+/// What a user said, out of the envelope that older agents put around it; empty for what the program said.
+fn unpacked(content: String) -> String {
+    match serde_json::from_str::<Value>(&content) {
+        Ok(Value::Object(envelope)) if envelope.get("type").is_some() => {
+            match (
+                envelope.get("type").and_then(Value::as_str),
+                envelope.get("message").and_then(Value::as_str),
+            ) {
+                (Some("user_message"), Some(message)) => message.trim().to_owned(),
+                _ => String::new(),
+            }
+        }
+        _ => content,
+    }
+}
+
+/// What a tool call sends to the user.
+fn sent(call: &ToolCall) -> Option<String> {
+    if call.function.name != "send_message" {
+        return None;
+    }
+    let arguments: Value = serde_json::from_str(&call.function.arguments).ok()?;
+    Some(arguments.get("message")?.as_str()?.trim().to_owned()).filter(|text| !text.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::import::format::Format;
+    use crate::import::readers::item::testing::{Found, read};
+
+    fn found(text: &str) -> Found {
+        read(agents(text.as_bytes(), "file"))
+    }
+
+    #[test]
+    fn blocks_are_entries_and_messages_are_turns() {
+        let text = r#"{"agent_type":"memgpt_agent","name":"Sam","core_memory":[{"label":"human","value":"Name: Ada","limit":5000,"description":""}],
+            "messages":[
+            {"role":"system","content":[{"type":"text","text":"You are"}],"created_at":"2025-04-02T10:00:00Z"},
+            {"role":"assistant","content":[{"type":"text","text":"Thinking"}],"tool_calls":[{"id":"c","type":"function","function":{"name":"send_message","arguments":"{\"message\":\"Hello Ada\"}"}}],"created_at":"2025-04-02T10:00:01+00:00"},
+            {"role":"tool","content":[{"type":"text","text":"{\"status\":\"OK\"}"}],"tool_call_id":"c"},
+            {"role":"user","content":[{"type":"text","text":"{\"type\":\"login\",\"last_login\":\"never\"}"}]},
+            {"role":"user","content":[{"type":"text","text":"{\"type\":\"user_message\",\"message\":\"I live in Oslo\",\"time\":\"x\"}"}]},
+            {"role":"user","content":7,"created_at":"whenever"}]}"#;
+        let found = found(text);
+        assert_eq!((found.turns.len(), found.passed_over, found.entries.len()), (2, 4, 1));
+        assert_eq!(found.keys(Format::Letta), ["letta/Sam/00000002", "letta/Sam/00000005"]);
+        assert_eq!((found.turns[0].speaker.as_str(), found.turns[0].text.as_str()), ("Sam", "Hello Ada"));
+        assert_eq!(found.turns[1].text, "I live in Oslo");
+        let block = &found.entries[0];
+        assert_eq!((block.key.as_str(), block.value.as_str()), ("letta/Sam/blocks/human", "\"Name: Ada\""));
+    }
+
+    #[test]
+    fn the_newer_form_has_lists_and_a_broken_agent_does_not_stop_the_others() {
+        let text = r#"{"agents":[{"id":"agent-0","name":null,"block_ids":["block-1","gone"],"messages":[{"role":"user","content":"Hi"}]},
+            {"name":"b","messages":7}],"blocks":[{"id":"block-1","label":"persona/2","value":"kind"}],"files":[],"sources":[]}"#;
+        let found = found(text);
+        assert_eq!(found.turns[0].conversation, "file");
+        assert_eq!(found.entries[0].key.as_str(), "letta/file/blocks/persona%2F2");
+        assert_eq!(found.broken[0].0, "agent 2");
+    }
+}

@@ -1,0 +1,134 @@
+//! Facts of mem0: what its REST API lists (`{"results":[…]}` or an array), and the lines of `memory facts --all --json`. Each
+//! becomes a turn under the fact's own id.
+
+use std::io::{self, BufRead};
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::elements::Unfolded;
+use super::item::{Bytes, Item, Reader, json_complaint};
+use super::lines::{Line, Lines};
+use super::time;
+use super::turn::{Place, Turn};
+
+#[derive(Deserialize)]
+struct Listed<'a> {
+    #[serde(borrow)]
+    results: Vec<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Fact<'a> {
+    id: String,
+    memory: String,
+    #[serde(borrow)]
+    created_at: Option<&'a RawValue>,
+    #[serde(borrow)]
+    at: Option<&'a RawValue>,
+    user_id: Option<String>,
+    agent_id: Option<String>,
+    speaker: Option<String>,
+}
+
+/// Reads facts a line.
+struct Facts<R> {
+    lines: Lines<R>,
+    conversation: String,
+}
+
+/// The reader of facts, whichever form the file has; `name` is the conversation of facts that name nobody.
+pub(super) fn of<'a>(mut input: Bytes<'a>, name: &str) -> Box<dyn Reader + 'a> {
+    let name = name.to_owned();
+    // An input that cannot be read fails with the first fact.
+    let head = String::from_utf8_lossy(input.fill_buf().unwrap_or_default()).into_owned();
+    let listed =
+        head.trim_start_matches('\u{feff}').trim_start().starts_with('[') || head.contains("\"results\"");
+    if !listed {
+        return Box::new(Facts { lines: Lines::new(input), conversation: name });
+    }
+    Box::new(Unfolded::new(input, "fact", move |text, number| {
+        let raws = match serde_json::from_str::<Listed<'_>>(text) {
+            Ok(listed) => listed.results,
+            Err(_) => vec![serde_json::from_str(text).map_err(|error| json_complaint(&error))?],
+        };
+        let items = raws.iter().zip(number..).map(|(raw, number)| {
+            let place = Place::Part(format!("fact {number}"));
+            turn(raw.get(), &name, place.clone()).unwrap_or_else(|why| Item::Broken(place, why))
+        });
+        Ok(items.collect())
+    }))
+}
+
+impl<R: BufRead + Send> Reader for Facts<R> {
+    fn next_item(&mut self) -> io::Result<Option<Item>> {
+        let Some((number, line)) = self.lines.next_line()? else { return Ok(None) };
+        let place = Place::Line(number);
+        Ok(Some(match line {
+            Line::Broken(why) => Item::Broken(place, why),
+            Line::Text(text) => {
+                turn(text, &self.conversation, place.clone()).unwrap_or_else(|why| Item::Broken(place, why))
+            }
+        }))
+    }
+}
+
+fn turn(text: &str, conversation: &str, place: Place) -> Result<Item, String> {
+    let fact: Fact<'_> = serde_json::from_str(text).map_err(|error| json_complaint(&error))?;
+    if fact.memory.trim().is_empty() {
+        return Ok(Item::PassedOver);
+    }
+    let time = match fact.at.or(fact.created_at) {
+        Some(raw) => time::instant(raw).map_err(|error| error.message().to_owned())?,
+        None => None,
+    };
+    let whose = fact.user_id.or(fact.agent_id);
+    Ok(Item::Turn(Box::new(Turn {
+        place,
+        conversation: whose.clone().unwrap_or_else(|| conversation.to_owned()),
+        session: None,
+        position: vec![fact.id],
+        speaker: fact.speaker.or(whose).unwrap_or_else(|| "user".to_owned()),
+        role: Some("user".to_owned()),
+        text: fact.memory,
+        time,
+        caption: None,
+        labels: Vec::new(),
+    })))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::import::format::Format;
+    use crate::import::readers::item::testing::Found;
+
+    fn read(text: &str) -> Found {
+        let mut reader = of(Box::new(text.as_bytes()), "file");
+        let mut found = Found::default();
+        while let Some(item) = reader.next_item().unwrap() {
+            match item {
+                Item::Turn(turn) => found.turns.push(*turn),
+                Item::Broken(place, why) => found.broken.push((place.to_string(), why)),
+                _ => found.passed_over += 1,
+            }
+        }
+        found
+    }
+
+    #[test]
+    fn facts_keep_their_ids_and_times_in_every_form() {
+        let fact = r#"{"id":"f-1","memory":"Likes tea","hash":"x","metadata":null,"created_at":"2026-01-02T03:04:05.678-08:00","updated_at":null,"user_id":"ada"}"#;
+        for text in [fact.to_owned(), format!("[{fact}]"), format!("{{\"results\":[{fact}],\"next\":null}}")]
+        {
+            let found = read(&text);
+            assert_eq!(found.keys(Format::Mem0), ["mem0/ada/f-1"], "{text}: {:?}", found.broken);
+            assert_eq!(found.turns[0].time.unwrap().to_string(), "2026-01-02T11:04:05.678Z");
+        }
+        let found = read("{\"id\":\"1\",\"memory\":\"a\"}\n{\"id\":2}\n{\"id\":\"3\",\"memory\":\" \"}\n");
+        assert_eq!(
+            (found.keys(Format::Mem0), found.broken.len(), found.passed_over),
+            (vec!["mem0/file/1".to_owned()], 1, 1)
+        );
+    }
+}

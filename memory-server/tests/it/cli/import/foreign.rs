@@ -1,0 +1,74 @@
+//! Memory of other programs: Markdown, Letta, LangGraph.
+
+use serde_json::{Value, json};
+
+use crate::support::user::User;
+
+fn counts(report: &Value) -> [u64; 4] {
+    ["created", "unchanged", "replaced", "kept"].map(|name| report[name].as_u64().unwrap())
+}
+
+#[test]
+fn a_folder_of_markdown_becomes_files_and_a_dry_run_says_so_first() {
+    let user = User::new();
+    user.file("notes/people/ada.md", "---\ntitle: Ada\n---\n- [home] lives in Oslo #city\n");
+    user.file("notes/README.md", "# Notes\n");
+    let report = user.json(&["import", "notes", "--agent", "claude", "--dry-run"]);
+    assert_eq!((&report["dry_run"], counts(&report)), (&json!(true), [2, 0, 0, 0]));
+    assert!(!user.home().join(".local").exists(), "nothing is made");
+    assert_eq!(counts(&user.json(&["import", "notes", "--agent", "claude"])), [2, 0, 0, 0]);
+    assert_eq!(counts(&user.json(&["import", "notes", "--agent", "claude"])), [0, 2, 0, 0]);
+    user.file("notes/README.md", "# Other\n");
+    for (options, expected) in
+        [(&["--dry-run"][..], [0, 1, 0, 1]), (&["--dry-run", "--on-different", "replace"], [0, 1, 1, 0])]
+    {
+        let report = user.json(&[&["import", "notes", "--agent", "claude"], options].concat());
+        assert_eq!(counts(&report), expected);
+    }
+    let entry = user.json(&["get", "/memories/people/ada.md", "--agent", "claude"]);
+    assert_eq!(entry["metadata"], json!({"title": "Ada", "categories": "home", "tags": "city"}));
+    assert_eq!(user.ok(&["get", "/memories/README.md", "--agent", "claude", "--text"]), "# Notes\n\n");
+}
+
+#[test]
+fn an_agent_of_letta_brings_its_blocks_and_its_conversation() {
+    let user = User::new();
+    let file = json!({"agent_type": "memgpt_agent", "name": "Sam",
+        "core_memory": [{"label": "human", "value": "Name: Ada", "limit": 5000}],
+        "messages": [{"role": "user", "content": [{"type": "text", "text": "I live in Bergen"}]}]});
+    user.file("agent.af", file.to_string());
+    let report = user.json(&["import", "agent.af", "--dry-run"]);
+    assert_eq!((counts(&report), &report["turns"]), ([1, 0, 0, 0], &json!(1)));
+    assert_eq!(counts(&user.json(&["import", "agent.af"])), [2, 0, 0, 0]);
+    assert_eq!(counts(&user.json(&["import", "agent.af"])), [0, 2, 0, 0]);
+    assert_eq!(user.ok(&["get", "letta/Sam/blocks/human", "--text"]), "Name: Ada\n");
+    assert!(user.ok(&["recall", "where do I live"]).contains("Bergen"));
+}
+
+#[test]
+fn a_store_of_langgraph_keeps_its_times() {
+    let user = User::new();
+    // Other tests of this process open stores with SQL.
+    memory::sqlite::prepare_process();
+    let path = user.home().join("store.db");
+    rusqlite::Connection::open(&path)
+        .unwrap()
+        .execute_batch(
+            "CREATE TABLE store (prefix text NOT NULL, key text NOT NULL, value text NOT NULL, \
+             created_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP, updated_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP, PRIMARY KEY (prefix, key)); \
+             INSERT INTO store VALUES ('users.ada', 'home', '{\"city\":\"Oslo\"}', '2026-01-02 03:04:05', '2026-01-02 03:04:05'); \
+             INSERT INTO store VALUES ('users.ada', 'bad', 'no json', '2026-01-02 03:04:05', '2026-01-02 03:04:05');",
+        )
+        .unwrap();
+    let dry = user.run(&["import", "store.db", "--dry-run", "--json"]);
+    assert_eq!((dry.code, counts(&dry.document())), (Some(7), [1, 0, 0, 0]));
+    assert_eq!(user.run(&["import", "store.db"]).code, Some(7));
+    let again = user.run(&["import", "store.db", "--json"]).document();
+    assert_eq!((counts(&again), &again["formats"]), ([0, 1, 0, 0], &json!(["langgraph"])));
+    let entry = user.json(&["get", "langgraph/users/ada/home"]);
+    assert_eq!(
+        (&entry["value"], &entry["created_at"]),
+        (&json!({"city": "Oslo"}), &json!("2026-01-02T03:04:05.000Z"))
+    );
+    user.refused(&["import", "-", "--format", "langgraph"], 3, "invalid_argument");
+}

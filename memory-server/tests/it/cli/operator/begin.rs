@@ -1,0 +1,114 @@
+//! The first minutes: no command, `init`, `doctor`, `tool-schema`.
+
+use serde_json::{Value, json};
+
+use crate::support::user::User;
+
+#[test]
+fn the_name_alone_says_where_to_begin_and_what_it_says_works() {
+    let user = User::new();
+    let ran = user.run(&[]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""));
+    assert!(ran.stderr.contains("memory init") && ran.stderr.contains("memory --help"), "{ran:?}");
+    user.ok(&["add", "I live in Lisbon", "--name", "Ada"]);
+    assert!(user.ok(&["recall", "where does Ada live"]).contains("Lisbon"));
+    let help = user.ok(&["--help"]);
+    for heading in ["Begin:", "Remember what was said:", "Keep entries:", "Options:", "Exit codes:"] {
+        assert!(help.contains(heading), "{heading}: {help}");
+    }
+    assert!(user.ok(&["drift", "ack", "--help"]).contains("Examples:\n  memory drift ack 0"));
+}
+
+#[test]
+fn init_writes_once_and_connects_a_client() {
+    let user = User::new();
+    let begun = user.json(&["init", "--client", "cursor"]);
+    assert_eq!((&begun["written"], begun["next"].as_array().map(Vec::len)), (&json!(true), Some(3)));
+    let server = &begun["client"]["mcpServers"]["memory"];
+    assert!(server["args"].to_string().contains("memory.toml"), "{begun}");
+    let written = std::fs::read(user.home().join("memory.toml")).unwrap();
+    user.file("memory.toml", [&written[..], b"# mine\n"].concat());
+    let again = user.ok(&["init"]);
+    assert!(again.contains("stays as it is") && again.contains("mcpServers"), "{again}");
+    assert!(std::fs::read_to_string(user.home().join("memory.toml")).unwrap().ends_with("# mine\n"));
+    for line in begun["next"].as_array().unwrap() {
+        assert!(line.as_str().unwrap().starts_with("memory "));
+    }
+    let report = user.json(&["doctor", "--offline"]);
+    assert_eq!(report["status"], "ok", "{report}");
+}
+
+/// How a check of `doctor` ended.
+fn status<'a>(report: &'a Value, check: &str) -> &'a Value {
+    let checks = report["checks"].as_array().unwrap();
+    let found = checks.iter().find(|line| line["check"] == check);
+    &found.unwrap_or_else(|| panic!("no {check} in {report}"))["status"]
+}
+
+#[test]
+fn doctor_says_what_is_wrong_and_what_to_do() {
+    let user = User::new();
+    let report = user.json(&["doctor"]);
+    assert_eq!(status(&report, "store"), "ok");
+    assert_eq!(std::fs::read_dir(user.home()).unwrap().count(), 0, "nothing is made");
+
+    user.ok(&["set", "k", "\"v\"", "--url", "sqlite:a.db"]);
+    let report = user.json(&["doctor", "--url", "sqlite:a.db"]);
+    assert_eq!((status(&report, "integrity"), status(&report, "store")), (&json!("ok"), &json!("ok")));
+
+    user.file("broken.db", [&b"SQLite format 3\0"[..], &[7; 4096]].concat());
+    let ran = user.run(&["doctor", "--url", "sqlite:broken.db", "--json"]);
+    let report: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!((ran.code, status(&report, "integrity")), (Some(8), &json!("fail")));
+    assert!(
+        report["checks"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .all(|line| line["status"] == "ok" || line["do"].is_string())
+    );
+    assert!(user.run(&["doctor", "--url", "sqlite:broken.db"]).stdout.contains("FAIL  integrity"));
+
+    user.file("memory.toml", "[backends.main]\nurl = \"sqlite:a.db\"\nspeed = 9\n");
+    let ran = user.run(&["doctor", "--json"]);
+    assert_eq!(ran.code, Some(8), "{ran:?}");
+    let ran = user.run(&["doctor", "--url", "sqlite:no/such/folder/a.db", "--config", "absent.toml"]);
+    assert_eq!(ran.code, Some(3), "{ran:?}");
+}
+
+#[cfg(unix)]
+#[test]
+fn doctor_sees_who_else_may_read_and_write() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let user = User::new();
+    user.ok(&["init"]);
+    let file = user.home().join("memory.toml");
+    for (mode, ended, code) in [(0o600, "ok", 0), (0o644, "warn", 0), (0o666, "fail", 8)] {
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
+        let ran = user.run(&["doctor", "--offline", "--json"]);
+        assert_eq!(
+            (ran.code, status(&ran.document(), "memory.toml")),
+            (Some(code), &json!(ended)),
+            "{mode:o}"
+        );
+    }
+}
+
+#[test]
+fn tools_are_printed_as_a_client_would_get_them_without_making_a_store() {
+    let user = User::new();
+    let tools = user.json(&["tool-schema", "--for", "openai", "--tools", "memory,files", "--agent", "ann"]);
+    assert_eq!((&tools[0]["name"], &tools[1]["name"]), (&json!("memory"), &json!("memory_files")));
+    assert_eq!(tools[0]["parameters"]["additionalProperties"], false);
+    assert_eq!(std::fs::read_dir(user.home()).unwrap().count(), 0, "nothing is made");
+    let shown = user.json(&["tool-schema", "--for", "mcp", "--scopes", "user"]);
+    assert_eq!(shown[0]["inputSchema"]["properties"]["scope"]["enum"], json!(["user"]));
+    let gemini = user.json(&["tool-schema", "--for", "gemini", "--tools", "files"]);
+    assert_eq!(
+        (gemini.as_array().map(Vec::len), &gemini[0]["parameters"]["type"]),
+        (Some(1), &json!("object"))
+    );
+    assert!(user.json(&["tool-schema", "--for", "anthropic"])[0]["input_schema"].is_object());
+    assert_eq!(user.run(&["tool-schema"]).code, Some(2));
+}

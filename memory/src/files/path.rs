@@ -1,0 +1,155 @@
+//! Paths, as a model writes them.
+
+use std::fmt;
+
+use memory_core::{Error, Key, Result};
+
+use super::refused::{Done, Refused};
+use crate::tool::cut;
+
+/// The folder of all files. The key of a file's entry is its path.
+pub const ROOT: &str = "/memories";
+
+/// A path in its one form: `/memories`, or names below it, without a slash at the end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct FilePath(Key);
+
+impl FilePath {
+    /// Accepts `/memories` and what lies below it. Whatever could mean another place to somebody who decodes, joins or
+    /// normalises the path again is refused.
+    pub(super) fn parse(given: &str) -> Done<Self> {
+        let shown = cut(given);
+        let refuse = |why: &str| Err(Refused::invalid(format!("Error: Invalid path {shown}: {why}")));
+        let names = match given.strip_prefix(ROOT) {
+            Some(rest) if rest.is_empty() || rest.starts_with('/') => rest.strip_suffix('/').unwrap_or(rest),
+            _ => return Err(Refused::invalid(format!("Error: Path must start with {ROOT}, got: {shown}"))),
+        };
+        if given.chars().any(|c| c.is_control() || c == '\\') {
+            return refuse("it has a backslash or a control character");
+        }
+        if encodes_a_separator(names) {
+            return refuse(
+                "it has an encoded dot, slash, backslash or percent sign; write the path as it is",
+            );
+        }
+        for name in names.split('/').skip(1) {
+            match name {
+                "" => return refuse("it has an empty name; write one slash between two names"),
+                "." | ".." => return refuse("`.` and `..` are no names of files; write the path in full"),
+                name if name.trim() != name => return refuse("a name begins or ends with a space"),
+                _ => {}
+            }
+        }
+        Ok(Self(Key::new(format!("{ROOT}{names}"))?))
+    }
+
+    pub(super) fn is_root(&self) -> bool {
+        self.as_str() == ROOT
+    }
+
+    pub(super) fn key(&self) -> &Key {
+        &self.0
+    }
+
+    pub(super) fn as_str(&self) -> &str {
+        self.0.as_str()
+    }
+
+    /// What the keys of everything below it begin with.
+    pub(super) fn prefix(&self) -> String {
+        format!("{self}/")
+    }
+
+    /// The folders that it lies in, without the root.
+    pub(super) fn folders(&self) -> Vec<Key> {
+        let text = self.as_str();
+        text.match_indices('/')
+            .filter(|(at, _)| *at > ROOT.len())
+            .filter_map(|(at, _)| Key::new(text.get(..at)?).ok())
+            .collect()
+    }
+}
+
+impl fmt::Display for FilePath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// The key of the file at a path, for programs that bring files from elsewhere.
+///
+/// # Errors
+/// `invalid_argument` or `too_large` for a path that the tool refuses.
+pub fn file_key(path: &str) -> Result<Key> {
+    match FilePath::parse(path) {
+        Ok(path) => Ok(path.0),
+        Err(Refused::Said(kind, text)) => Err(Error::new(kind, text)),
+        Err(Refused::Failed(error)) => Err(error),
+    }
+}
+
+/// Whether a percent sign encodes what has a meaning in a path, once or more often.
+fn encodes_a_separator(text: &str) -> bool {
+    text.match_indices('%').any(|(at, _)| {
+        let code = text.get(at + 1..at + 3).and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        code.is_some_and(|code| code.is_ascii_control() || matches!(code, b'.' | b'/' | b'\\' | b'%'))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_has_one_form() {
+        for (given, path) in [
+            ("/memories", "/memories"),
+            ("/memories/", "/memories"),
+            ("/memories/a.txt", "/memories/a.txt"),
+            ("/memories/a b/ü/", "/memories/a b/ü"),
+            ("/memories/100%/...", "/memories/100%/..."),
+        ] {
+            assert_eq!(FilePath::parse(given).unwrap().as_str(), path);
+        }
+        let folders = FilePath::parse("/memories/a/b/c").unwrap().folders();
+        assert_eq!(folders.iter().map(Key::as_str).collect::<Vec<_>>(), ["/memories/a", "/memories/a/b"]);
+        assert!(FilePath::parse("/memories/a").unwrap().folders().is_empty());
+    }
+
+    #[test]
+    fn what_may_lead_elsewhere_is_refused() {
+        for bad in [
+            "",
+            "/",
+            "memories/a",
+            "/memoriesx",
+            "/memories../a",
+            "/etc/passwd",
+            "/Memories/a",
+            "/memories/../etc",
+            "/memories/a/..",
+            "/memories/./a",
+            "/memories//a",
+            "/memories/a//",
+            "/memories/..\\a",
+            "/memories\\a",
+            "/memories/%2e%2e/a",
+            "/memories/%2E./a",
+            "/memories/a%2fb",
+            "/memories/a%5Cb",
+            "/memories/%252e",
+            "/memories/a%00",
+            "/memories/a\0",
+            "/memories/a\nb",
+            "/memories/ a",
+            "/memories/a ",
+            "~",
+            "$HOME",
+            "file:///memories/a",
+        ] {
+            assert!(FilePath::parse(bad).is_err(), "{bad}");
+        }
+        let long = format!("/memories/{}", "a".repeat(1_015));
+        assert!(matches!(FilePath::parse(&long), Err(Refused::Failed(_))));
+    }
+}

@@ -1,0 +1,199 @@
+//! Tools in the form in which each provider of models takes them. Every form is derived from the schema that MCP clients
+//! get, so that there is nothing to keep in step.
+
+use serde_json::{Map, Value, json};
+
+/// Who takes the tool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum SchemaForm {
+    /// The Messages API of Anthropic: `input_schema`.
+    Anthropic,
+    /// Functions of OpenAI in strict mode: every field is required, and `null` means that it is left out.
+    Openai,
+    /// Function declarations of Gemini: a subset of OpenAPI 3.0.
+    Gemini,
+    /// `tools/list` of MCP: `inputSchema`.
+    Mcp,
+}
+
+/// A tool as a provider takes it.
+///
+/// `schema` is an object whose fields have their whole schema, as
+/// [`MemoryTool::detailed_schema`](crate::MemoryTool::detailed_schema) and [`files_schema`](crate::files::files_schema) give it.
+/// Strict mode and Gemini have no objects with free names: there, fields of such a type are left out (`metadata`, `filter`,
+/// `merge`), and any JSON becomes a string, a number or a boolean.
+#[must_use]
+pub fn tool_in_form(form: SchemaForm, name: &str, description: &str, schema: &Value) -> Value {
+    match form {
+        SchemaForm::Anthropic => {
+            json!({"name": name, "description": description, "input_schema": flat(schema)})
+        }
+        SchemaForm::Mcp => json!({"name": name, "description": description, "inputSchema": flat(schema)}),
+        SchemaForm::Openai => json!({
+            "type": "function",
+            "name": name,
+            "description": description,
+            "strict": true,
+            "parameters": narrowed(schema, Dialect::Strict),
+        }),
+        SchemaForm::Gemini => json!({
+            "name": name,
+            "description": description,
+            "parameters": narrowed(schema, Dialect::OpenApi),
+        }),
+    }
+}
+
+/// A dialect without free objects.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Dialect {
+    Strict,
+    OpenApi,
+}
+
+fn narrowed(schema: &Value, dialect: Dialect) -> Value {
+    dialect.node(schema).unwrap_or_else(|| dialect.object(Map::new(), &[]))
+}
+
+impl Dialect {
+    /// The node in this dialect; `None`: it has no words for it.
+    fn node(self, node: &Value) -> Option<Value> {
+        let mut out = self.bare(node)?;
+        if let (Some(out), Some(about)) = (out.as_object_mut(), node.get("description")) {
+            out.insert("description".to_owned(), about.clone());
+        }
+        Some(out)
+    }
+
+    fn bare(self, node: &Value) -> Option<Value> {
+        if let Some(words) = choices(node) {
+            return Some(json!({"type": "string", "enum": words}));
+        }
+        let kind = node.get("type");
+        match kind.and_then(Value::as_str) {
+            Some(kind @ ("string" | "integer" | "number" | "boolean")) => Some(json!({"type": kind})),
+            Some("array") => {
+                let items = self.node(node.get("items")?)?;
+                Some(json!({"type": "array", "items": items}))
+            }
+            Some("object") => {
+                let fields =
+                    node.get("properties").and_then(Value::as_object).filter(|fields| !fields.is_empty())?;
+                let required: Vec<&str> = node
+                    .get("required")
+                    .and_then(Value::as_array)
+                    .into_iter()
+                    .flatten()
+                    .filter_map(Value::as_str)
+                    .collect();
+                let mut kept = Map::new();
+                for (name, field) in fields {
+                    match self.node(field) {
+                        Some(field) => drop(kept.insert(name.clone(), field)),
+                        None if required.contains(&name.as_str()) => return None,
+                        None => {}
+                    }
+                }
+                (!kept.is_empty()).then(|| self.object(kept, &required))
+            }
+            // Anything at all.
+            None if kind.is_none()
+                && ["$ref", "anyOf", "oneOf", "allOf"].iter().all(|word| node.get(word).is_none()) =>
+            {
+                Some(json!({"anyOf": [{"type": "string"}, {"type": "number"}, {"type": "boolean"}]}))
+            }
+            _ => None,
+        }
+    }
+
+    fn object(self, fields: Map<String, Value>, required: &[&str]) -> Value {
+        match self {
+            Self::OpenApi => {
+                let mut object = json!({"type": "object", "properties": fields});
+                if let Some(object) = object.as_object_mut().filter(|_| !required.is_empty()) {
+                    object.insert("required".to_owned(), json!(required));
+                }
+                object
+            }
+            Self::Strict => {
+                let names: Vec<String> = fields.keys().cloned().collect();
+                let fields: Map<String, Value> = fields
+                    .into_iter()
+                    .map(|(name, field)| match required.contains(&name.as_str()) {
+                        true => (name, field),
+                        false => (name, or_null(field)),
+                    })
+                    .collect();
+                json!({"type": "object", "properties": fields, "required": names, "additionalProperties": false})
+            }
+        }
+    }
+}
+
+/// The same, or `null`.
+fn or_null(mut field: Value) -> Value {
+    let Some(object) = field.as_object_mut() else { return field };
+    let about = object.remove("description");
+    let nothing = json!({"type": "null"});
+    let mut either = match object.remove("anyOf") {
+        Some(Value::Array(mut kinds)) => {
+            kinds.push(nothing);
+            json!({ "anyOf": kinds })
+        }
+        _ => json!({"anyOf": [object, nothing]}),
+    };
+    if let (Some(either), Some(about)) = (either.as_object_mut(), about) {
+        either.insert("description".to_owned(), about);
+    }
+    either
+}
+
+/// The same schema with one level of each field: what any client accepts, without `oneOf`, references or type unions.
+pub(crate) fn flat(schema: &Value) -> Value {
+    let mut schema = schema.clone();
+    if let Some(fields) = schema.get_mut("properties").and_then(Value::as_object_mut) {
+        fields.values_mut().for_each(|field| *field = flat_field(field));
+    }
+    schema
+}
+
+/// One level of a field: type, choices, element type and description.
+fn flat_field(field: &Value) -> Value {
+    let mut out = Map::new();
+    let kind = field.get("type").cloned();
+    // Anything but a plain type is an object here: the recursive filter, the choice between fusions.
+    let kind = match (&kind, field.get("$ref").or_else(|| field.get("oneOf")).or_else(|| field.get("anyOf")))
+    {
+        (None, Some(_)) if choices(field).is_some() => Some(json!("string")),
+        (None, Some(_)) => Some(json!("object")),
+        _ => kind,
+    };
+    if kind.as_ref() == Some(&json!("array")) {
+        let items = field.get("items").and_then(|items| items.get("type"));
+        out.insert("items".to_owned(), items.map_or_else(|| json!({}), |kind| json!({"type": kind})));
+    }
+    if let Some(kind) = kind {
+        out.insert("type".to_owned(), kind);
+    }
+    if let Some(choices) = choices(field) {
+        out.insert("enum".to_owned(), choices);
+    }
+    if let Some(description) = field.get("description") {
+        out.insert("description".to_owned(), description.clone());
+    }
+    Value::Object(out)
+}
+
+/// The values of an enum, given as `enum` or as constants with a description each.
+fn choices(field: &Value) -> Option<Value> {
+    if let Some(words) = field.get("enum") {
+        return Some(words.clone());
+    }
+    let variants = field.get("oneOf")?.as_array()?;
+    variants
+        .iter()
+        .map(|variant| variant.get("const").filter(|word| word.is_string()).cloned())
+        .collect::<Option<Vec<Value>>>()
+        .map(Value::Array)
+}
