@@ -2,12 +2,12 @@
 
 use memory_core::Timestamp;
 
-use super::note_words::{NoteWords, neighbours};
+use super::note_words::NoteWords;
 use super::row::{Prepared, Space};
-use super::words::{Word, hash};
+use super::words::{Word, hash, neighbours};
 
 /// The names of [`Measures`], in order.
-pub(super) const NAMES: [&str; 46] = [
+pub(super) const NAMES: [&str; 60] = [
     "cov",
     "covg",
     "covf",
@@ -54,6 +54,20 @@ pub(super) const NAMES: [&str; 46] = [
     "misshead",
     "idTmiss",
     "simple",
+    "pairrare",
+    "pairn",
+    "actsame",
+    "actdiff",
+    "gramhead",
+    "ch4head",
+    "idrare",
+    "headd",
+    "edge",
+    "edgeend",
+    "foreign",
+    "foreignhead",
+    "titlen",
+    "opening",
 ];
 /// What speaks for one row. Shares of words are weighted by their rarity (IDF).
 pub(super) type Measures = [f64; NAMES.len()];
@@ -64,6 +78,10 @@ const CHORE: f64 = 0.4;
 const PRIOR: f64 = 50.0;
 /// Rarest words of a description that are looked for.
 const RAREST: usize = 12;
+/// A name in no more rows than these tells them from the others.
+const RARE_NAME: u32 = 2;
+/// First words of the note that are looked for.
+const OPENING: usize = 6;
 const K1: f64 = 1.2;
 const B: f64 = 0.75;
 
@@ -74,6 +92,32 @@ pub(super) trait Background {
 
 /// A word of the note: its rarity, in how many live titles it is, in how many live rows.
 type Known = (Word, f64, usize, usize);
+
+/// How much of the note's weight other rows explain.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rivals {
+    best: f64,
+    second: f64,
+    ended: f64,
+}
+
+impl Rivals {
+    /// Of what each live row explains, and each ended one.
+    pub(super) fn new(live: impl Iterator<Item = f64>, ended: impl Iterator<Item = f64>) -> Self {
+        let (best, second) = live.fold((0.0, 0.0), |(best, second), x| best_two(best, second, x));
+        Self { best, second, ended: ended.fold(0.0, f64::max) }
+    }
+
+    /// What the best row explains beside one that explains `own`.
+    fn beside(&self, own: f64) -> f64 {
+        if own >= self.best { self.second } else { self.best }
+    }
+}
+
+/// The two highest of three numbers.
+pub(super) fn best_two(best: f64, second: f64, x: f64) -> (f64, f64) {
+    if x > best { (x, best) } else { (best, second.max(x)) }
+}
 
 /// A note among the rows it may mean.
 pub(super) struct Scene<'a> {
@@ -143,16 +187,16 @@ impl<'a> Scene<'a> {
         )
     }
 
-    /// A plain score of a row: title covered .45, note explained .25, by the title .15, pairs of words .15.
-    pub(super) fn simple(&self, row: &Prepared) -> f64 {
+    /// The weight of the note's words that a row has.
+    pub(super) fn explained(&self, row: &Prepared) -> f64 {
+        let known = self.known.iter().filter(|(word, ..)| row.all.binary_search(&word.id).is_ok());
+        known.map(|(_, rarity, ..)| rarity).sum()
+    }
+
+    /// A plain score of a row that explains so much: title covered .45, note explained .25, by the title .15, pairs of words .15.
+    pub(super) fn simple(&self, row: &Prepared, explained: f64) -> f64 {
         let shared = self.weight(row.title_set.iter().filter(|word| holds(&self.note.set, word)));
         let noted: f64 = self.known.iter().map(|(_, rarity, ..)| rarity).sum();
-        let explained: f64 = self
-            .known
-            .iter()
-            .filter(|(word, ..)| row.all.binary_search(&word.id).is_ok())
-            .map(|(_, rarity, ..)| rarity)
-            .sum();
         0.45 * ratio(shared, self.weight(&row.title_set))
             + 0.25 * ratio(explained, noted)
             + 0.15 * ratio(shared, noted)
@@ -179,7 +223,7 @@ impl<'a> Scene<'a> {
     }
 
     /// What speaks for `row`. Here `bm25` is the bare score: [`relative`] puts it in proportion to the best.
-    pub(super) fn measure(&self, row: &Prepared) -> Measures {
+    pub(super) fn measure(&self, row: &Prepared, rivals: &Rivals) -> Measures {
         let note = self.note;
         let in_note = |word: &&Word| holds(&note.set, word);
         let in_head = |word: &&Word| holds(&note.head, word);
@@ -200,7 +244,7 @@ impl<'a> Scene<'a> {
         let sum = |test: &dyn Fn(&Known) -> bool| -> f64 {
             self.known.iter().filter(|known| test(known)).map(|(_, rarity, ..)| rarity).sum()
         };
-        let explained = sum(&|(word, ..)| in_row(word));
+        let explained = self.explained(row);
         let rare_limit = (self.rows / 20).max(1);
         let rare = self.known.iter().filter(|(word, _, titles, _)| *titles <= rare_limit && in_title(word));
         let rare1 = self.known.iter().filter(|(word, _, titles, _)| *titles == 1 && in_title(word));
@@ -243,7 +287,7 @@ impl<'a> Scene<'a> {
         rarities.sort_by(|a, b| b.total_cmp(a));
         let second = rarities.get(1).copied().unwrap_or_default();
         let rarest_noted = self.heaviest(&note.set);
-        [
+        let mut all = [
             ratio(shared, title_weight),
             ratio(shared_specific, title_specific),
             ratio(shared_head, title_weight),
@@ -304,7 +348,47 @@ impl<'a> Scene<'a> {
             ratio(second, self.heaviest(title)),
             ratio(self.heaviest(title.iter().filter(|word| !in_head(word))), self.heaviest(title)),
             ratio(count(row.title_names.len() - names_shared), count(row.title_names.len())),
-            self.simple(row),
+            self.simple(row, explained),
+        ]
+        .into_iter()
+        .chain(self.apart(row, explained, rivals));
+        std::array::from_fn(|_| all.next().unwrap_or_default())
+    }
+
+    /// What tells a row from others that share its words.
+    fn apart(&self, row: &Prepared, explained: f64, rivals: &Rivals) -> [f64; 14] {
+        let note = self.note;
+        let in_row = |word: &Word| row.all.binary_search(&word.id).is_ok();
+        let found = || neighbours(&row.title).filter(|pair| note.pairs.binary_search(pair).is_ok());
+        let alone = found().filter(|pair| self.space.pair_occurrences(pair) <= 1);
+        let both = row.acts != 0 && note.acts != 0;
+        let grams = row.grams.iter().filter(|gram| note.head_grams.binary_search(gram).is_ok()).count();
+        let names = row.names();
+        let telling = note
+            .names
+            .iter()
+            .filter(|name| names.contains(name) && self.space.name_occurrences(name) <= RARE_NAME);
+        let elsewhere = |word: &&Word| !word.chore && !in_row(word) && self.space.occurrences(word.id) > 0;
+        let described = |word: &&Word| row.description.binary_search(&word.id).is_ok();
+        let opening: Vec<&Word> = note.head_words.iter().filter(|word| !word.chore).take(OPENING).collect();
+        [
+            count(alone.count().min(3)) / 3.0,
+            count(found().count().min(4)) / 4.0,
+            flag(both && row.acts & note.acts != 0),
+            flag(both && row.acts & note.acts == 0),
+            ratio(count(grams), count(note.head_grams.len())),
+            ratio(count(grams), count(row.grams.len())),
+            count(telling.count().min(3)) / 3.0,
+            ratio(self.weight(note.head.iter().filter(described)), self.weight(&note.head)),
+            (explained - rivals.beside(explained)) / 40.0,
+            (explained - rivals.ended) / 40.0,
+            ratio(self.weight(note.set.iter().filter(elsewhere)), self.weight(&note.set)),
+            self.weight(note.head.iter().filter(elsewhere)) / 20.0,
+            count(row.title_set.len()) / 10.0,
+            ratio(
+                self.weight(opening.iter().copied().filter(|word| in_row(word))),
+                self.weight(opening.iter().copied()),
+            ),
         ]
     }
 
@@ -377,4 +461,17 @@ fn ratio(part: f64, whole: f64) -> f64 {
 #[allow(clippy::cast_precision_loss, reason = "counts of words and rows are far below 2^53")]
 pub(super) fn count(n: usize) -> f64 {
     n as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_best_row_is_compared_with_the_second() {
+        let rivals = Rivals::new([3.0, 7.0, 5.0].into_iter(), [1.0, 2.0].into_iter());
+        assert_eq!((rivals.beside(7.0), rivals.beside(5.0), rivals.ended), (5.0, 7.0, 2.0));
+        assert_eq!(Rivals::new([7.0, 7.0].into_iter(), std::iter::empty()).beside(7.0), 7.0);
+        assert_eq!(Rivals::new(std::iter::once(7.0), std::iter::empty()).beside(7.0), 0.0);
+    }
 }

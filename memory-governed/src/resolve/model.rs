@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use memory_core::{Error, Result};
 use serde::Deserialize;
 
-use super::measure::{Background, Measures, NAMES, count};
+use super::measure::{Background, Measures, NAMES, best_two, count};
 use super::weigh::{SCENE, Weighed};
 use super::words::hash;
 
@@ -234,9 +234,9 @@ fn gaps(all: &[Measures]) -> Vec<Vec<f64>> {
     let best_two: Vec<(f64, f64)> = places
         .iter()
         .map(|at| {
-            all.iter().map(|measures| value(measures, *at)).fold((0.0_f64, 0.0_f64), |(first, second), x| {
-                if x > first { (x, first) } else { (first, second.max(x)) }
-            })
+            all.iter()
+                .map(|measures| value(measures, *at))
+                .fold((0.0_f64, 0.0_f64), |(first, second), x| best_two(first, second, x))
         })
         .collect();
     all.iter()

@@ -1,6 +1,6 @@
 //! What a note says, as far as it says it about the row it ends.
 
-use super::words::{Word, folded, grams, labels, names, words};
+use super::words::{Word, acts, folded, grams, labels, names, neighbours, set, words};
 
 /// A later sentence with one of these is about something else.
 const ELSEWHERE: [&str; 22] = [
@@ -31,6 +31,8 @@ const ELSEWHERE: [&str; 22] = [
 const HEAD: usize = 25;
 /// A first part with fewer words is a mere "Fixed:".
 const SHORT_HEAD: usize = 3;
+/// Words that may say what was done.
+const ACT: usize = 3;
 
 /// The words of a note.
 #[derive(Clone, Debug)]
@@ -39,8 +41,13 @@ pub(super) struct NoteWords {
     pub(super) words: Vec<Word>,
     /// Each once, sorted.
     pub(super) set: Vec<Word>,
-    /// Of the first part: what was done.
+    /// Of the first part: what was done. Each once, sorted.
     pub(super) head: Vec<Word>,
+    /// The first part in order.
+    pub(super) head_words: Vec<Word>,
+    pub(super) head_grams: Vec<u64>,
+    /// What the first part says was done.
+    pub(super) acts: u16,
     /// Stems' first five characters, sorted.
     pub(super) prefixes: Vec<u64>,
     /// Neighbouring words, sorted.
@@ -74,28 +81,27 @@ impl NoteWords {
         let mut pairs: Vec<(u64, u64)> = neighbours(&all).collect();
         pairs.sort_unstable();
         pairs.dedup();
-        let folded = folded(&kept);
+        let folded_note = folded(&kept);
+        let (head_text, head_words) = head(&kept);
         Self {
-            set: super::row::set(&all),
-            head: super::row::set(&head(&kept)),
+            set: set(&all),
+            head: set(&head_words),
+            head_grams: grams(&folded(&head_text)),
+            acts: acts(&head_text, ACT),
+            head_words,
             words: all,
             prefixes,
             pairs,
             names: names(&kept),
-            labels: labels(&folded),
-            grams: grams(&folded),
+            labels: labels(&folded_note),
+            grams: grams(&folded_note),
             children: ["child", "subtask", "sub-task", "sub-issue", "all tasks"]
                 .iter()
-                .any(|word| folded.contains(word)),
-            folded,
+                .any(|word| folded_note.contains(word)),
+            folded: folded_note,
             left_out,
         }
     }
-}
-
-/// Pairs of words that stand side by side.
-pub(super) fn neighbours(words: &[Word]) -> impl Iterator<Item = (u64, u64)> {
-    words.iter().zip(words.iter().skip(1)).map(|(a, b)| (a.id, b.id))
 }
 
 /// The sentences of a text: up to `.`, `!`, `?` or `;` before white space, or the end of a line.
@@ -118,20 +124,22 @@ fn split(text: &str, ends: impl Fn(char, Option<char>) -> bool) -> Vec<&str> {
     parts
 }
 
-/// The words up to the first pause after enough of them.
-fn head(text: &str) -> Vec<Word> {
+/// The text up to the first pause after enough words, and its words.
+fn head(text: &str) -> (String, Vec<Word>) {
     let parts = split(text, |c, next| {
         "\n—–".contains(c) || (".!?;:".contains(c) && next.is_none_or(char::is_whitespace))
     });
-    let mut head = Vec::new();
+    let (mut text, mut head) = (String::new(), Vec::new());
     for part in parts.iter().flat_map(|part| part.split(" - ")) {
         head.extend(words(part));
+        text.push_str(part);
+        text.push(' ');
         if head.len() >= SHORT_HEAD {
             break;
         }
     }
     head.truncate(HEAD);
-    head
+    (text, head)
 }
 
 #[cfg(test)]
@@ -149,7 +157,7 @@ mod tests {
     fn the_head_is_what_comes_before_the_first_pause() {
         assert_eq!(NoteWords::new("Fixed: the parser drops commas. Also docs").head.len(), 4);
         assert_eq!(NoteWords::new("Rewrote parser in main.rs: now it is fast").head, {
-            super::super::row::set(&words("rewrote parser main.rs"))
+            set(&words("rewrote parser main.rs"))
         });
     }
 }

@@ -1,10 +1,10 @@
 //! Rows that a note may mean, and the words of all rows of a space.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use memory_core::Timestamp;
 
-use super::words::{Word, folded, grams, labels, names, words};
+use super::words::{Word, folded, grams, hash, labels, names, neighbours, set, title_acts, words};
 use crate::bucket::Bucket;
 use crate::note::Trust;
 
@@ -45,6 +45,8 @@ pub(super) struct Prepared {
     pub(super) title: Vec<Word>,
     /// Of the title, each once, sorted.
     pub(super) title_set: Vec<Word>,
+    /// Neighbouring words of the title.
+    pub(super) title_pairs: BTreeSet<(u64, u64)>,
     /// Of title and description, each once, sorted.
     pub(super) all: Vec<u64>,
     /// Of the description, each once, sorted.
@@ -56,6 +58,8 @@ pub(super) struct Prepared {
     pub(super) description_names: Vec<String>,
     pub(super) labels: Vec<(u64, u64)>,
     pub(super) grams: Vec<u64>,
+    /// What the title says is to be done.
+    pub(super) acts: u16,
     pub(super) folded_title: String,
 }
 
@@ -73,6 +77,7 @@ impl Prepared {
         }
         Self {
             title_set: set(&title),
+            title_pairs: neighbours(&title).collect(),
             all: counts.keys().copied().collect(),
             description: set(&body).into_iter().map(|word| word.id).collect(),
             length: counts.values().sum(),
@@ -81,10 +86,16 @@ impl Prepared {
             description_names: names(&short),
             labels: labels(&folded_title),
             grams: grams(&folded_title),
+            acts: title_acts(&row.title),
             folded_title,
             title,
             row,
         }
+    }
+
+    /// Names in title and description, each once.
+    pub(super) fn names(&self) -> BTreeSet<&String> {
+        self.title_names.iter().chain(&self.description_names).collect()
     }
 }
 
@@ -96,14 +107,6 @@ impl Extend<Row> for Space {
     }
 }
 
-/// Each word once, sorted.
-pub(super) fn set(words: &[Word]) -> Vec<Word> {
-    let mut set = words.to_vec();
-    set.sort_unstable();
-    set.dedup_by_key(|word| word.id);
-    set
-}
-
 /// The rows of one shared space, with how often each word occurs in them.
 ///
 /// It should hold every live row, and ended ones too, at least the later ones: they tell common words from rare ones,
@@ -111,7 +114,10 @@ pub(super) fn set(words: &[Word]) -> Vec<Word> {
 #[derive(Clone, Debug, Default)]
 pub struct Space {
     rows: BTreeMap<(Bucket, String), Prepared>,
+    /// In how many rows each word, pair of words in a title, and name occurs.
     occurrences: HashMap<u64, u32>,
+    pairs: HashMap<(u64, u64), u32>,
+    names: HashMap<u64, u32>,
 }
 
 impl Space {
@@ -128,6 +134,12 @@ impl Space {
         for word in &prepared.all {
             *self.occurrences.entry(*word).or_default() += 1;
         }
+        for pair in &prepared.title_pairs {
+            *self.pairs.entry(*pair).or_default() += 1;
+        }
+        for name in prepared.names() {
+            *self.names.entry(hash(name)).or_default() += 1;
+        }
         self.rows.insert((prepared.row.bucket, prepared.row.id.clone()), prepared);
     }
 
@@ -135,9 +147,13 @@ impl Space {
     pub fn remove(&mut self, bucket: Bucket, id: &str) -> Option<Row> {
         let prepared = self.rows.remove(&(bucket, id.to_owned()))?;
         for word in &prepared.all {
-            if let Some(count) = self.occurrences.get_mut(word) {
-                *count = count.saturating_sub(1);
-            }
+            forget(&mut self.occurrences, word);
+        }
+        for pair in &prepared.title_pairs {
+            forget(&mut self.pairs, pair);
+        }
+        for name in prepared.names() {
+            forget(&mut self.names, &hash(name));
         }
         Some(prepared.row)
     }
@@ -186,5 +202,54 @@ impl Space {
     /// In how many rows a word occurs.
     pub(super) fn occurrences(&self, word: u64) -> u32 {
         self.occurrences.get(&word).copied().unwrap_or_default()
+    }
+
+    /// In how many titles two words stand side by side.
+    pub(super) fn pair_occurrences(&self, pair: &(u64, u64)) -> u32 {
+        self.pairs.get(pair).copied().unwrap_or_default()
+    }
+
+    /// In how many rows a name occurs.
+    pub(super) fn name_occurrences(&self, name: &str) -> u32 {
+        self.names.get(&hash(name)).copied().unwrap_or_default()
+    }
+}
+
+/// One occurrence less.
+fn forget<K: Eq + std::hash::Hash>(occurrences: &mut HashMap<K, u32>, of: &K) {
+    if let Some(count) = occurrences.get_mut(of) {
+        *count -= 1;
+        if *count == 0 {
+            occurrences.remove(of);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_row_added_to_the_counts_goes_with_it() {
+        let row = |id: &str| Row {
+            id: id.to_owned(),
+            bucket: Bucket::Issues,
+            title: "Parser drops commas in load_rows".to_owned(),
+            description: "See load_rows again".to_owned(),
+            opened_at: Timestamp::from_millis_clamped(0),
+            live: true,
+            creator: String::new(),
+            owner: None,
+            trust: Trust::Agent,
+            aliases: Vec::new(),
+        };
+        let mut space = Space::new();
+        space.extend([row("one"), row("two"), row("two")]);
+        let pair = neighbours(&words("parser drops")).next().unwrap();
+        assert_eq!((space.pair_occurrences(&pair), space.name_occurrences("load_rows")), (2, 2));
+        space.remove(Bucket::Issues, "one");
+        space.remove(Bucket::Issues, "two");
+        assert_eq!((space.pair_occurrences(&pair), space.name_occurrences("load_rows")), (0, 0));
+        assert!(space.occurrences.is_empty() && space.pairs.is_empty() && space.names.is_empty());
     }
 }

@@ -2,7 +2,7 @@
 
 use memory_core::Timestamp;
 
-use super::measure::{Background, Measures, Scene, count, likeness, relative};
+use super::measure::{Background, Measures, Rivals, Scene, count, likeness, relative};
 use super::note_words::NoteWords;
 use super::row::{Prepared, Space};
 use crate::bucket::Bucket;
@@ -42,11 +42,20 @@ pub(super) fn weigh<'a>(
     let (live, ended): (Vec<&Prepared>, Vec<&Prepared>) =
         space.prepared(bucket).filter(|row| row.row.opened_at <= observed_at).partition(|row| row.row.live);
     let scene = Scene::new(space, background, note, &live, observed_at);
-    let mut ranked: Vec<(f64, &Prepared)> = live.iter().map(|row| (scene.simple(row), *row)).collect();
-    ranked.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.row.id.cmp(&b.1.row.id)));
+    let scored = |rows: &[&'a Prepared]| -> Vec<(f64, f64, &'a Prepared)> {
+        let scored = rows.iter().map(|row| {
+            let explained = scene.explained(row);
+            (scene.simple(row, explained), explained, *row)
+        });
+        scored.collect()
+    };
+    let (mut ranked, ended) = (scored(&live), scored(&ended));
+    let explained = |(_, explained, _): &(f64, f64, &Prepared)| *explained;
+    let rivals = Rivals::new(ranked.iter().map(explained), ended.iter().map(explained));
+    ranked.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.2.row.id.cmp(&b.2.row.id)));
     ranked.truncate(SHORT_LIST);
-    let rows: Vec<&Prepared> = ranked.into_iter().map(|(_, row)| row).collect();
-    let mut measures: Vec<Measures> = rows.iter().map(|row| scene.measure(row)).collect();
+    let rows: Vec<&Prepared> = ranked.into_iter().map(|(.., row)| row).collect();
+    let mut measures: Vec<Measures> = rows.iter().map(|row| scene.measure(row, &rivals)).collect();
     relative(&mut measures);
     let twins = rows
         .iter()
@@ -55,7 +64,7 @@ pub(super) fn weigh<'a>(
             others.map(|other| likeness(row, other)).fold(0.0, f64::max)
         })
         .collect();
-    let best_ended = ended.iter().map(|row| scene.simple(row)).fold(0.0, f64::max);
+    let best_ended = ended.iter().map(|(simple, ..)| *simple).fold(0.0, f64::max);
     let scene = [
         count(live.len()).ln_1p(),
         count(note.words.len()).ln_1p(),

@@ -194,6 +194,49 @@ pub(super) fn labels(folded: &str) -> Vec<(u64, u64)> {
     spaced.map(|(word, number)| (hash(word), hash(number))).chain(short).collect()
 }
 
+/// Each word once, sorted.
+pub(super) fn set(words: &[Word]) -> Vec<Word> {
+    let mut set = words.to_vec();
+    set.sort_unstable();
+    set.dedup_by_key(|word| word.id);
+    set
+}
+
+/// Pairs of words that stand side by side.
+pub(super) fn neighbours(words: &[Word]) -> impl Iterator<Item = (u64, u64)> {
+    words.iter().zip(words.iter().skip(1)).map(|(a, b)| (a.id, b.id))
+}
+
+/// What a piece of work does, by the stems that say so.
+const ACTS: [&str; 10] = [
+    " add implement creat introduc build support integrat enabl ship land wir expos provid includ scaffold bootstrap port generat new ",
+    " fix resolv correct repair handl prevent avoid bug ",
+    " remov delet drop eliminat clean cleanup purg strip prun retir deprecat ",
+    " renam mov migrat convert replac switch relocat ",
+    " refactor extract split simplif simplify consolidat decompos unify restructur dedup ",
+    " document doc readm writ ",
+    " test tests cover verify verif valid validat audit prov benchmark ",
+    " review research investigat evaluat analyz design plan decid spik explor asses triag ",
+    " updat bump upgrad align adjust refin improv enhanc expand extend polish tun optimiz ",
+    " merg releas publish deploy cut tag ",
+];
+/// Where a title's label may end and its sentence begin.
+const AFTER_LABEL: [&str; 4] = [": ", " - ", " — ", " – "];
+
+/// The acts of a text's first words, one bit each.
+pub(super) fn acts(text: &str, words: usize) -> u16 {
+    let is = |list: &str, stem: &String| listed(list, stem);
+    let bits =
+        |stem: &String| (0..).zip(ACTS).fold(0, |bits, (at, list)| bits | (u16::from(is(list, stem)) << at));
+    stems(text).iter().take(words).map(bits).fold(0, |all, bits| all | bits)
+}
+
+/// As [`acts`], of a title: its first words, and the first ones after its label.
+pub(super) fn title_acts(title: &str) -> u16 {
+    let label = AFTER_LABEL.iter().find_map(|end| title.find(end));
+    acts(title, 3) | label.and_then(|at| title.get(at..)).map_or(0, |rest| acts(rest, 2))
+}
+
 /// Every run of four characters of the folded text's letters and digits, sorted.
 pub(super) fn grams(folded: &str) -> Vec<u64> {
     let letters: Vec<char> = folded.chars().map(|c| if c.is_alphanumeric() { c } else { ' ' }).collect();
@@ -229,6 +272,14 @@ mod tests {
     fn names_are_split_where_their_parts_meet() {
         assert_eq!(stems("renderAgentDetails() of HTTPServer"), ["rend", "agent", "detail", "http", "serv"]);
         assert_eq!(stems("parse_markdown.go 404"), ["pars", "markdown", "go", "404"]);
+    }
+
+    #[test]
+    fn acts_are_read_where_a_text_or_its_sentence_begins() {
+        assert_eq!(acts("Implemented the parser", 3), acts("Add a lexer", 3));
+        assert_eq!(acts("Removed dead code", 3) & acts("Add dead code", 3), 0);
+        assert_eq!(acts("The old parser of the server is tested", 3), 0);
+        assert_eq!(title_acts("Parser of the server: remove dead code"), acts("delete", 1));
     }
 
     #[test]
