@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use maud::{Markup, html};
+use memory::hierarchical::rows::{Page as Rows, Table};
 use memory::hierarchical::{
     self, Agent, Direction, Edge, EdgeKind, GraphStore as _, Neighbour, Node, SPACE, SqlGraphs,
 };
@@ -74,11 +75,10 @@ pub(super) async fn show(page: &Page, visit: &Visit, place: &Place, fields: &Fie
     let stats = hierarchical::memory_of(Arc::clone(&graphs) as _, agent.clone()).stats().await?;
     let events = fields.text("of") == "events";
     let after = fields.get("after");
-    let nodes: Vec<Node> = if events {
-        graphs.episodic_page(&agent, after, LISTED).await?.into_iter().map(Node::Episodic).collect()
-    } else {
-        graphs.semantic_page(&agent, after, LISTED).await?.into_iter().map(Node::Semantic).collect()
-    };
+    let listed = if events { Table::Episodic } else { Table::Semantic };
+    let rows = Rows { after: after.as_slice(), ..Rows::first(LISTED) };
+    let rows = graphs.page(&agent, listed, rows).await?;
+    let nodes: Vec<Node> = rows.into_iter().filter_map(|(_, row)| row.node()).collect();
     let of = if events { "events" } else { "" };
     let here = ("agent", agent.as_str());
     let next = nodes.last().filter(|_| nodes.len() == LISTED);
