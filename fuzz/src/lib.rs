@@ -40,7 +40,7 @@ targets! {
     /// The contracts' own parsers and pure functions.
     contracts: analyzer cursor filter governed ids_times json lexical_index reduce segment sql_value;
     /// Input from people, models and services.
-    product: audit config embed_reply facts_reply graph_databases graph_json import mcp records snapshot tool url;
+    product: audit config embed_reply facts_reply graph_databases graph_json http import mcp records snapshot tool url;
     /// Agents' SQL.
     statements: sql_sandbox validator_postgres validator_sqlite;
 }

@@ -70,7 +70,7 @@ macro_rules! replays {
     };
 }
 
-replays! { analyzer audit config cursor embed_reply facts_reply filter governed graph_databases graph_json ids_times import json lexical_index mcp records reduce segment snapshot sql_sandbox sql_value tool url validator_postgres validator_sqlite }
+replays! { analyzer audit config cursor embed_reply facts_reply filter governed graph_databases graph_json http ids_times import json lexical_index mcp records reduce segment snapshot sql_sandbox sql_value tool url validator_postgres validator_sqlite }
 
 /// A target that never runs would look tested.
 #[test]

@@ -1,6 +1,14 @@
-//! Entry points for the fuzz targets in `fuzz/` only: the importers, and what an MCP client sends.
+//! Entry points for the fuzz targets in `fuzz/` only: the importers, what an MCP client sends, and requests over HTTP.
 
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::http::{Request, header};
 use clap::ValueEnum as _;
+use hyper::service::Service as _;
+use hyper_util::service::TowerToHyperService;
+use memory::Memory;
 use memory_core::{Backend, Error, ImportOptions, NewEntry, Result, Scope};
 
 use rmcp::model::{
@@ -133,4 +141,83 @@ pub fn mcp_answer(text: &str, id: i64) -> std::io::Result<Vec<u8>> {
         result,
         rmcp::model::RequestId::Number(id),
     ))
+}
+
+/// Everything that `memory serve --http` serves, without a socket.
+pub struct HttpServer {
+    runtime: tokio::runtime::Runtime,
+    router: Router,
+    token: String,
+    _folder: tempfile::TempDir,
+}
+
+/// An answer over HTTP.
+#[derive(Debug)]
+pub struct HttpAnswer {
+    /// Its status.
+    pub status: u16,
+    /// Its `Content-Type`.
+    pub kind: String,
+    /// Its body; of a stream of events, nothing.
+    pub body: Vec<u8>,
+}
+
+/// Time limit for an answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+impl HttpServer {
+    /// A server on a memory that is opened inside.
+    ///
+    /// # Errors
+    /// As opening, and where the host gives no runtime.
+    pub fn new(url: &str) -> Result<Self> {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .map_err(|error| Error::internal("no runtime").with_source(error))?;
+        let memory: Memory = runtime.block_on(memory::open(url))?;
+        let (router, token, folder) = crate::http::guarded(memory)?;
+        Ok(Self { runtime, router, token, _folder: folder })
+    }
+
+    /// A token that allows everything.
+    #[must_use]
+    pub fn token(&self) -> &str {
+        &self.token
+    }
+
+    /// The answer to a request; `None` for one that no server would read. `Err` if it does not come in time.
+    ///
+    /// # Errors
+    /// `timeout`.
+    pub fn answer(
+        &self,
+        method: &str,
+        target: &str,
+        headers: &[(&str, &str)],
+        body: &[u8],
+    ) -> Result<Option<HttpAnswer>> {
+        let mut request = Request::builder().method(method).uri(target);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let Ok(request) = request.body(Body::from(body.to_vec())) else { return Ok(None) };
+        let service = TowerToHyperService::new(self.router.clone());
+        let answer = async {
+            let Ok(response) = service.call(request).await;
+            let (parts, body) = response.into_parts();
+            let kind = parts.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+            let kind = kind.unwrap_or_default().to_owned();
+            // Such a stream may stay open.
+            let body = match kind.as_str() {
+                "text/event-stream" => Vec::new(),
+                _ => to_bytes(body, usize::MAX).await.unwrap_or_default().to_vec(),
+            };
+            HttpAnswer { status: parts.status.as_u16(), kind, body }
+        };
+        self.runtime.block_on(async { tokio::time::timeout(PATIENCE, answer).await }).map(Some).map_err(
+            |error| Error::new(memory_core::ErrorKind::Timeout, "no answer in time").with_source(error),
+        )
+    }
 }
