@@ -20,7 +20,6 @@ mod postgres;
 mod process;
 mod python;
 mod release;
-mod scratch;
 mod soak;
 mod steps;
 mod tally;

@@ -5,10 +5,9 @@ use crate::binaries::{self, Job};
 use crate::libraries::{Ladybug, Libclang};
 use crate::process::{self, Stream};
 use crate::python;
-use crate::scratch::Scratch;
 use crate::steps::{Done, Steps};
 use crate::tally::Tally;
-use crate::testbed::{self, TestBed};
+use crate::testbed::{self, Scratch, TestBed};
 use crate::workspace::Workspace;
 
 #[derive(Debug, clap::Args)]

@@ -3,12 +3,15 @@
 //! A service (a database server, a fake of a remote API) is started in [`TestBed::prepare`]; tests get its address in a
 //! variable, [`TestBed`] keeps its handle, and it stops when that is dropped.
 
+mod scratch;
+
 use std::process::Command;
 
 use crate::postgres::Servers;
-use crate::scratch::Scratch;
 use crate::workspace::Workspace;
 use crate::{Result, clients, model, process};
+
+pub(crate) use scratch::Scratch;
 
 /// Downloads of [`TestBed::prepare`].
 pub(crate) const DOWNLOADS: &[&str] = &[
