@@ -139,7 +139,7 @@ pub(crate) async fn run(
         memory,
         scope,
         keys: args.keys.into(),
-        value: Json::parse(&format!("\"{}\"", "x".repeat(bytes)))?,
+        value: Json::parse(format!("\"{}\"", "x".repeat(bytes)))?,
         writes: args.writes.into(),
         begun: Instant::now(),
         gap: Duration::from_secs(1) / args.rate,
@@ -176,9 +176,9 @@ pub(crate) async fn run(
         build: if cfg!(debug_assertions) { "debug" } else { "release" },
     };
     if out.is_json() {
-        out.document(&report)?
+        out.document(&report)?;
     } else {
-        tell(&report, out)?
+        tell(&report, out)?;
     }
     Ok(if report.done == report.due { Exit::Ok } else { Exit::Failed })
 }
