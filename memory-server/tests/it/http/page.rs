@@ -98,6 +98,18 @@ fn scope(id: &str) -> Value {
     json!({"tenant": "acme", "kind": "agent", "id": id})
 }
 
+/// A page that follows the audit file, which is written in the background, once it has these words.
+fn shown_once_it_says(browser: &Browser<'_>, path: &str, words: &str) -> String {
+    for _ in 0..1_500 {
+        let page = browser.shown(path);
+        if page.contains(words) {
+            return page;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    panic!("{path} never says {words:?}");
+}
+
 #[test]
 fn without_a_session_there_is_a_form_and_nothing_else() {
     let door = Door::open("");
@@ -250,13 +262,7 @@ fn a_token_shows_what_it_reaches_and_each_request_is_recorded() {
     let all = Browser::signed_in(&door, &all);
     assert!(all.shown("/").contains("/?tenant=acme"));
     assert!(all.shown("/?tenant=acme").contains("/page/entries?tenant=acme&amp;kind=agent&amp;id=ann"));
-    let activity = loop {
-        let page = all.shown("/page/activity?tenant=acme");
-        if page.contains("delete") {
-            break page;
-        }
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    };
+    let activity = shown_once_it_says(&all, "/page/activity?tenant=acme", "delete");
     for recorded in ["read_only", "scope_denied", "forbidden"] {
         assert!(activity.contains(recorded), "{recorded}: {activity}");
     }
@@ -337,10 +343,7 @@ fn shared_state_is_decided_and_a_graph_is_walked() {
     for word in ["We met in Lisbon", "What the score is made of", "dense", "The block for a prompt"] {
         assert!(recall.contains(word), "{word}: {recall}");
     }
-    while !browser.shown("/page/activity").contains("where did we meet") {
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
-    assert!(browser.shown("/page/activity").contains("1 fact given"));
+    assert!(shown_once_it_says(&browser, "/page/activity", "where did we meet").contains("1 fact given"));
     let facts = browser.shown("/page/facts?kind=agent&id=ann");
     let (_, rest) = facts.split_once("name=\"fact\" value=\"").unwrap();
     let forget = [("kind", "agent"), ("id", "ann"), ("fact", rest.split('"').next().unwrap())];

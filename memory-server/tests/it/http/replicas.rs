@@ -93,16 +93,20 @@ fn what_a_killed_server_acknowledged_is_found_through_another_and_its_clients_do
         let remote = threads.spawn(|| apart(|| write_remotely(&first, token)));
         // Until some are acknowledged everywhere.
         for key in ["a-3", "b-3", "c-3", "d-3", "remote-3"] {
-            while get(&second, token, key).is_null() {}
+            assert!((0..10_000).any(|_| !get(&second, token, key).is_null()), "{key} is never written");
         }
         // Now every writer waits within a request, since nobody may write.
         apart(|| async {
             let holder = database.client().await;
             holder.batch_execute("BEGIN; LOCK TABLE memory.entry IN ACCESS EXCLUSIVE MODE").await.unwrap();
             // Its three writers, and the question itself.
-            while in_flight(&first) < 4 {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
+            tokio::time::timeout(Duration::from_secs(30), async {
+                while in_flight(&first) < 4 {
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+            })
+            .await
+            .unwrap();
             first.signal("KILL");
             holder.batch_execute("ROLLBACK").await.unwrap();
         });
