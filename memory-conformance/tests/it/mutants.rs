@@ -3,14 +3,9 @@
 //! own tests hold them against each other.
 
 use std::ops::ControlFlow;
-use std::time::Duration;
 
 use memory_conformance::suite::{idle_cases, run_mutants};
 use memory_conformance::{Case, Options, cases, mutants};
-
-fn options() -> Options {
-    Options::default().with_timeout(Duration::from_secs(20))
-}
 
 fn cases_of_the_reference() -> Vec<Case> {
     cases::all().into_iter().filter(|case| !case.is_sql()).collect()
@@ -18,7 +13,7 @@ fn cases_of_the_reference() -> Vec<Case> {
 
 #[test]
 fn every_mutant_is_caught() {
-    let (traps, _) = run_mutants(&mutants::of_the_reference(), &cases_of_the_reference(), &options(), |_| {
+    let (traps, _) = run_mutants(&mutants::of_the_reference(), &cases_of_the_reference(), &Options::default(), |_| {
         ControlFlow::Continue(())
     });
     let survivors: Vec<&str> =
@@ -28,7 +23,7 @@ fn every_mutant_is_caught() {
 
 #[test]
 fn every_case_catches_a_mutant() {
-    let idle = idle_cases(&cases_of_the_reference(), &mutants::of_the_reference(), &options());
+    let idle = idle_cases(&cases_of_the_reference(), &mutants::of_the_reference(), &Options::default());
     let idle: Vec<&str> = idle.iter().map(|case| case.id).collect();
     assert!(idle.is_empty(), "{} cases catch no mutant:\n{}", idle.len(), idle.join("\n"));
 }

@@ -62,34 +62,39 @@ fn json_has_the_stable_members() {
     assert_eq!(json["mutants"]["survivors"], serde_json::json!([]));
 }
 
+/// Runs everything on a provider without these, and returns the level.
+fn level_without(needs: &[Need]) -> Option<Level> {
+    let harness = match needs {
+        // A provider serves something.
+        [Need::Kv] => ReferenceHarness::layer(LayerKind::Sync),
+        _ => needs.iter().fold(ReferenceHarness::with_vectors(), |harness, need| harness.without(*need)),
+    };
+    let report = report(harness, &Options::default());
+    assert!(report.is_success(), "without {needs:?}: {}", report.to_markdown());
+    let counts = report.cases;
+    assert!(counts.refusals > 0, "without {needs:?}");
+    assert_eq!(counts.total, counts.passed + counts.failed + counts.refusals + counts.skipped);
+    report.level
+}
+
 #[test]
-fn what_is_not_advertised_counts_as_refusal_and_holds_the_level_back() {
-    for &need in Need::ALL {
-        let harness = match need {
-            // A provider serves something.
-            Need::Kv => ReferenceHarness::layer(LayerKind::Sync),
-            need => ReferenceHarness::with_vectors().without(need),
-        };
-        let report = report(harness, &Options::default());
-        assert!(report.is_success(), "without {need:?}: {}", report.to_markdown());
-        assert!(report.cases.refusals > 0, "without {need:?}");
-        let counts = report.cases;
-        assert_eq!(counts.total, counts.passed + counts.failed + counts.refusals + counts.skipped);
-        let level = match need {
-            Need::Kv => None,
-            Need::Lexical => Some(Level::Store),
-            Need::Vector
-            | Need::Drift
-            | Need::AtomicImport
-            | Need::Tenants
-            | Need::ReadSnapshot
-            | Need::Eviction
-            | Need::RunFence
-            | Need::Erase => Some(Level::Share),
-            need if need.is_sql() || need.is_layer() => Some(Level::Share),
-            _ => Some(Level::Find),
-        };
-        assert_eq!(report.level, level, "without {need:?}");
+fn what_a_level_requires_holds_it_back() {
+    assert_eq!(level_without(&[Need::Kv]), None);
+    assert_eq!(level_without(&[Need::Lexical]), Some(Level::Store));
+    for need in [Need::Cas, Need::Quotas, Need::Stats] {
+        assert_eq!(level_without(&[need]), Some(Level::Find), "without {need:?}");
+    }
+}
+
+/// Each half lacks what the other half serves, so a case that uses one and does not say so fails.
+#[test]
+fn what_no_level_requires_holds_none_back() {
+    let required = [Need::Kv, Need::Lexical, Need::Cas, Need::Quotas, Need::Stats];
+    let optional = Need::ALL.iter().copied().filter(|need| !required.contains(need));
+    let (even, odd): (Vec<_>, Vec<_>) = optional.enumerate().partition(|(at, _)| at % 2 == 0);
+    for half in [even, odd] {
+        let half: Vec<Need> = half.into_iter().map(|(_, need)| need).collect();
+        assert_eq!(level_without(&half), Some(Level::Share), "without {half:?}");
     }
 }
 
