@@ -115,6 +115,12 @@ enum Command {
         /// The shell
         shell: clap_complete::Shell,
     },
+    /// Write the manual pages, one a command
+    Man {
+        /// The folder, which is made
+        #[arg(value_name = "FOLDER")]
+        folder: std::path::PathBuf,
+    },
 }
 
 impl Cli {
@@ -231,17 +237,8 @@ async fn dispatch(context: &Context, command: Command, out: &mut Out) -> Result<
         Command::Describe => commands::describe(context, out).await,
         Command::Backend(args) => commands::backend(context, &args, out).await,
         Command::Config(args) => commands::config(context, &args, out).await,
-        Command::Completions { shell } => {
-            let mut script = Vec::new();
-            clap_complete::generate(shell, &mut command_line(), "memory", &mut script);
-            let script = String::from_utf8_lossy(&script);
-            if out.is_json() {
-                out.document(&serde_json::json!({ "shell": shell.to_string(), "script": script }))?;
-            } else {
-                out.raw_line(script.trim_end())?;
-            }
-            Ok(Exit::Ok)
-        }
+        Command::Completions { shell } => commands::completions(shell, out),
+        Command::Man { folder } => commands::man(&folder, out),
     }
 }
 

@@ -26,7 +26,7 @@ pub(crate) const GROUPS: &[(&str, &[&str])] = &[
     ),
     ("Bring, take and move", &["import", "export", "snapshot", "restore", "migrate"]),
     ("Look after a store", &["describe", "stats", "scopes", "forget", "gc", "reembed", "drift", "postgres"]),
-    ("This program", &["completions"]),
+    ("This program", &["completions", "man"]),
 ];
 
 /// Examples by command. Each can be typed as it stands, up to names and files.
@@ -135,6 +135,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("postgres provision", &["memory postgres provision --print", "memory postgres provision --apply"]),
     ("postgres doctor", &["memory postgres doctor"]),
     ("completions", &["memory completions zsh > _memory"]),
+    ("man", &["memory man ~/.local/share/man/man1"]),
 ];
 
 /// The command line with its help: commands by task, examples on each.

@@ -13,9 +13,10 @@ fn cases_of_the_reference() -> Vec<Case> {
 
 #[test]
 fn every_mutant_is_caught() {
-    let (traps, _) = run_mutants(&mutants::of_the_reference(), &cases_of_the_reference(), &Options::default(), |_| {
-        ControlFlow::Continue(())
-    });
+    let (traps, _) =
+        run_mutants(&mutants::of_the_reference(), &cases_of_the_reference(), &Options::default(), |_| {
+            ControlFlow::Continue(())
+        });
     let survivors: Vec<&str> =
         traps.iter().filter(|trap| trap.caught.is_none()).map(|trap| trap.mutant.id).collect();
     assert!(survivors.is_empty(), "{} mutants survive:\n{}", survivors.len(), survivors.join("\n"));

@@ -6,6 +6,7 @@ mod governed;
 mod graph;
 mod lifecycle;
 mod operator;
+mod program;
 
 pub(crate) use entries::*;
 pub(crate) use facts::*;
@@ -13,3 +14,4 @@ pub(crate) use governed::*;
 pub(crate) use graph::*;
 pub(crate) use lifecycle::*;
 pub(crate) use operator::*;
+pub(crate) use program::*;

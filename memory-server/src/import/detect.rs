@@ -102,6 +102,8 @@ fn line(line: &str) -> Option<Format> {
         Some(Format::Records)
     } else if is_letta(has) {
         Some(Format::Letta)
+    } else if has("prefix") && has("key") && has("value") {
+        Some(Format::Langgraph)
     } else if has("id") && has("memory") {
         Some(Format::Mem0)
     } else if has("mapping") {
@@ -139,6 +141,7 @@ mod tests {
             (r#"{"agents":[],"blocks":[],"tools":[]}"#, Some(Format::Letta)),
             ("{\n  \"agent_type\": \"memgpt_agent\",\n  \"core_memory\": [", Some(Format::Letta)),
             (r#"{"id":"f","memory":"x","score_kind":"none"}"#, Some(Format::Mem0)),
+            (r#"{"prefix":"users.ada","key":"k","value":{"memory":"x"}}"#, Some(Format::Langgraph)),
             (r#"{"results":[{"id":"f","memory":"x"}]}"#, Some(Format::Mem0)),
             ("hello", None),
             ("", None),

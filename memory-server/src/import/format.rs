@@ -21,7 +21,7 @@ pub(crate) enum Format {
     Mem0,
     /// Markdown: files as `memory serve --tools files` keeps them
     Markdown,
-    /// The SQLite file of a LangGraph store
+    /// A LangGraph store: its SQLite file, or rows of its PostgreSQL table as lines of JSON
     Langgraph,
     /// Entries as `memory export` writes them
     Records,

@@ -1,14 +1,18 @@
-//! The store of LangGraph in a SQLite file (`langgraph.store.sqlite`): table `store` with namespace, key, value, times and
-//! expiry. Each row becomes a record, so that times and expiry are kept.
+//! The store of LangGraph: the table `store` of `langgraph.store.sqlite` and `langgraph.store.postgres`, with namespace, key,
+//! value, times and expiry. Each row becomes a record, so that times and expiry are kept. A SQLite file is read itself; rows
+//! of a server come as lines of JSON.
 
-use std::io;
+use std::io::{self, BufRead};
 use std::path::Path;
 
 use memory_core::{Entry, Error, ErrorKind, Json, Key, Metadata, Result, Source, Timestamp};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags};
+use serde::Deserialize;
+use serde_json::value::RawValue;
 
-use super::readers::{Place, push_component, written};
+use super::readers::lines::{Line, Lines};
+use super::readers::{Place, json_complaint, push_component, written};
 use super::records::{Found, RecordReader};
 
 /// Rows read at a time.
@@ -99,6 +103,49 @@ impl RecordReader for LangGraph {
     }
 }
 
+/// A row as `row_to_json` of PostgreSQL writes it.
+#[derive(Deserialize)]
+struct Row<'a> {
+    prefix: String,
+    key: String,
+    #[serde(borrow)]
+    value: &'a RawValue,
+    created_at: Option<String>,
+    updated_at: Option<String>,
+    expires_at: Option<String>,
+}
+
+/// Reads rows, one a line.
+pub(crate) struct LangGraphRows<R>(Lines<R>);
+
+impl<R: BufRead> LangGraphRows<R> {
+    /// Reads from the first line on.
+    pub(crate) fn new(input: R) -> Self {
+        Self(Lines::of_records(input))
+    }
+}
+
+impl<R: BufRead + Send> RecordReader for LangGraphRows<R> {
+    fn next_record(&mut self) -> io::Result<Option<Found>> {
+        let Some((number, line)) = self.0.next_line()? else { return Ok(None) };
+        let place = Place::Line(number);
+        let text = match line {
+            Line::Text(text) => text,
+            Line::Broken(why) => return Ok(Some(Found::Broken(place, why))),
+        };
+        let read =
+            serde_json::from_str::<Row<'_>>(text).map_err(|error| json_complaint(&error)).and_then(|row| {
+                let times = [row.created_at, row.updated_at, row.expires_at];
+                entry(&row.prefix, &row.key, row.value.get().as_bytes(), &times)
+                    .map_err(|error| error.message().to_owned())
+            });
+        Ok(Some(match read {
+            Ok(entry) => Found::Record(place, Box::new(entry.into())),
+            Err(why) => Found::Broken(place, why),
+        }))
+    }
+}
+
 /// The entry of a row: its key is the namespace's labels and the key, one part each.
 fn entry(prefix: &str, key: &str, value: &[u8], times: &[Option<String>; 3]) -> Result<Entry> {
     let text = std::str::from_utf8(value).map_err(|_| Error::invalid("the value is not UTF-8"))?;
@@ -169,6 +216,22 @@ mod tests {
             serde_json::to_string(&entry.metadata).unwrap(),
             r#"{"key":"a/b","namespace":"users.ada"}"#
         );
+    }
+
+    #[test]
+    fn rows_of_a_server_are_read_as_lines() {
+        let text = concat!(
+            r#"{"prefix":"users.ada","key":"home","value":{"n": 1.10},"created_at":"2026-01-02T03:04:05.123456+00:00","updated_at":"2026-01-03T05:04:05+02:00","expires_at":null,"ttl_minutes":null}"#,
+            "\n{\"prefix\":\"users\"}\n",
+        );
+        let mut rows = LangGraphRows::new(text.as_bytes());
+        let Some(Found::Record(_, record)) = rows.next_record().unwrap() else { panic!("line 1 is a row") };
+        let entry = record.entry;
+        assert_eq!((entry.key.as_str(), entry.value.as_str()), ("langgraph/users/ada/home", "{\"n\": 1.10}"));
+        assert_eq!(entry.created_at.to_string(), "2026-01-02T03:04:05.123Z");
+        assert_eq!(entry.updated_at.to_string(), "2026-01-03T03:04:05.000Z");
+        assert!(matches!(rows.next_record().unwrap(), Some(Found::Broken(Place::Line(2), _))));
+        assert!(rows.next_record().unwrap().is_none());
     }
 
     #[test]

@@ -17,7 +17,7 @@ mod turns;
 pub(crate) use detect::{Opened, detect, undetected};
 pub(crate) use format::Format;
 pub(crate) use inputs::{Input, Inputs, MAX_DEPTH, inputs};
-pub(crate) use langgraph::LangGraph;
+pub(crate) use langgraph::{LangGraph, LangGraphRows, SQLITE};
 pub(crate) use problems::Problems;
 pub(crate) use readers::{Item, Place, Source, Turn, reader};
 pub(crate) use records::{

@@ -49,6 +49,7 @@ pub(super) fn binary(workspace: &Workspace, out: &Path) -> Result<()> {
     }
     std::fs::create_dir_all(&folder)?;
     std::fs::copy(target.join(PLATFORM).join("release/memory"), folder.join("memory"))?;
+    help(&folder)?;
     for file in ["LICENSE-APACHE", "LICENSE-MIT", "README.md"] {
         std::fs::copy(workspace.root.join(file), folder.join(file))?;
     }
@@ -57,6 +58,25 @@ pub(super) fn binary(workspace: &Workspace, out: &Path) -> Result<()> {
     }
     let sum = pack(out, &stem, &epoch)?;
     println!("{sum}  {stem}.tar.gz");
+    Ok(())
+}
+
+/// Asks the binary for its manual pages and for completions.
+fn help(folder: &Path) -> Result<()> {
+    let binary = folder.join("memory");
+    process::run(Command::new(&binary).arg("man").arg(folder.join("man")))?;
+    let completions = folder.join("completions");
+    std::fs::create_dir_all(&completions)?;
+    for (shell, file) in [
+        ("bash", "memory.bash"),
+        ("elvish", "memory.elv"),
+        ("fish", "memory.fish"),
+        ("powershell", "_memory.ps1"),
+        ("zsh", "_memory"),
+    ] {
+        let script = process::capture(Command::new(&binary).args(["completions", shell]))?;
+        std::fs::write(completions.join(file), script)?;
+    }
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! `import`.
 
 use std::collections::BTreeSet;
-use std::io::Read;
+use std::io::{BufRead as _, Read};
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -12,8 +12,8 @@ use memory_core::{Clock as _, GetOptions, ImportOptions, Key, OnExisting, Record
 use serde::Serialize;
 
 use crate::import::{
-    self, Format, Found, Input, Item, LangGraph, OnDifferent, Place, Problems, RecordReader, Records,
-    ScopeTemplate, Store, Totals, Turns,
+    self, Format, Found, Input, Item, LangGraph, LangGraphRows, OnDifferent, Place, Problems, RecordReader,
+    Records, ScopeTemplate, Store, Totals, Turns,
 };
 use crate::terminal::{
     Context, Counter, CredentialArgs, Exit, Failure, NAMED, Opened, Out, Progress, Stop, note,
@@ -186,7 +186,7 @@ impl Import<'_> {
             Some(path) => Box::new(std::fs::File::open(path).map_err(failed)?),
             None => Box::new(std::io::stdin()),
         };
-        let import::Opened { input: source, format } =
+        let import::Opened { input: mut source, format } =
             import::detect(self.read.count(source)).map_err(failed)?;
         let is_markdown = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "md");
         let format = match self.args.format {
@@ -197,6 +197,9 @@ impl Import<'_> {
         self.report.formats.insert(format.name());
         let name = self.args.conversation.as_deref().unwrap_or(&input.name);
         if format == Format::Langgraph {
+            if !source.fill_buf().map_err(failed)?.starts_with(import::SQLITE) {
+                return self.records(input, &mut LangGraphRows::new(source)).await;
+            }
             let path = input.path.as_deref().ok_or_else(|| {
                 Failure::invalid("a SQLite file cannot be read from standard input; name the file")
             })?;

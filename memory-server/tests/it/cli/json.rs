@@ -84,6 +84,7 @@ const COMMANDS: &[Tried] = &[
     ("postgres doctor", &[], None),
     // It can only be called wrongly.
     ("completions", &["nosh"], Some(&["bash"])),
+    ("man", &["said.jsonl"], Some(&["pages"])),
 ];
 
 /// Every command that does something, as typed.

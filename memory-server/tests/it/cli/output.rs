@@ -33,6 +33,15 @@ fn every_shell_gets_its_completions() {
 }
 
 #[test]
+fn every_command_has_a_manual_page() {
+    let user = User::new();
+    user.ok(&["man", "pages"]);
+    let page = |name: &str| std::fs::read_to_string(user.home().join("pages").join(name)).unwrap();
+    assert!(page("memory.1").starts_with(".ie") && page("memory.1").contains("memory\\-import(1)"));
+    assert!(page("memory-token-create.1").contains("memory token create"));
+}
+
+#[test]
 fn a_closed_pipe_ends_the_command_silently() {
     let user = User::new();
     let chat: String =

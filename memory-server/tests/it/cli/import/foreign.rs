@@ -70,5 +70,11 @@ fn a_store_of_langgraph_keeps_its_times() {
         (&entry["value"], &entry["created_at"]),
         (&json!({"city": "Oslo"}), &json!("2026-01-02T03:04:05.000Z"))
     );
-    user.refused(&["import", "-", "--format", "langgraph"], 3, "invalid_argument");
+    // As PostgreSQL prints the same row.
+    let row = r#"{"prefix":"users.ada","key":"home","value":{"city": "Oslo"},"created_at":"2026-01-02T03:04:05+00:00","updated_at":"2026-01-02T03:04:05+00:00","expires_at":null}"#;
+    let rows = user.run_with(&["import", "-", "--agent", "other", "--json"], row.as_bytes()).document();
+    assert_eq!((counts(&rows), &rows["formats"]), ([1, 0, 0, 0], &json!(["langgraph"])));
+    let file = std::fs::read(&path).unwrap();
+    let ran = user.run_with(&["import", "-", "--json"], &file);
+    assert!(ran.stderr.contains("cannot be read from standard input"), "{ran:?}");
 }
