@@ -51,14 +51,18 @@ impl Arguments {
             None if matches!(name, "options" | "query") => "{}",
             None => "null",
         };
-        serde_json::from_str(text).map_err(|error| {
-            let op = self.op;
-            let what = match given {
-                Some(_) => format!("`{name}` of `{op}` is not valid: {error}"),
-                None => format!("`{op}` needs `{name}`"),
-            };
-            Error::invalid(what).with_detail("argument", name).with_source(error)
-        })
+        serde_json::from_str(text).map_err(|error| self.refusal(name, given.is_some(), error))
+    }
+
+    /// Why an argument cannot be read.
+    fn refusal(&self, name: &str, given: bool, error: serde_json::Error) -> Error {
+        let op = self.op;
+        let what = if given {
+            format!("`{name}` of `{op}` is not valid: {error}")
+        } else {
+            format!("`{op}` needs `{name}`")
+        };
+        Error::invalid(what).with_detail("argument", name).with_source(error)
     }
 
     fn end(self) -> Result<()> {

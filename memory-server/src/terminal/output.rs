@@ -44,12 +44,16 @@ impl Out {
     /// Writes a JSON document in one line. If a fallback answered, an object names it in `fallback`; anything else, such as
     /// the `null` for an entry that is not there, becomes the `answer` of one.
     pub fn document<T: Serialize + ?Sized>(&mut self, document: &T) -> Result<(), Failure> {
+        self.json(serde_json::to_string(document))
+    }
+
+    /// Not generic, for every command has a document of its own.
+    fn json(&mut self, text: serde_json::Result<String>) -> Result<(), Failure> {
+        let text = text.map_err(|error| Failure::Output(error.into()))?;
         let Some(who) = memory::fallback::fell_back() else {
-            serde_json::to_writer(&mut self.writer, document)
-                .map_err(|error| Failure::Output(error.into()))?;
+            self.bytes(text.as_bytes())?;
             return self.bytes(b"\n");
         };
-        let text = serde_json::to_string(document).map_err(|error| Failure::Output(error.into()))?;
         let who = serde_json::to_string(&who).map_err(|error| Failure::Output(error.into()))?;
         match text.strip_suffix('}') {
             Some("{") => self.bytes(format!("{{\"fallback\":{who}}}").as_bytes())?,

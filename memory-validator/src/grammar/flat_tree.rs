@@ -217,6 +217,15 @@ impl<'b> Open<'b> {
     }
 
     fn child<T: Serialize + ?Sized>(&mut self, field: &'static str, value: &T) -> Result<(), Unreadable> {
+        self.descend(field, &mut |builder| value.serialize(builder))
+    }
+
+    /// Not generic: the tree has hundreds of types, and each would have a copy of its own.
+    fn descend(
+        &mut self,
+        field: &'static str,
+        value: &mut dyn FnMut(&mut Builder) -> Result<(), Unreadable>,
+    ) -> Result<(), Unreadable> {
         match self.children {
             Children::Skipped => return Ok(()),
             Children::Start if field != "start" => return Ok(()),
@@ -224,7 +233,7 @@ impl<'b> Open<'b> {
         }
         self.builder.field = field;
         let at = self.builder.tree.nodes.len();
-        deep(|| value.serialize(&mut *self.builder))?;
+        deep(|| value(self.builder))?;
         let nodes = &mut self.builder.tree.nodes;
         if self.children == Children::Kept && !field.is_empty() && nodes.len() == at + 1 {
             // Most fields of most nodes are empty, and left out.

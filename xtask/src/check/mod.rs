@@ -3,7 +3,7 @@
 mod deny;
 mod links;
 mod manifests;
-mod product;
+pub(crate) mod product;
 mod source;
 mod structure;
 mod tree;

@@ -5,11 +5,16 @@ use std::process::Command;
 
 use sha2::{Digest as _, Sha256};
 
+use crate::check::product;
 use crate::workspace::Workspace;
 use crate::{Result, process};
 
 /// The package with the binary.
 pub(super) const PACKAGE: &str = "memory-server";
+/// The Cargo profile of the binary, which is also the folder that it is built in.
+const PROFILE: &str = "dist";
+/// Size limit of the binary, beside the embedding model that it carries as data.
+const MAX_BYTES: u64 = 27_000_000;
 pub(super) const PLATFORM: &str = "x86_64-unknown-linux-gnu";
 /// The archive's only folder, for cargo-binstall.
 pub(super) const STEM: &str = "memory-{ version }-{ target }";
@@ -30,7 +35,8 @@ pub(super) fn binary(workspace: &Workspace, out: &Path) -> Result<()> {
     let mut cargo = workspace.cargo();
     cargo.args([
         "build",
-        "--release",
+        "--profile",
+        PROFILE,
         "--locked",
         "--package",
         PACKAGE,
@@ -42,13 +48,16 @@ pub(super) fn binary(workspace: &Workspace, out: &Path) -> Result<()> {
     cargo.env("CARGO_TARGET_DIR", &target).env("SOURCE_DATE_EPOCH", &epoch).env("CARGO_INCREMENTAL", "0");
     cargo.env("CARGO_ENCODED_RUSTFLAGS", rust.join("\u{1f}")).env("CFLAGS", c.join(" "));
     process::run(&mut cargo)?;
+    let built = target.join(PLATFORM).join(PROFILE).join("memory");
+    product::fits(workspace, &std::fs::read(&built)?, MAX_BYTES)?;
+    process::run(Command::new(&built).arg("demo"))?;
 
     let folder = out.join(&stem);
     if folder.exists() {
         std::fs::remove_dir_all(&folder)?;
     }
     std::fs::create_dir_all(&folder)?;
-    std::fs::copy(target.join(PLATFORM).join("release/memory"), folder.join("memory"))?;
+    std::fs::copy(&built, folder.join("memory"))?;
     help(&folder)?;
     for file in ["LICENSE-APACHE", "LICENSE-MIT", "README.md"] {
         std::fs::copy(workspace.root.join(file), folder.join(file))?;
