@@ -9,6 +9,7 @@ mod handler;
 mod identity;
 mod options;
 mod progress;
+mod resources;
 mod sessions;
 pub(crate) mod wire;
 mod workers;
