@@ -74,11 +74,10 @@ pub(super) async fn list(tool: &MemoryTool, cursor: Option<&str>) -> Result<List
     while listed.resources.is_empty()
         && let Some(kind) = left.next()
     {
-        let mut call = json!({"op": "list", "scope": kind, "limit": PAGE});
-        if let Some(inner) = within.take() {
-            call["cursor"] = inner.into();
-        }
-        let page: Page = asked(tool, &call).await.map_err(|error| refused(&error))?;
+        let more = within.take().map(|cursor| ("cursor", json!(cursor)));
+        let page: Page = asked(tool, call(json!({"op": "list", "scope": kind, "limit": PAGE}), more))
+            .await
+            .map_err(|error| refused(&error))?;
         let resource = |entry: Listed| {
             let size = u64::try_from(entry.value.get().len()).unwrap_or(u64::MAX);
             Resource::new(uri(kind, &entry.key), entry.key).with_mime_type(JSON).with_size(size)
@@ -99,7 +98,7 @@ pub(super) async fn read(tool: &MemoryTool, uri: &str) -> Result<ReadResourceRes
     }
     let unknown = || ErrorData::resource_not_found("there is no such entry", Some(json!({"uri": uri})));
     let (kind, key) = entry(uri).ok_or_else(unknown)?;
-    let got: Got = asked(tool, &json!({"op": "get", "scope": kind, "key": key}))
+    let got: Got = asked(tool, json!({"op": "get", "scope": kind, "key": key}))
         .await
         .map_err(|error| refused(&error))?;
     if !got.found {
@@ -171,23 +170,18 @@ async fn remembered(tool: &MemoryTool, query: &str, scope: Option<&Value>) -> Re
         value: Box<RawValue>,
     }
     let ops = tool.ops();
-    let call = |mut call: Value| {
-        call["query"] = query.into();
-        if let Some(scope) = scope {
-            call["scope"] = scope.clone();
-        }
-        call
-    };
+    let about =
+        || [Some(("query", json!(query))), scope.map(|scope| ("scope", scope.clone()))].into_iter().flatten();
     let mut text = String::new();
     if ops.contains(&ToolOp::Recall) {
         let recalled: Recalled =
-            asked(tool, &call(json!({"op": "recall", "max_tokens": MAX_TOKENS}))).await?;
+            asked(tool, call(json!({"op": "recall", "max_tokens": MAX_TOKENS}), about())).await?;
         if let Some(context) = recalled.context.filter(|_| !recalled.facts.is_empty()) {
             let _ = writeln!(text, "{}", context.text.trim_end());
         }
     }
     if ops.contains(&ToolOp::Search) {
-        let searched: Searched = asked(tool, &call(json!({"op": "search", "top_k": TOP_K}))).await?;
+        let searched: Searched = asked(tool, call(json!({"op": "search", "top_k": TOP_K}), about())).await?;
         for hit in searched.hits {
             let _ = writeln!(text, "- {}: {}", hit.key, hit.value.get());
         }
@@ -195,7 +189,15 @@ async fn remembered(tool: &MemoryTool, query: &str, scope: Option<&Value>) -> Re
     Ok(text)
 }
 
-async fn asked<T: DeserializeOwned>(tool: &MemoryTool, call: &Value) -> Result<T> {
+/// A call with further fields.
+fn call(mut call: Value, fields: impl IntoIterator<Item = (&'static str, Value)>) -> Value {
+    if let Value::Object(call) = &mut call {
+        call.extend(fields.into_iter().map(|(name, value)| (name.to_owned(), value)));
+    }
+    call
+}
+
+async fn asked<T: DeserializeOwned>(tool: &MemoryTool, call: Value) -> Result<T> {
     let answer = tool.try_call(&call.to_string()).await?;
     serde_json::from_str(&answer)
         .map_err(|error| Error::internal("the tool's answer has another form").with_source(error))
@@ -204,14 +206,16 @@ async fn asked<T: DeserializeOwned>(tool: &MemoryTool, call: &Value) -> Result<T
 /// A refusal of the tool as one of the protocol, with the tool's own error as data.
 pub(super) fn refused(error: &Error) -> ErrorData {
     let told: Value = serde_json::from_str(&refusal(error)).unwrap_or_default();
-    let message = told["error"]["message"].as_str().unwrap_or("refused").to_owned();
+    let told = told.get("error").cloned();
+    let message =
+        told.as_ref().and_then(|told| told.get("message")?.as_str()).unwrap_or("refused").to_owned();
     let code = match error.kind() {
         ErrorKind::InvalidArgument | ErrorKind::TooLarge | ErrorKind::ScopeDenied | ErrorKind::Forbidden => {
             ErrorCode::INVALID_PARAMS
         }
         _ => ErrorCode::INTERNAL_ERROR,
     };
-    ErrorData::new(code, message, Some(told["error"].clone()))
+    ErrorData::new(code, message, told)
 }
 
 /// The address of an entry: of its key, every byte but letters, digits and `-._~` is written as `%XX`.

@@ -18,7 +18,7 @@ use super::api::Api;
 use super::body;
 use super::idempotency::{Answer, Write, key_of};
 use crate::http::caller::Caller;
-use crate::http::refusal::{self, refused};
+use crate::http::refusal::{refused, refused_as};
 
 type Place = Result<Path<(String, String, String, String)>, PathRejection>;
 
@@ -103,10 +103,10 @@ pub(super) async fn put(
         let value: Json = text.parse().map_err(Error::from)?;
         let write = once(&headers, &caller, Op::Set, (&scope, &key), &text)?;
         let request = Request::Set { scope, key, value, options };
-        let run = written_by(&api, caller, &headers, request);
+        let run = written_by(&api, caller, request);
         api.replies.once(write, run).await
     };
-    answer.await.unwrap_or_else(|error| refused(&error))
+    answer.await.unwrap_or_else(|error| refused_write(&headers, &error))
 }
 
 /// The handler of DELETE.
@@ -121,10 +121,10 @@ pub(super) async fn delete(
         let options = DeleteOptions::expecting(expectation(&headers)?);
         let write = once(&headers, &caller, Op::Delete, (&scope, &key), "")?;
         let request = Request::Delete { scope, key, options };
-        let run = written_by(&api, caller, &headers, request);
+        let run = written_by(&api, caller, request);
         api.replies.once(write, run).await
     };
-    answer.await.unwrap_or_else(|error| refused(&error))
+    answer.await.unwrap_or_else(|error| refused_write(&headers, &error))
 }
 
 /// The write, if it has a key: the same one has the same conditions, too.
@@ -143,27 +143,30 @@ fn once(
     Write::new(key_of(headers, caller, op), caller, Some(tenant), &parts)
 }
 
-/// Does a write. A conflict with a condition of the headers is 412.
+/// Does a write.
 fn written_by(
     api: &Arc<Api>,
     caller: Arc<Caller>,
-    headers: &HeaderMap,
     request: Request,
 ) -> impl Future<Output = Result<Answer>> + Send + use<> {
-    let conditional = headers.contains_key(header::IF_MATCH) || headers.contains_key(header::IF_NONE_MATCH);
     let api = Arc::clone(api);
     async move {
-        match api.run(&caller, request).await {
-            Ok(Reply::Set(outcome)) => {
+        match api.run(&caller, request).await? {
+            Reply::Set(outcome) => {
                 let status = if outcome.created { StatusCode::CREATED } else { StatusCode::OK };
                 Ok(Answer::new(status, written(&outcome)?).tagged(outcome.version))
             }
-            Ok(Reply::Delete(outcome)) => Ok(Answer::ok(written(&outcome)?)),
-            Ok(_) => Err(unexpected()),
-            Err(error) if conditional && error.kind() == ErrorKind::Conflict => {
-                Ok(Answer::new(StatusCode::PRECONDITION_FAILED, refusal::text(&error)))
-            }
-            Err(error) => Err(error),
+            Reply::Delete(outcome) => Ok(Answer::ok(written(&outcome)?)),
+            _ => Err(unexpected()),
         }
     }
+}
+
+/// A conflict with a condition of the headers is 412. One of an `Idempotency-Key` is not worth another try.
+fn refused_write(headers: &HeaderMap, error: &Error) -> Response {
+    let conditional = headers.contains_key(header::IF_MATCH) || headers.contains_key(header::IF_NONE_MATCH);
+    if conditional && error.kind() == ErrorKind::Conflict && error.retry().is_retryable() {
+        return refused_as(StatusCode::PRECONDITION_FAILED, error);
+    }
+    refused(error)
 }

@@ -398,7 +398,7 @@ mod tests {
         let unknown = done(&two, of(), &count).await.unwrap_err();
         assert_eq!(unknown.kind(), ErrorKind::OutcomeUnknown);
         answer.send("first".to_owned()).unwrap();
-        assert_eq!(text(first.await.unwrap()).await.1, false);
+        assert!(!text(first.await.unwrap()).await.1);
         assert_eq!(text(done(&two, of(), &count).await).await, (200, true, "first".to_owned()));
         assert_eq!(count.load(Ordering::SeqCst), 0);
     }

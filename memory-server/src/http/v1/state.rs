@@ -40,7 +40,7 @@ pub(super) async fn call(
         let write = Write::new(key, &caller, Some(&scope.tenant), &[&tenant, &agent, &name, &fields])?;
         let run = {
             let (api, caller) = (Arc::clone(&api), Arc::clone(&caller));
-            async move { api.on_state(&caller, &scope, op, &fields).await.map(Answer::ok) }
+            Box::pin(async move { api.on_state(&caller, &scope, op, &fields).await.map(Answer::ok) })
         };
         api.replies.once(write, run).await
     };

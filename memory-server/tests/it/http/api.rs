@@ -154,14 +154,12 @@ fn a_write_that_is_sent_again_with_its_key_is_done_once() {
     }
     let headers = [("Idempotency-Key", "c"), ("If-None-Match", "*")];
     assert_eq!(api.send("PUT", entry, &headers, "1").status, 409);
-    // A refusal by a condition is a reply too.
+    // A condition that does not hold now may hold later.
     let headers = [("Idempotency-Key", "e"), ("If-Match", "\"7\"")];
-    let refused = [0, 1].map(|_| api.send("PUT", entry, &headers, "1"));
-    assert_eq!(
-        refused.each_ref().map(|answer| (answer.status, answer.code())),
-        [(); 2].map(|()| (412, "conflict".to_owned()))
-    );
-    assert_eq!(refused[1].header("idempotency-replayed"), Some("true"));
+    for _ in 0..2 {
+        let refused = api.send("PUT", entry, &headers, "1");
+        assert_eq!((refused.status, refused.header("idempotency-replayed")), (412, None));
+    }
     // What is kept for this is nobody's scope.
     let scopes = api.ok("scopes", &json!({"tenant": "acme"}));
     assert_eq!(scopes["scopes"].as_array().unwrap().len(), 1, "{scopes}");

@@ -163,7 +163,7 @@ async def reads_resources_and_the_prompt():
         templates = (await client.list_resource_templates()).resource_templates
         assert [one.uri_template for one in templates] == ["memory://agent/{key}", "memory://user/{key}"], templates
         assert (await client.list_resources()).resources == []
-        await ok(client, op="bulk_insert", items=[{"key": f"k{n:03}", "value": n} for n in range(150)])
+        await ok(client, op="bulk_insert", items=[{"key": f"k{n:03}", "value": n} for n in range(110)])
         await ok(client, op="set", scope="user", key="trip/Zürich 1", value=value)
         await ok(client, op="add", messages=[{"role": "user", "content": "I moved to Lisbon"}])
         uris, page = [], await client.list_resources(cache_mode="refresh")

@@ -61,7 +61,6 @@ python! {
     python_lists_the_tool: "lists_the_tool";
     python_calls_every_operation: "calls_every_operation";
     python_is_denied_a_scope: "is_denied_a_scope";
-    python_reads_resources_and_the_prompt: "reads_resources_and_the_prompt";
     python_finds_by_words_what_an_earlier_connection_stored: "finds_by_words_what_an_earlier_connection_stored";
     python_shares_primes_by_sql: "shares_primes_by_sql";
     python_shares_state: "shares_state";
