@@ -169,7 +169,7 @@ impl Statements {
                 "SELECT c.kind, c.name, c.entries, c.bytes FROM (SELECT s.kind, s.name, s.entries - x.entries AS entries, \
                  s.bytes - x.bytes AS bytes FROM @schema@.scope s \
                  CROSS JOIN LATERAL @schema@.expired(s, coalesce($6, @schema@.now_ms())) x \
-                 WHERE s.tenant = $1 AND s.entries > 0 AND ($2::smallint IS NULL OR s.kind = $2) \
+                 WHERE s.tenant = $1 AND s.kind >= 0 AND s.entries > 0 AND ($2::smallint IS NULL OR s.kind = $2) \
                  AND (s.kind, s.name) > ($3, $4)) c WHERE c.entries > 0 ORDER BY c.kind, c.name LIMIT $5",
             ),
             tenants: text(

@@ -11,6 +11,7 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderName, Method, header, uri};
 use axum::middleware::Next;
 use axum::response::Response;
+use memory::StateOp;
 use memory::config::HttpSection;
 use memory_core::{Error, ErrorKind, Op, Result};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -18,10 +19,10 @@ use tokio::time::Instant;
 
 use super::authority::Authority;
 use super::body::guarded;
-use super::caller::Caller;
+use super::caller::{Caller, needs};
 use super::metrics::{Metrics, Refused, Route};
 use super::page;
-use super::refusal::refused;
+use super::refusal::{late, refused};
 
 /// The address that a connection is from; the listener puts it into the request's extensions.
 #[derive(Clone, Copy, Debug)]
@@ -177,6 +178,21 @@ fn op_of(request: &Request) -> Option<Op> {
     Op::ALL.iter().copied().find(|op| op.as_str() == name)
 }
 
+/// Whether a request changes nothing, as far as its head tells.
+fn reads(request: &Request) -> bool {
+    if matches!(*request.method(), Method::GET | Method::HEAD) {
+        return true;
+    }
+    let parts: Vec<&str> = request.uri().path().split('/').collect();
+    let needed = match *parts {
+        ["", "v1", "tenants", _, "agents", _, name] => {
+            StateOp::ALL.iter().find(|op| op.as_str() == name).and_then(|op| needs(op.like()))
+        }
+        _ => op_of(request),
+    };
+    needed.is_some_and(Op::is_read)
+}
+
 fn takes_stream(op: Option<Op>) -> bool {
     matches!(op, Some(Op::ImportScope | Op::Restore))
 }
@@ -193,8 +209,7 @@ pub(crate) async fn pass(State(gate): State<Arc<Gate>>, mut request: Request, ne
     let response = match gate.admit(&mut request) {
         Ok(place) => {
             let op = op_of(&request);
-            let reads =
-                matches!(*request.method(), Method::GET | Method::HEAD) || op.is_some_and(Op::is_read);
+            let reads = reads(&request);
             let request = request.map(|body| {
                 if body.is_end_stream() {
                     return body;
@@ -226,19 +241,6 @@ impl Drop for InFlight {
     fn drop(&mut self) {
         self.0.in_flight.fetch_sub(1, Relaxed);
     }
-}
-
-fn late(reads: bool) -> Error {
-    if reads {
-        return Error::new(
-            ErrorKind::Timeout,
-            "the answer was not there in time; ask for less, or try later",
-        );
-    }
-    Error::new(
-        ErrorKind::OutcomeUnknown,
-        "the answer was not there in time, so it may or may not have been done; read before you try again",
-    )
 }
 
 /// The text of a header that may be there once.
@@ -287,5 +289,29 @@ mod tests {
         for other in ["evil.example", "localhost.evil.example", "127.0.0.1.nip.io", "10.0.0.1", "[::2]", ""] {
             assert!(!is_loopback(other), "{other}");
         }
+    }
+
+    #[test]
+    fn a_request_that_only_reads_is_known_by_its_head() {
+        let reads = |method: &str, path: &str| {
+            let request = Request::builder().method(method).uri(path).body(axum::body::Body::empty());
+            super::reads(&request.unwrap())
+        };
+        for path in
+            ["/v1/ops/get", "/v1/tenants/acme/agents/ann/shared", "/v1/tenants/a/agents/b/recall_graph"]
+        {
+            assert!(reads("POST", path), "{path}");
+        }
+        for path in [
+            "/v1/ops/set",
+            "/v1/batch",
+            "/mcp",
+            "/v1/tenants/acme/agents/ann/note",
+            "/v1/tenants/a/agents/b/get",
+        ] {
+            assert!(!reads("POST", path), "{path}");
+        }
+        let entry = "/v1/tenants/acme/agent/agents/entries/shared";
+        assert!(reads("GET", entry) && !reads("PUT", entry) && !reads("DELETE", entry));
     }
 }

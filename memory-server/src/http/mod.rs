@@ -10,6 +10,7 @@ mod listen;
 mod mcp;
 mod metrics;
 mod page;
+mod recording;
 mod refusal;
 mod rules;
 mod server;

@@ -35,6 +35,20 @@ pub(crate) fn status(kind: ErrorKind) -> StatusCode {
     }
 }
 
+/// The error of a request that is cut off before it is answered.
+pub(crate) fn late(reads: bool) -> Error {
+    if reads {
+        return Error::new(
+            ErrorKind::Timeout,
+            "the answer was not there in time; ask for less, or try later",
+        );
+    }
+    Error::new(
+        ErrorKind::OutcomeUnknown,
+        "the answer was not there in time, so it may or may not have been done; read before you try again",
+    )
+}
+
 /// The response of a request that is not handled.
 pub(crate) fn refused(error: &Error) -> Response {
     refused_as(status(error.kind()), error)

@@ -9,14 +9,17 @@ use memory::{FilesTool, MemoryTool, OfferedTool};
 use memory_core::Error;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, CustomRequest, CustomResult,
-    ErrorCode, ErrorData, Implementation, JsonObject, ListToolsResult, PaginatedRequestParams,
-    ServerCapabilities, ServerConfig, Tool, ToolAnnotations,
+    ErrorCode, ErrorData, GetPromptRequestParams, GetPromptResponse, Implementation, JsonObject,
+    ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
+    PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities,
+    ServerConfig, Tool, ToolAnnotations,
 };
 use rmcp::service::{RequestContext, RoleServer};
 use serde_json::Value;
 use tokio::task::JoinSet;
 
 use super::progress::{self, Beats};
+use super::resources;
 use super::sessions::Sessions;
 use super::wire::frame::Arguments;
 use super::wire::transport::Share;
@@ -60,6 +63,11 @@ impl MemoryServer {
         }
     }
 
+    /// The tool of the run that a request for a resource or a prompt belongs to.
+    fn tool(&self, context: &RequestContext<RoleServer>) -> Result<Arc<MemoryTool>, ErrorData> {
+        self.sessions.tool_for(&context.meta).map_err(|error| resources::refused(&error))
+    }
+
     /// An offered tool.
     fn get(&self, name: &str) -> Option<&Tool> {
         self.offered.iter().find(|tool| tool.name == name)
@@ -87,7 +95,11 @@ fn described(name: &'static str, title: &str, description: String, schema: Value
 
 impl rmcp::ServerHandler for MemoryServer {
     fn get_info(&self) -> ServerConfig {
-        ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
+        let tool = self.sessions.default_tool();
+        let mut capabilities = ServerCapabilities::builder().enable_tools().build();
+        capabilities.resources = (!resources::kinds(tool).is_empty()).then(Default::default);
+        capabilities.prompts = (!resources::prompts(tool).is_empty()).then(Default::default);
+        ServerConfig::new(capabilities)
             .with_server_info(Implementation::new("memory", env!("CARGO_PKG_VERSION")).with_title("Memory"))
             .with_instructions(self.instructions())
     }
@@ -160,6 +172,48 @@ impl rmcp::ServerHandler for MemoryServer {
             }
             None => Err(ErrorData::internal_error("the call was cancelled", None)),
         }
+    }
+
+    async fn list_resources(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        let cursor = request.and_then(|request| request.cursor);
+        resources::list(&*self.tool(&context)?, cursor.as_deref()).await
+    }
+
+    async fn list_resource_templates(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        Ok(ListResourceTemplatesResult::with_all_items(resources::templates(&*self.tool(&context)?)))
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        resources::read(&*self.tool(&context)?, &request.uri).await.map(Into::into)
+    }
+
+    async fn list_prompts(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        Ok(ListPromptsResult::with_all_items(resources::prompts(&*self.tool(&context)?)))
+    }
+
+    async fn get_prompt(
+        &self,
+        request: GetPromptRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetPromptResponse, ErrorData> {
+        let arguments = request.arguments.unwrap_or_default();
+        resources::prompt(&*self.tool(&context)?, &request.name, &arguments).await.map(Into::into)
     }
 
     async fn on_custom_request(

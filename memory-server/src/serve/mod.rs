@@ -9,6 +9,7 @@ mod handler;
 mod identity;
 mod options;
 mod progress;
+mod resources;
 mod sessions;
 pub(crate) mod wire;
 mod workers;
@@ -68,7 +69,7 @@ pub(crate) async fn run(context: &Context, args: ServeArgs, out: &mut Out) -> Re
     let output = io::BufWriter::new(io::stdout());
     let (lines, written) = Lines::start(input, output, line_limit, stopping.clone()).map_err(failed)?;
     let listening = tokio::spawn(listen(stopping));
-    let outcome = match MemoryServer::new(Arc::clone(&sessions)).serve(lines).await {
+    let outcome = match Box::pin(MemoryServer::new(Arc::clone(&sessions)).serve(lines)).await {
         Ok(service) => {
             // It does not matter how the service loop ended: the connection is over.
             let _ = service.waiting().await;

@@ -38,8 +38,8 @@ class Client:
     ``url`` and ``token`` default to ``MEMORY_URL`` (else ``http://127.0.0.1:7077``) and ``MEMORY_TOKEN``. ``timeout`` is in
     seconds, for a call with its repeats. What may be repeated is repeated up to ``retries`` times: what was not sent, what the
     server refused for now, reads, and writes that expect a version. Any other write whose answer is lost raises
-    :class:`OutcomeUnknown`. With ``repeat_lost_writes`` it is sent again with its idempotency key instead; do so only if there
-    is one server process, since that process remembers the keys, until it ends.
+    :class:`OutcomeUnknown`. With ``repeat_lost_writes`` it is sent again with its idempotency key instead, which the servers
+    of a store remember for ten minutes.
     """
 
     def __init__(

@@ -190,7 +190,7 @@ class OutcomeUnknown(Refused):
     """A write was sent and no answer came: it may have been done. Read before you write again.
 
     ``idempotency_key`` is the key it was sent with. The same call with this key is not done twice, if it comes within ten
-    minutes and reaches the same server process.
+    minutes.
     """
 
     code = "outcome_unknown"

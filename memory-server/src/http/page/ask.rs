@@ -18,11 +18,11 @@ use memory_core::{
     ScopeKind, TenantId,
 };
 use serde::Deserialize;
-use tokio::time::Instant;
 
 use super::sessions::Sessions;
 use crate::http::authority::Authority;
 use crate::http::caller::Caller;
+use crate::http::recording::Recording;
 
 /// Largest reply of the API that is read.
 const MAX_REPLY_BYTES: usize = 64 << 20;
@@ -113,7 +113,7 @@ impl Page {
         work: impl Future<Output = Result<T>>,
     ) -> Result<T> {
         let record = AuditRequest::new(visit.caller.id(), op.as_str(), Some(tenant), scope);
-        let started = Instant::now();
+        let recording = Recording::begin(self.beside.auditor.as_ref(), record, op.is_read());
         let allowed = match (scope, &visit.caller.grant().tenant) {
             (Some(scope), _) => visit.caller.may(op, scope),
             (None, Some(own)) if own != tenant => Err(Error::new(
@@ -125,14 +125,10 @@ impl Page {
             )),
             _ => visit.caller.may_do(op),
         };
-        let done = match allowed {
+        recording.ended(match allowed {
             Ok(()) => work.await,
             Err(error) => Err(error),
-        };
-        if let Some(auditor) = &self.beside.auditor {
-            auditor.requested(record.ended(done.as_ref().err(), started.elapsed()));
-        }
-        done
+        })
     }
 }
 

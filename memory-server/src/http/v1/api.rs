@@ -8,12 +8,11 @@ use memory_core::{
     Capabilities, Error, ErrorKind, Next, Op, Provider as _, Reply, Request, Result, ScopeKind,
 };
 
-use tokio::time::Instant;
-
 use super::access;
 use super::idempotency::Replies;
 use super::tools::Tools;
 use crate::http::caller::Caller;
+use crate::http::recording::Recording;
 
 /// The shared state.
 #[derive(Debug)]
@@ -32,7 +31,7 @@ impl Api {
         // A live handle, and tables that no agent can name.
         capabilities.read_snapshot = false;
         capabilities.host_tables = false;
-        Self { memory, capabilities, replies: Replies::default(), auditor, tools }
+        Self { replies: Replies::new(memory.clone()), memory, capabilities, auditor, tools }
     }
 
     /// The operation of that name, if it is one that crosses.
@@ -51,10 +50,9 @@ impl Api {
         let Some(auditor) = &self.auditor else { return self.within(caller, request).await };
         let tenant = access::tenant_of(&request);
         let record = AuditRequest::new(caller.id(), request.op().as_str(), tenant, request.scope());
-        let started = Instant::now();
+        let recording = Recording::begin(Some(auditor), record, request.op().is_read());
         let reply = self.within(caller, request).await;
-        auditor.requested(record.ended(reply.as_ref().err(), started.elapsed()));
-        reply
+        recording.ended(reply)
     }
 
     async fn within(&self, caller: &Caller, mut request: Request) -> Result<Reply> {
@@ -69,9 +67,8 @@ impl Api {
         Ok(reply)
     }
 
-    /// The same from JSON to JSON, for an operation without a stream.
-    pub(super) async fn call(&self, caller: &Caller, op: Op, arguments: &str) -> Result<String> {
-        let request = Request::from_json(op, arguments)?;
+    /// The same, with the reply as JSON, for an operation without a stream.
+    pub(super) async fn call(&self, caller: &Caller, request: Request) -> Result<String> {
         written(&self.run(caller, request).await?)
     }
 }

@@ -5,16 +5,17 @@ use std::sync::Arc;
 use axum::Extension;
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::StatusCode;
+use axum::http::HeaderMap;
 use axum::response::Response;
-use memory_core::{Error, ErrorKind, Op, Result};
+use memory_core::{Error, ErrorKind, Op, Request, Result};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::api::Api;
 use super::body;
+use super::idempotency::{Answer, Write, key_of};
 use crate::http::caller::Caller;
-use crate::http::refusal::{self, json, refused};
+use crate::http::refusal::{self, refused};
 
 /// Most operations of one batch.
 const MOST: usize = 100;
@@ -33,33 +34,44 @@ struct Call {
 pub(super) async fn run(
     State(api): State<Arc<Api>>,
     Extension(caller): Extension<Arc<Caller>>,
+    headers: HeaderMap,
     body: Body,
 ) -> Response {
-    let calls = body::text(body).await.and_then(|text| {
-        serde_json::from_str::<Vec<Call>>(&text).map_err(|error| {
+    let answer = async {
+        let text = body::text(body).await?;
+        let calls = serde_json::from_str::<Vec<Call>>(&text).map_err(|error| {
             Error::invalid(format!("a batch is an array of {{\"op\", \"arguments\"}}: {error}"))
                 .with_source(error)
-        })
-    });
-    let calls = match calls {
-        Ok(calls) if calls.len() > MOST => {
-            return refused(&Error::too_large("batch", calls.len(), MOST, "operations"));
+        })?;
+        if calls.len() > MOST {
+            return Err(Error::too_large("batch", calls.len(), MOST, "operations"));
         }
-        Ok(calls) => calls,
-        Err(error) => return refused(&error),
+        let ops = calls.iter().filter_map(|call| api.op(&call.op).ok());
+        let key = ops.filter_map(|op| key_of(&headers, &caller, op)).next();
+        let write = Write::new(key, &caller, None, &["batch", &text])?;
+        drop(text);
+        let run = {
+            let api = Arc::clone(&api);
+            async move { Ok(Answer::ok(all(&api, &caller, &calls).await)) }
+        };
+        api.replies.once(write, run).await
     };
+    answer.await.unwrap_or_else(|error| refused(&error))
+}
+
+async fn all(api: &Api, caller: &Caller, calls: &[Call]) -> String {
     let mut answers = String::from("[");
     for (index, call) in calls.iter().enumerate() {
         if index > 0 {
             answers.push(',');
         }
-        match one(&api, &caller, call, answers.len()).await {
+        match one(api, caller, call, answers.len()).await {
             Ok(reply) => answers.push_str(&format!("{{\"reply\":{reply}}}")),
             Err(error) => answers.push_str(&refusal::text(&error)),
         }
     }
     answers.push(']');
-    json(StatusCode::OK, answers)
+    answers
 }
 
 async fn one(api: &Api, caller: &Caller, call: &Call, answered: usize) -> Result<String> {
@@ -75,5 +87,5 @@ async fn one(api: &Api, caller: &Caller, call: &Call, answered: usize) -> Result
             "`{op}` is a stream and does not fit into a batch; send it by itself"
         )));
     }
-    api.call(caller, op, call.arguments.get()).await
+    api.call(caller, Request::from_json(op, call.arguments.get())?).await
 }

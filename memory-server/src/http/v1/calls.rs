@@ -11,8 +11,10 @@ use axum::response::Response;
 use memory_core::interposed::frames::{self, Item};
 use memory_core::{Error, Op, Reply, Request, Result};
 
+use super::access;
 use super::api::{Api, written};
 use super::body;
+use super::idempotency::{Answer, Write, key_of};
 use crate::http::caller::Caller;
 use crate::http::refusal::{json, refused};
 
@@ -35,16 +37,16 @@ pub(super) async fn call(
             Op::ExportScope | Op::Dump => send(&api, &caller, op, body).await,
             _ => {
                 let arguments = body::text(body).await?;
+                let request = Request::from_json(op, &arguments)?;
+                let key = key_of(&headers, &caller, op);
+                let tenant = access::tenant_of(&request);
+                let write = Write::new(key, &caller, tenant, &[op.as_str(), &arguments])?;
+                drop(arguments);
                 let run = {
                     let (api, caller) = (Arc::clone(&api), Arc::clone(&caller));
-                    move |arguments: String| async move { api.call(&caller, op, &arguments).await }
+                    async move { api.call(&caller, request).await.map(Answer::ok) }
                 };
-                match headers.get("idempotency-key") {
-                    Some(key) if !op.is_read() => {
-                        api.replies.once(caller.id(), key, op.as_str(), arguments, run).await
-                    }
-                    _ => run(arguments).await.map(|text| json(StatusCode::OK, text)),
-                }
+                api.replies.once(write, run).await
             }
         }
     };

@@ -172,6 +172,7 @@ fn batch() -> Value {
     json!({
         "operationId": "batch",
         "summary": "At most 100 operations, one after another, each answered by itself",
+        "parameters": [idempotency_key()],
         "requestBody": {"required": true, "content": {"application/json": {
             "schema": {"type": "array", "maxItems": 100, "items": call},
         }}},
@@ -186,6 +187,7 @@ fn entry(generator: &mut SchemaGenerator) -> Value {
     let matching = [
         header("If-Match", "Only if the entry has this version, in quotes"),
         header("If-None-Match", "`*`: only if there is no entry"),
+        idempotency_key(),
     ];
     let reply = |op: Op, generator: &mut SchemaGenerator| {
         op.schemas(generator).1.map(schemars::Schema::to_value).unwrap_or_default()

@@ -6,17 +6,19 @@ use axum::Extension;
 use axum::body::Body;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use axum::response::Response;
 use memory_core::{
-    DeleteOptions, Error, ErrorKind, Expect, GetOptions, Json, Key, Reply, Request, Result, Scope, SetOptions,
+    DeleteOptions, Error, ErrorKind, Expect, GetOptions, Json, Key, Op, Reply, Request, Result, Scope,
+    SetOptions,
 };
 use serde::Serialize;
 
 use super::api::Api;
 use super::body;
+use super::idempotency::{Answer, Write, key_of};
 use crate::http::caller::Caller;
-use crate::http::refusal::{json, refused, refused_as};
+use crate::http::refusal::{refused, refused_as};
 
 type Place = Result<Path<(String, String, String, String)>, PathRejection>;
 
@@ -55,13 +57,6 @@ fn version(tag: &str) -> Result<u64> {
         .ok_or_else(|| Error::invalid("an entry's tag is its version in quotes, as \"7\""))
 }
 
-fn tagged(mut response: Response, version: u64) -> Response {
-    if let Ok(tag) = HeaderValue::from_str(&format!("\"{version}\"")) {
-        response.headers_mut().insert(header::ETAG, tag);
-    }
-    response
-}
-
 fn written(value: &impl Serialize) -> Result<String> {
     serde_json::to_string(value)
         .map_err(|error| Error::internal("a reply has no JSON form").with_source(error))
@@ -86,9 +81,9 @@ pub(super) async fn get(
         let found =
             found.ok_or_else(|| Error::new(ErrorKind::NotFound, "there is no live entry under this key"))?;
         if known.is_some_and(|tag| tag == format!("\"{}\"", found.version)) {
-            return Ok(tagged(json(StatusCode::NOT_MODIFIED, String::new()), found.version));
+            return Ok(Answer::new(StatusCode::NOT_MODIFIED, String::new()).tagged(found.version).response());
         }
-        Ok(tagged(json(StatusCode::OK, written(&found)?), found.version))
+        Ok(Answer::ok(written(&found)?).tagged(found.version).response())
     };
     answer.await.unwrap_or_else(|error| refused(&error))
 }
@@ -104,11 +99,12 @@ pub(super) async fn put(
     let answer = async {
         let (scope, key) = entry(place)?;
         let options = SetOptions::default().with_expect(expectation(&headers)?);
-        let value: Json = body::text(body).await?.parse().map_err(Error::from)?;
+        let text = body::text(body).await?;
+        let value: Json = text.parse().map_err(Error::from)?;
+        let write = once(&headers, &caller, Op::Set, (&scope, &key), &text)?;
         let request = Request::Set { scope, key, value, options };
-        let Reply::Set(outcome) = api.run(&caller, request).await? else { return Err(unexpected()) };
-        let status = if outcome.created { StatusCode::CREATED } else { StatusCode::OK };
-        Ok(tagged(json(status, written(&outcome)?), outcome.version))
+        let run = written_by(&api, caller, request);
+        api.replies.once(write, run).await
     };
     answer.await.unwrap_or_else(|error| refused_write(&headers, &error))
 }
@@ -123,17 +119,53 @@ pub(super) async fn delete(
     let answer = async {
         let (scope, key) = entry(place)?;
         let options = DeleteOptions::expecting(expectation(&headers)?);
+        let write = once(&headers, &caller, Op::Delete, (&scope, &key), "")?;
         let request = Request::Delete { scope, key, options };
-        let Reply::Delete(outcome) = api.run(&caller, request).await? else { return Err(unexpected()) };
-        Ok(json(StatusCode::OK, written(&outcome)?))
+        let run = written_by(&api, caller, request);
+        api.replies.once(write, run).await
     };
     answer.await.unwrap_or_else(|error| refused_write(&headers, &error))
 }
 
-/// A conflict with a condition of the headers is 412.
+/// The write, if it has a key: the same one has the same conditions, too.
+fn once(
+    headers: &HeaderMap,
+    caller: &Caller,
+    op: Op,
+    (scope, key): (&Scope, &Key),
+    value: &str,
+) -> Result<Option<Write>> {
+    let conditions = [header::IF_MATCH, header::IF_NONE_MATCH].map(|name| headers.get(name));
+    let conditions = format!("{conditions:?}");
+    let Scope { tenant, kind, id } = scope;
+    let place = [tenant.as_str(), kind.as_str(), id.as_str(), key.as_str()];
+    let parts = [&place[..], &[op.as_str(), conditions.as_str(), value]].concat();
+    Write::new(key_of(headers, caller, op), caller, Some(tenant), &parts)
+}
+
+/// Does a write.
+fn written_by(
+    api: &Arc<Api>,
+    caller: Arc<Caller>,
+    request: Request,
+) -> impl Future<Output = Result<Answer>> + Send + use<> {
+    let api = Arc::clone(api);
+    async move {
+        match api.run(&caller, request).await? {
+            Reply::Set(outcome) => {
+                let status = if outcome.created { StatusCode::CREATED } else { StatusCode::OK };
+                Ok(Answer::new(status, written(&outcome)?).tagged(outcome.version))
+            }
+            Reply::Delete(outcome) => Ok(Answer::ok(written(&outcome)?)),
+            _ => Err(unexpected()),
+        }
+    }
+}
+
+/// A conflict with a condition of the headers is 412. One of an `Idempotency-Key` is not worth another try.
 fn refused_write(headers: &HeaderMap, error: &Error) -> Response {
     let conditional = headers.contains_key(header::IF_MATCH) || headers.contains_key(header::IF_NONE_MATCH);
-    if conditional && error.kind() == ErrorKind::Conflict {
+    if conditional && error.kind() == ErrorKind::Conflict && error.retry().is_retryable() {
         return refused_as(StatusCode::PRECONDITION_FAILED, error);
     }
     refused(error)

@@ -7,17 +7,18 @@ use axum::Extension;
 use axum::body::Body;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::HeaderMap;
 use axum::response::Response;
 use memory::StateOp;
 use memory::audit::AuditRequest;
-use memory_core::{Error, ErrorKind, Result, Scope, ScopeKind};
-use tokio::time::Instant;
+use memory_core::{Error, ErrorKind, Op, Result, Scope, ScopeKind};
 
 use super::api::Api;
 use super::body;
+use super::idempotency::{Answer, Write, key_of};
 use crate::http::caller::{Caller, needs};
-use crate::http::refusal::{json, refused};
+use crate::http::recording::Recording;
+use crate::http::refusal::refused;
 
 /// The handler.
 pub(super) async fn call(
@@ -34,18 +35,14 @@ pub(super) async fn call(
             Error::new(ErrorKind::NotFound, "there is no such operation of an agent; see /v1/openapi.json")
         })?;
         let fields = body::text(body).await?;
+        let key = needs(op.like()).and_then(|needed| key_of(&headers, &caller, needed));
         // A repeat is one for the same agent.
-        let what = format!("{tenant}\0{agent}\0{name}");
+        let write = Write::new(key, &caller, Some(&scope.tenant), &[&tenant, &agent, &name, &fields])?;
         let run = {
             let (api, caller) = (Arc::clone(&api), Arc::clone(&caller));
-            move |fields: String| async move { api.on_state(&caller, &scope, op, &fields).await }
+            Box::pin(async move { api.on_state(&caller, &scope, op, &fields).await.map(Answer::ok) })
         };
-        match headers.get("idempotency-key") {
-            Some(key) if !needs(op.like()).is_some_and(memory_core::Op::is_read) => {
-                api.replies.once(caller.id(), key, &what, fields, run).await
-            }
-            _ => run(fields).await.map(|text| json(StatusCode::OK, text)),
-        }
+        api.replies.once(write, run).await
     };
     answer.await.unwrap_or_else(|error: Error| refused(&error))
 }
@@ -54,15 +51,12 @@ impl Api {
     /// Does one operation as an agent, within what the caller may, and records it.
     async fn on_state(&self, caller: &Caller, agent: &Scope, op: StateOp, fields: &str) -> Result<String> {
         let record = AuditRequest::new(caller.id(), op.as_str(), Some(&agent.tenant), Some(agent));
-        let started = Instant::now();
+        let reads = needs(op.like()).is_some_and(Op::is_read);
+        let recording = Recording::begin(self.auditor.as_ref(), record, reads);
         let answer = async {
             caller.may_as(op.like(), &agent.tenant, &agent.id)?;
             self.tools.of(&self.memory, caller, &agent.tenant, &agent.id)?.state(op, fields).await
         };
-        let answer = answer.await;
-        if let Some(auditor) = &self.auditor {
-            auditor.requested(record.ended(answer.as_ref().err(), started.elapsed()));
-        }
-        answer
+        recording.ended(answer.await)
     }
 }

@@ -114,20 +114,56 @@ fn an_entry_has_an_address_and_its_version_is_its_tag() {
 
 #[test]
 fn a_write_that_is_sent_again_with_its_key_is_done_once() {
-    let api = Api::open();
-    let body = |delta: i64| json!({"scope": scope("ann"), "key": "n", "delta": delta}).to_string();
-    let send =
-        |key: &str, delta| api.send("POST", "/v1/ops/increment", &[("Idempotency-Key", key)], &body(delta));
-    let first = send("a", 1);
-    let again = send("a", 1);
-    assert_eq!((again.status, &again.body), (200, &first.body));
-    assert_eq!(
-        (first.header("idempotency-replayed"), again.header("idempotency-replayed")),
-        (None, Some("true"))
-    );
-    let other = send("a", 2);
-    assert_eq!((other.status, other.code()), (409, "conflict".to_owned()));
-    assert!(send("b", 1).body.contains("\"value\":2"));
+    let mut api = Api::open();
+    let increment = |delta: i64| json!({"scope": scope("ann"), "key": "n", "delta": delta}).to_string();
+    let batch = json!([{"op": "increment", "arguments": {"scope": scope("ann"), "key": "n", "delta": 10}}])
+        .to_string();
+    let entry = "/v1/tenants/acme/agent/ann/entries/k";
+    let send = |api: &Api, (method, path, key, body): (&str, &str, &str, &str)| {
+        let answer = api.send(method, path, &[("Idempotency-Key", key)], body);
+        let tag = answer.header("etag").map(str::to_owned);
+        (answer.status, tag, answer.header("idempotency-replayed").is_some(), answer.body)
+    };
+    let one = increment(1);
+    let writes = [
+        ("POST", "/v1/ops/increment", "a", one.as_str()),
+        ("POST", "/v1/batch", "b", &batch),
+        ("PUT", entry, "c", "1"),
+        ("DELETE", entry, "d", ""),
+    ];
+    let mut first = writes.map(|write| send(&api, write));
+    assert_eq!(first.each_ref().map(|answer| answer.0), [200, 200, 201, 200]);
+    assert!(first[2].1.is_some(), "an entry's tag");
+    // A restart forgets nothing.
+    api.door = api.door.again();
+    for (write, first) in writes.into_iter().zip(&mut first) {
+        assert!(!std::mem::replace(&mut first.2, true), "{first:?}");
+        assert_eq!(send(&api, write), *first);
+    }
+    assert_eq!(api.ok("get", &json!({"scope": scope("ann"), "key": "n"}))["value"], 11);
+    assert_eq!(api.ok("get", &json!({"scope": scope("ann"), "key": "k"})), Value::Null);
+    // Another body, another place, another condition.
+    for other in [
+        ("POST", "/v1/ops/increment", "a", increment(2).as_str()),
+        ("POST", "/v1/batch", "b", "[{\"op\": \"set\", \"arguments\": {}}]"),
+        ("PUT", entry, "c", "2"),
+        ("PUT", "/v1/tenants/acme/agent/bob/entries/k", "c", "1"),
+        ("DELETE", entry, "c", ""),
+    ] {
+        assert_eq!(send(&api, other).0, 409, "{other:?}");
+    }
+    let headers = [("Idempotency-Key", "c"), ("If-None-Match", "*")];
+    assert_eq!(api.send("PUT", entry, &headers, "1").status, 409);
+    // A condition that does not hold now may hold later.
+    let headers = [("Idempotency-Key", "e"), ("If-Match", "\"7\"")];
+    for _ in 0..2 {
+        let refused = api.send("PUT", entry, &headers, "1");
+        assert_eq!((refused.status, refused.header("idempotency-replayed")), (412, None));
+    }
+    // What is kept for this is nobody's scope.
+    let scopes = api.ok("scopes", &json!({"tenant": "acme"}));
+    assert_eq!(scopes["scopes"].as_array().unwrap().len(), 1, "{scopes}");
+    assert_eq!(api.send("PUT", entry, &[("Idempotency-Key", &"x".repeat(257))], "1").status, 400);
 }
 
 #[test]

@@ -60,6 +60,14 @@ impl Door {
         Self { user, process, stderr: Some(stderr), port }
     }
 
+    /// The server stopped, and started again on the same store.
+    pub(crate) fn again(mut self) -> Self {
+        self.signal("TERM");
+        assert!(self.ended().0.success());
+        let user = std::mem::replace(&mut self.user, User::new());
+        Self::start(user, &[])
+    }
+
     /// Makes a token with these options.
     pub(crate) fn token(&self, name: &str, options: &[&str]) -> String {
         let made = self.user.json(&[&["token", "create", name], options].concat());

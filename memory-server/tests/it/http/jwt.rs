@@ -9,6 +9,7 @@ use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyP
 use serde_json::{Value, json};
 
 use super::door::{Door, RULES};
+use super::page::{Browser, sign_in};
 use crate::support::service::Service;
 use crate::support::user::User;
 
@@ -270,6 +271,52 @@ fn keys_from_a_url_are_kept_and_read_again_for_an_unknown_key_but_not_for_each()
     }
     assert_eq!(get(&old.jwt("old", &claims(json!({})))), 401, "a key that was withdrawn");
     assert_eq!(issuer.asked().len(), 2, "nobody makes this server ask at will");
+}
+
+#[test]
+fn a_jwt_signs_in_at_the_page_for_its_agent_and_its_session_ends_with_the_issuers_key() {
+    let (old, new) = (Signer::es256(), Signer::eddsa());
+    let served = Arc::new(Mutex::new(json!({"keys": [old.jwk("old")]})));
+    let now_served = Arc::clone(&served);
+    let issuer = Service::of(move |_| (200, now_served.lock().unwrap().clone()));
+    let user = User::new();
+    let address = issuer.address();
+    user.file(
+        "memory.toml",
+        format!("{RULES}{SECTION}jwks = \"http://{address}/keys\"\n[egress]\nallow = [\"{address}\"]\n"),
+    );
+    let door = Door::start(user, &[]);
+    let jwt = old.jwt("old", &claims(json!({})));
+    let mut set = entry("acme", "ann");
+    set["value"] = json!("xylograph");
+    assert_eq!(asks(&door, &jwt, "set", &set).0, 200);
+    for wrong in [
+        new.jwt("old", &claims(json!({}))),
+        old.jwt("old", &claims(json!({"exp": now() - 60}))),
+        old.jwt("old", &claims(json!({"aud": "other"}))),
+    ] {
+        let refused = sign_in(&door, &wrong);
+        assert_eq!((refused.status, refused.header("set-cookie")), (401, None), "{refused:?}");
+    }
+
+    let browser = Browser::signed_in(&door, &jwt);
+    let page = browser.shown("/");
+    assert!(page.contains("Scopes of this token") && !page.contains(&jwt), "{page}");
+    assert!(browser.shown("/page/entry?kind=agent&id=ann&key=k").contains("xylograph"));
+    let globex = Browser::signed_in(&door, &old.jwt("old", &claims(json!({"tenant": "globex"}))));
+    assert!(!globex.get("/page/entry?kind=agent&id=ann&key=k").body.contains("xylograph"));
+    for (browser, place) in [(&browser, "kind=agent&id=bob"), (&globex, "tenant=acme&kind=agent&id=ann")] {
+        assert_eq!(browser.get(&format!("/page/entry?{place}&key=k")).status, 403, "{place}");
+    }
+    let delete = [("kind", "agent"), ("id", "ann"), ("key", "k"), ("version", "1")];
+    assert_eq!(browser.submit("/page/entry", &delete).status, 303);
+    assert_eq!(asks(&door, &jwt, "get", &entry("acme", "ann")).1, "null");
+
+    *served.lock().unwrap() = json!({"keys": [new.jwk("new")]});
+    let renewed = Browser::signed_in(&door, &new.jwt("new", &claims(json!({}))));
+    let ended = browser.get("/");
+    assert!(ended.status == 401 && ended.body.contains("was revoked or has expired"), "{ended:?}");
+    renewed.shown("/");
 }
 
 #[test]

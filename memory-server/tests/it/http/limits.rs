@@ -85,6 +85,45 @@ fn what_is_slow_is_ended() {
 }
 
 #[test]
+fn a_read_that_is_cut_off_may_be_sent_again_and_of_a_write_it_is_not_known_what_became() {
+    let mut door = Door::open("[http]\nrequest_timeout_ms = 300\n[audit]\nfile = \"audit.jsonl\"\n");
+    let token = door.token("ops", &["--tenant", "acme"]);
+    let bearer = format!("Authorization: Bearer {token}");
+    // Their bodies do not come.
+    let cut: Vec<_> =
+        ["ops/get", "tenants/acme/agents/ann/shared", "ops/set", "tenants/acme/agents/ann/note"]
+            .into_iter()
+            .map(|path| {
+                let mut stream = door.connect();
+                let head = format!("POST /v1/{path} HTTP/1.1\r\nHost: 127.0.0.1\r\n{bearer}\r\n");
+                stream
+                    .write_all(format!("{head}Connection: close\r\nContent-Length: 9\r\n\r\n").as_bytes())
+                    .unwrap();
+                stream
+            })
+            .collect();
+    let codes: Vec<_> = cut.into_iter().map(|stream| answer(stream).code()).collect();
+    assert_eq!(codes, ["timeout", "timeout", "outcome_unknown", "outcome_unknown"]);
+    // One that waits for the store has a record, though it has no reply.
+    let set = |key: &str| {
+        let scope = serde_json::json!({"tenant": "acme", "kind": "agent", "id": "ann"});
+        let body = serde_json::json!({"scope": scope, "key": key, "value": 1}).to_string();
+        door.request("POST", "/v1/ops/set", &[("Authorization", &format!("Bearer {token}"))], &body).status
+    };
+    assert_eq!(set("a"), 200);
+    let holder = rusqlite::Connection::open(door.user.home().join("memory.db")).unwrap();
+    holder.execute_batch("BEGIN IMMEDIATE").unwrap();
+    assert_eq!(set("b"), 504);
+    drop(holder);
+    door.signal("TERM");
+    assert!(door.ended().0.success());
+    let log = std::fs::read_to_string(door.user.home().join("audit.jsonl")).unwrap();
+    let outcomes =
+        log.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["outcome"].clone());
+    assert_eq!(outcomes.collect::<Vec<_>>(), ["ok", "outcome_unknown"], "{log}");
+}
+
+#[test]
 fn connections_have_a_number() {
     let door = Door::open("[http]\nmax_connections = 2\n");
     let mut open: Vec<_> = (0..2).map(|_| door.connect()).collect();

@@ -11,4 +11,5 @@ mod mcp;
 mod operating;
 mod page;
 mod replicas;
+mod tenants;
 mod tokens;

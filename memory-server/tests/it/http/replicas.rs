@@ -9,15 +9,19 @@ use memory_core::{Error, ErrorKind, Json, Key, Provider as _, Scope, SetOptions}
 use memory_fakes::postgres::{Database, SERVER, apart};
 use serde_json::{Value, json};
 
-use super::door::Door;
+use super::door::{Answer, Door};
 use crate::support::user::User;
 
-/// Puts `value` under `key` once: its status, 0 where there was no answer.
-fn put(door: &Door, token: &str, key: &str, value: u64) -> u16 {
-    let bearer = format!("Bearer {token}");
-    let headers = [("Authorization", bearer.as_str()), ("Idempotency-Key", key)];
+/// Puts `value` under `key` once; the status of the answer is 0 where there was none.
+fn put_once(door: &Door, token: &str, key: &str, value: u64) -> Answer {
+    let (bearer, once) = (format!("Bearer {token}"), format!("{key}-{value}"));
+    let headers = [("Authorization", bearer.as_str()), ("Idempotency-Key", &once)];
     let body = json!({"scope": {"tenant": "acme", "kind": "agent", "id": "ann"}, "key": key, "value": value});
-    door.request("POST", "/v1/ops/set", &headers, &body.to_string()).status
+    door.request("POST", "/v1/ops/set", &headers, &body.to_string())
+}
+
+fn put(door: &Door, token: &str, key: &str, value: u64) -> u16 {
+    put_once(door, token, key, value).status
 }
 
 fn get(door: &Door, token: &str, key: &str) -> Value {
@@ -123,14 +127,28 @@ fn what_a_killed_server_acknowledged_is_found_through_another_and_its_clients_do
         for (key, number) in acknowledged {
             assert_eq!(get(&second, &token, key), *number, "{key} was acknowledged");
         }
+        // Sent again to another server, it has its reply and is not done again.
+        let (key, number) = acknowledged.first_key_value().unwrap();
+        assert_eq!(put(&second, &token, key, 1_000_000), 200);
+        let again = put_once(&second, &token, key, *number);
+        assert_eq!((again.status, again.header("idempotency-replayed")), (200, Some("true")));
+        assert_eq!(get(&second, &token, key), 1_000_000);
         if let Some(key) = unknown {
             // Whether it was done or not, doing it through the other server makes it so.
-            assert_eq!(put(&second, &token, key, 7), 200);
-            assert_eq!(get(&second, &token, key), 7);
+            assert_eq!(put(&second, &token, key, 1_000_000), 200);
+            assert_eq!(get(&second, &token, key), 1_000_000);
         }
     }
     assert!(killed.iter().all(|(_, unknown)| unknown.is_some()));
     assert!(kept.iter().all(|(_, unknown)| unknown.is_none()), "{kept:?}");
+    let bearer = format!("Bearer {token}");
+    let scopes =
+        second.request("POST", "/v1/ops/scopes", &[("Authorization", &bearer)], r#"{"tenant": "acme"}"#);
+    assert_eq!(
+        scopes.body.matches("\"kind\"").count(),
+        1,
+        "replies are kept in no scope that is listed: {scopes:?}"
+    );
     let (acknowledged, error) = remote;
     assert_eq!(error.kind(), ErrorKind::OutcomeUnknown, "{error}");
     for number in 0..acknowledged {

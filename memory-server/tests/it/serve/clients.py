@@ -17,7 +17,7 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 import anyio
-from mcp import Client
+from mcp import Client, MCPError
 from mcp.client.stdio import StdioServerParameters
 
 SCENARIO, MODE, BINARY, FOLDER = sys.argv[1:5]
@@ -153,6 +153,47 @@ async def is_denied_a_scope():
         await ok(client, op="set", key="k", value=1)
         error = await refused(client, op="set", scope="user", key="k", value=1)
         assert error["code"] == "scope_denied" and error["details"]["allowed"] == ["agent"], error
+
+
+async def reads_resources_and_the_prompt():
+    rules = '[backends.main]\nurl = "sqlite:memory.db"\n[default]\nagent = "claude"\nuser = "ada"\nmemory_scopes = ["agent", "user"]\n'
+    (Path(FOLDER) / "memory.toml").write_text(rules)
+    value = {"z": 1, "a": 9007199254740993, "about": "a journey to Zürich"}
+    async with connect([]) as client:
+        templates = (await client.list_resource_templates()).resource_templates
+        assert [one.uri_template for one in templates] == ["memory://agent/{key}", "memory://user/{key}"], templates
+        assert (await client.list_resources()).resources == []
+        await ok(client, op="bulk_insert", items=[{"key": f"k{n:03}", "value": n} for n in range(110)])
+        await ok(client, op="set", scope="user", key="trip/Zürich 1", value=value)
+        await ok(client, op="add", messages=[{"role": "user", "content": "I moved to Lisbon"}])
+        uris, page = [], await client.list_resources(cache_mode="refresh")
+        while page.next_cursor:
+            uris += [one.uri for one in page.resources]
+            page = await client.list_resources(cursor=page.next_cursor)
+        uris += [one.uri for one in page.resources]
+        assert len(uris) == len(set(uris)) and uris[0] == "memory://agent/k000", uris
+        assert uris[-1] == "memory://user/trip%2FZ%C3%BCrich%201", uris
+        read = (await client.read_resource(uris[-1])).contents[0]
+        assert (read.mime_type, json.loads(read.text)) == ("application/json", value), read
+        for uri in ["memory://agent/none", "memory://run/k", "memory://host/k", "file:///etc/passwd"]:
+            try:
+                raise AssertionError(await client.read_resource(uri))
+            except MCPError as error:
+                assert "passwd" not in error.error.message, error
+        prompts = (await client.list_prompts()).prompts
+        assert [(one.name, one.arguments[0].required) for one in prompts] == [("recall", True)], prompts
+        message = (await client.get_prompt("recall", {"query": "where did I move to"})).messages[0]
+        assert "I moved to Lisbon" in message.content.text, message
+        message = (await client.get_prompt("recall", {"query": "Zürich", "scope": "user"})).messages[0]
+        assert "- trip/Zürich 1: {" in message.content.text, message
+        try:
+            raise AssertionError(await client.get_prompt("recall", {"query": "k", "scope": "run"}))
+        except MCPError as error:
+            assert error.error.data["code"] == "scope_denied", error
+    (Path(FOLDER) / "memory.toml").write_text(rules.replace('["agent", "user"]', "[]"))
+    async with connect([]) as client:
+        assert (await client.list_resource_templates()).resource_templates == []
+        assert (await client.list_resources()).resources == []
 
 
 async def keeps_facts_with_mem0():

@@ -83,6 +83,7 @@ macro_rules! python_over_http {
 python_over_http! {
     python_calls_every_operation_over_http: "calls_every_operation";
     python_is_denied_a_scope_over_http: "is_denied_a_scope";
+    python_reads_resources_and_the_prompt_over_http: "reads_resources_and_the_prompt";
     python_hears_of_progress_over_http: "hears_of_progress";
     python_calls_concurrently_over_http: "calls_concurrently";
 }
