@@ -379,7 +379,8 @@ impl Fuzz {
         let request = again.unwrap_or_else(|| self.request(own));
         let answer = self.send(at, &request);
         self.check(own, &request, &answer);
-        if let (200, "/v1/ops/begin") = (answer.status, request.path.as_str()) {
+        let replayed = answer.header("idempotency-replayed").is_some();
+        if let (200, "/v1/ops/begin", false) = (answer.status, request.path.as_str(), replayed) {
             self.end(at, &request, &serde_json::from_str::<Value>(&answer.body).unwrap()["tx"]);
         }
         if self.sent.len() == RECENT {
