@@ -96,9 +96,10 @@ async fn turns_of_another_model_are_counted_and_embedded_again_with_nothing_else
     assert_eq!(vectors.reembed(&scope(), &|_| true).await.unwrap(), ReembedOutcome::default());
     assert_eq!(listed().await, before);
     // A handle that had read the turns finds them by their new vectors.
-    assert_eq!(recall(&new, "silent").await[0], "a listen of the harbour");
+    assert_eq!(recall(&new, "silent").await[..2], ["an enlist office", "a listen of the harbour"]);
     store.fixture.clock.advance(Duration::from_secs(60));
-    assert_eq!(recall(&new, "silent").await[0], "an enlist office", "the lifetime is the old one");
+    let found = recall(&new, "silent").await;
+    assert!(!found.contains(&"a listen of the harbour".to_owned()), "the lifetime is the old one: {found:?}");
 }
 
 #[tokio::test]
