@@ -168,11 +168,8 @@ impl TurnVectors {
             found.turn.vector = Some(vector);
             let item = found.rewritten()?;
             let fits = item.value.len_bytes() <= most;
-            if fits && has_direction {
-                embedded += 1
-            } else {
-                failed += 1
-            }
+            let done = if fits && has_direction { &mut embedded } else { &mut failed };
+            *done += 1;
             items.extend(fits.then_some(item));
         }
         Ok((items, embedded, failed))
