@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use memory_core::backend::NewEntry;
 use memory_core::embed::embed_documents;
 use memory_core::layer::{AddOptions, AddOutcome, AddStatus, FactId, Message, Role};
-use memory_core::{Error, ErrorKind, Expect, Op, Provider, Quota, Result, Scope, Ttl};
+use memory_core::{Embedder, Error, ErrorKind, Expect, Op, Provider, Quota, Result, Scope, Ttl};
 
 use crate::changes;
 use crate::rank::Turn;
@@ -57,7 +57,10 @@ impl<P: Provider> Recall<P> {
             let Sorted { new, said_again, mut outcome } =
                 sort(&log, &said, &digests, &contents, options.again).await?;
             self.embed(&new, &mut vectors).await;
-            let without = |(said, _): &&(Said<'_>, Expect)| vectors.get(&said.at).is_none_or(Option::is_none);
+            let without = |(said, _): &&(Said<'_>, Expect)| {
+                let vector = vectors.get(&said.at).and_then(Option::as_ref);
+                !vector.is_some_and(StoredVector::has_direction)
+            };
             if self.options.embedder.is_some() {
                 outcome.without_vector =
                     u64::try_from(new.iter().filter(without).count()).unwrap_or(u64::MAX);
@@ -119,15 +122,21 @@ impl<P: Provider> Recall<P> {
             .collect();
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
         let embedded = embed_documents(embedder.as_ref(), &texts).await;
-        let failed = embedded.iter().filter(|vector| vector.is_err()).count();
-        if let Some(error) = embedded.iter().find_map(|vector| vector.as_ref().err()) {
-            tracing::warn!(%error, turns = failed, "turns are stored without a vector");
-        }
-        for (said, vector) in missing.iter().zip(embedded) {
-            let vector = vector.ok().and_then(|vector| StoredVector::new(embedder.model(), &vector));
+        for (said, vector) in missing.iter().zip(stored(embedder.as_ref(), embedded)) {
             vectors.insert(said.at, vector);
         }
     }
+}
+
+/// The answers of an embedder as they are stored; `None`: it failed, and the text is found by words.
+pub(crate) fn stored(embedder: &dyn Embedder, answers: Vec<Result<Vec<f32>>>) -> Vec<Option<StoredVector>> {
+    let stored: Vec<Result<StoredVector>> =
+        answers.into_iter().map(|answer| StoredVector::answered(embedder.model(), answer)).collect();
+    let failed = stored.iter().filter(|vector| vector.is_err()).count();
+    if let Some(error) = stored.iter().find_map(|vector| vector.as_ref().err()) {
+        tracing::warn!(%error, turns = failed, "turns are stored without a vector; `memory reembed` adds it");
+    }
+    stored.into_iter().map(Result::ok).collect()
 }
 
 /// What people said is kept; what the runtime and its tools said is not memory.

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use async_trait::async_trait;
-use memory_core::embed::{EmbedRole, ask};
+use memory_core::embed::{EmbedRole, ask, is_of_the_text};
 use memory_core::layer::{
     AddOptions, AddOutcome, AddStatus, EventId, EventStatus, Fact, FactId, FactsPage, FactsQuery, Forget,
     ForgetOutcome, Message, RecallQuery, ScoreKind, Share,
@@ -110,6 +110,8 @@ impl<P: Provider> Recall<P> {
         }
         match ask(embedder.as_ref(), &[&masked], EmbedRole::Query).await {
             Ok(mut vectors) => vectors.pop(),
+            // In a script that the model does not know, say.
+            Err(error) if is_of_the_text(&error) => None,
             Err(error) => {
                 tracing::warn!(%error, "a question is answered without its meaning");
                 None

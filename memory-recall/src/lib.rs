@@ -18,8 +18,10 @@ mod layer;
 mod provider;
 pub mod rank;
 mod recall;
+mod reembed;
 mod store;
 
 pub use provider::advertise;
 pub use recall::{DEFAULT_MEMORY_BYTES, Recall, RecallOptions};
+pub use reembed::{TurnVectorStats, TurnVectors};
 pub use store::keys::{RESERVED_PREFIX, is_reserved};

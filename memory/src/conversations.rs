@@ -14,6 +14,8 @@ use crate::factory::OpenContext;
 pub use memory_recall::extract;
 #[cfg(feature = "recall")]
 pub use memory_recall::rank::{Signal, Weights};
+#[cfg(feature = "recall")]
+pub use memory_recall::{TurnVectorStats, TurnVectors};
 
 /// What embeds turns: the embedder that the store is opened with, or else the model that comes with the library.
 pub(crate) fn embedder(provider: &dyn Provider, context: &OpenContext) -> Result<Option<Arc<dyn Embedder>>> {
@@ -73,6 +75,16 @@ pub fn extraction_queue(
     recall.embedder = memory.conversation_embedder().cloned();
     let (clock, ids) = (Arc::new(crate::system::SystemClock), Arc::new(crate::system::RandomIds));
     extract::ExtractionQueue::new(Arc::new(memory.clone()), recall, options, clock, ids)
+}
+
+/// The vectors of turns in a store whose conversations are this library's own, with the real clock and ids; `None`: turns have
+/// none there, or are another's.
+#[cfg(feature = "recall")]
+#[must_use]
+pub fn turn_vectors(memory: &crate::Memory) -> Option<TurnVectors> {
+    let embedder = Arc::clone(memory.conversation_embedder()?);
+    let (clock, ids) = (Arc::new(crate::system::SystemClock), Arc::new(crate::system::RandomIds));
+    Some(TurnVectors::new(Arc::new(memory.clone()), embedder, clock, ids))
 }
 
 /// Whether a key is one of a conversation, which `add` and `forget` alone write.

@@ -6,8 +6,11 @@ use std::thread::{self, ThreadId};
 
 use memory_core::layer::{AddStatus, EventId, Fact, FactId};
 use memory_core::sql::{Rows, TableInfo, TxId, TxState};
-use memory_core::{Clock as _, Entry, Key, Quota, Reply, Request, RunContext, Scope, TenantId, Timestamp};
+use memory_core::{
+    Clock as _, Embedder as _, Entry, Key, Quota, Reply, Request, RunContext, Scope, TenantId, Timestamp,
+};
 
+use crate::harness::embedder::TestEmbedder;
 use crate::harness::fixture::{Fixture, TestClock};
 
 /// A mutant's memory for one handle.
@@ -16,6 +19,7 @@ pub(super) struct Memory {
     remembered: Mutex<Remembered>,
     clock: Arc<TestClock>,
     small_caches: bool,
+    another_model: bool,
 }
 
 #[derive(Debug, Default)]
@@ -55,7 +59,13 @@ impl Memory {
             remembered: Mutex::default(),
             clock: Arc::clone(&fixture.clock),
             small_caches: fixture.small_caches,
+            another_model: fixture.embedder.model() != TestEmbedder::new().model(),
         }
+    }
+
+    /// Whether the handle was opened with another model than the usual one.
+    pub(super) fn has_another_model(&self) -> bool {
+        self.another_model
     }
 
     /// Whether the handle was opened with caches as small as can be.

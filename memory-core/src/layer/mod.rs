@@ -90,6 +90,7 @@ pub trait MemoryLayer: Send + Sync + Debug {
     /// - LAY-16: A scope that learned nothing answers with no facts and no error.
     /// - LAY-17: Recalling and listing change nothing.
     /// - LAY-87: With `as_of`, it finds the facts that held at that time.
+    /// - LAY-97: What was learned with another embedding model is found by its words.
     /// - LAY-96: With `unconfirmed_since`, it finds only what nobody said or confirmed from that time on.
     ///
     /// # Errors

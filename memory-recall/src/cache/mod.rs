@@ -132,10 +132,10 @@ async fn catch_up(log: &Log<'_>, slot: &Slot, seen: &SeenHead, model: Option<&Em
         *slot.change() = State::default();
         return Ok(());
     };
-    let (continues, mut next) = {
+    let (continues, mut next, known) = {
         let state = slot.state();
         let continues = state.version.is_some() && state.epoch == head.epoch && state.next <= head.next;
-        (continues, if continues { state.next } else { 0 })
+        (continues, if continues { state.next } else { 0 }, state.unembedded().clone())
     };
     // A scope that is read from its beginning is built aside, so that recalls go on with what is there.
     let mut fresh = (!continues).then(State::default);
@@ -156,15 +156,8 @@ async fn catch_up(log: &Log<'_>, slot: &Slot, seen: &SeenHead, model: Option<&Em
     let mut state = slot.change();
     if let Some(fresh) = fresh {
         *state = fresh;
-        if let Some((turns, model)) = state.foreign() {
-            tracing::warn!(
-                turns,
-                model,
-                "turns were embedded by another model and are found by words alone; open the store with the embedder of that \
-                 model to find them by meaning"
-            );
-        }
     }
+    state.unembedded().warn(&known);
     (state.version, state.epoch, state.next) = (seen.version, head.epoch.clone(), head.next);
     state.measure();
     tracing::debug!(turns = state.turns(), bytes = state.bytes(), continues, "a conversation was read");

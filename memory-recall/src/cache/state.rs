@@ -9,6 +9,43 @@ use memory_core::{Entry, Result, Timestamp};
 use crate::rank::{Index, Question, Ranked, Weights};
 use crate::store::keys;
 use crate::store::record::{self, Record};
+use crate::store::vector::StoredVector;
+
+/// Turns that cannot be found by meaning, among those that were read.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Unembedded {
+    /// Their vectors are of another model.
+    pub(crate) stale: usize,
+    /// They were stored without one.
+    pub(crate) missing: usize,
+    /// The other model of the last.
+    pub(crate) other: String,
+}
+
+impl Unembedded {
+    fn count(&mut self, vector: Option<&StoredVector>, model: &EmbeddingModel) {
+        match vector.map(|vector| vector.foreign(model)) {
+            None => self.missing += 1,
+            Some(Some(other)) => {
+                self.stale += 1;
+                other.clone_into(&mut self.other);
+            }
+            Some(None) => {}
+        }
+    }
+
+    /// Says so once: when the first of them were read.
+    pub(crate) fn warn(&self, before: &Self) {
+        const DO: &str = "they are found by words alone until `memory reembed` embeds them";
+        if self.stale > 0 && before.stale == 0 {
+            let (turns, model) = (self.stale, &self.other);
+            tracing::warn!(turns, model, "turns were embedded by another model; {DO}");
+        }
+        if self.missing > 0 && before.missing == 0 {
+            tracing::warn!(turns = self.missing, "turns were stored without a vector; {DO}");
+        }
+    }
+}
 
 /// What was read of a scope's log.
 #[derive(Debug, Default)]
@@ -29,8 +66,7 @@ pub(crate) struct State {
     derived: BTreeMap<u64, Vec<u64>>,
     /// When turns expire.
     expiries: BTreeSet<(i64, u64)>,
-    /// Turns whose vectors are of another model, and the model of the last.
-    foreign: Option<(usize, String)>,
+    unembedded: Unembedded,
     bytes: usize,
 }
 
@@ -41,10 +77,8 @@ impl State {
         match record::read::<Record>(entry)? {
             Record::Turn(turn) => {
                 self.index.insert(&turn.indexed(number, model));
-                if let Some(other) = model.and_then(|model| turn.vector.as_ref()?.foreign(model)) {
-                    let (turns, name) = self.foreign.get_or_insert_default();
-                    *turns += 1;
-                    other.clone_into(name);
+                if let Some(model) = model {
+                    self.unembedded.count(turn.vector.as_ref(), model);
                 }
                 let begins = turn.begins(entry);
                 match self.begins.last() {
@@ -124,9 +158,9 @@ impl State {
         self.superseded.contains_key(&number)
     }
 
-    /// How many of the turns that were read have vectors of another model, and which.
-    pub(crate) fn foreign(&self) -> Option<(usize, &str)> {
-        self.foreign.as_ref().map(|(turns, model)| (*turns, model.as_str()))
+    /// Turns that were read and cannot be found by meaning.
+    pub(crate) fn unembedded(&self) -> &Unembedded {
+        &self.unembedded
     }
 
     /// What it took when it was last measured.

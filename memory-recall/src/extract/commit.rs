@@ -97,11 +97,7 @@ impl ExtractionQueue {
             return Vec::new();
         }
         let vectors = embed_documents(embedder.as_ref(), &texts).await;
-        if let Some(error) = vectors.iter().find_map(|vector| vector.as_ref().err()) {
-            tracing::warn!(%error, "facts are stored without a vector");
-        }
-        let stored = |vector: Result<Vec<f32>>| StoredVector::new(embedder.model(), &vector.ok()?);
-        vectors.into_iter().map(stored).collect()
+        crate::add::stored(embedder.as_ref(), vectors)
     }
 
     /// Adds the writes of one fact. `ended` has the ids of the facts that others of this commit superseded.

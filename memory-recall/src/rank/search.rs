@@ -139,8 +139,11 @@ impl<'a> Search<'a> {
             .map(|slot| !slot.removed && said_before(slot) && eligible(slot.number))
             .collect();
         let asked = index.asked(question);
+        let lexical = index.lexical(&index.terms(&index.masked(&question.text)));
         let cosines = question.vector.as_deref().and_then(|vector| index.vectors.cosines(vector));
-        let cosines = cosines.unwrap_or_default();
+        let mut cosines = cosines.unwrap_or_default();
+        // What has no vector must not lose to what has one and fewer of the words.
+        index.vectors.fill_missing(&mut cosines, &lexical.covered);
         let mut session_cosines = vec![0.0_f32; if cosines.is_empty() { 0 } else { index.lasts.len() }];
         for (slot, (cosine, eligible)) in index.slots.iter().zip(cosines.iter().zip(&eligible)) {
             if let Some(best) = session_cosines.get_mut(place(slot.session)).filter(|_| *eligible) {
@@ -151,7 +154,7 @@ impl<'a> Search<'a> {
         let mut search = Self {
             index,
             weights,
-            lexical: index.lexical(&index.terms(&index.masked(&question.text))),
+            lexical,
             cosines,
             session_cosines,
             feedback: Vec::new(),

@@ -80,6 +80,15 @@ impl Vectors {
         Some(scores.map(|(row, scale)| question.dot(row) * scale).collect())
     }
 
+    /// Gives slots without a vector what `others` says.
+    pub(super) fn fill_missing(&self, cosines: &mut [f32], others: &[f32]) {
+        for ((cosine, scale), other) in cosines.iter_mut().zip(&self.scales).zip(others) {
+            if *scale == 0.0 {
+                *cosine = *other;
+            }
+        }
+    }
+
     pub(super) fn dimensions(&self) -> usize {
         self.dimensions
     }

@@ -2,7 +2,8 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
-use memory_core::embed::EmbeddingModel;
+use memory_core::Result;
+use memory_core::embed::{EmbeddingModel, is_of_the_text};
 use serde::{Deserialize, Serialize};
 
 /// A stored vector and the model it is of.
@@ -21,16 +22,34 @@ fn name(model: &EmbeddingModel) -> String {
 }
 
 impl StoredVector {
-    /// `None` for a vector without direction.
-    pub(crate) fn new(model: &EmbeddingModel, vector: &[f32]) -> Option<Self> {
+    /// The vector; one without direction is empty.
+    pub(crate) fn new(model: &EmbeddingModel, vector: &[f32]) -> Self {
         let largest = vector.iter().fold(0.0_f32, |largest, x| largest.max(x.abs()));
         if !largest.is_normal() {
-            return None;
+            return Self { model: name(model), scale: 0.0, steps: String::new() };
         }
         let scale = largest / 127.0;
         #[allow(clippy::cast_possible_truncation, reason = "rounded and within -127 to 127")]
         let steps: Vec<u8> = vector.iter().map(|x| ((x / scale).round() as i8).to_ne_bytes()[0]).collect();
-        Some(Self { model: name(model), scale, steps: STANDARD_NO_PAD.encode(steps) })
+        Self { model: name(model), scale, steps: STANDARD_NO_PAD.encode(steps) }
+    }
+
+    /// What is stored of an embedder's answer: of a text that it has no vector for, that it has none, so that it is not asked
+    /// again.
+    ///
+    /// # Errors
+    /// The embedder's, unless the text is to blame.
+    pub(crate) fn answered(model: &EmbeddingModel, answer: Result<Vec<f32>>) -> Result<Self> {
+        match answer {
+            Ok(vector) => Ok(Self::new(model, &vector)),
+            Err(error) if is_of_the_text(&error) => Ok(Self::new(model, &[])),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether the model has a vector for the text.
+    pub(crate) fn has_direction(&self) -> bool {
+        !self.steps.is_empty()
     }
 
     /// The name of its model, if that is another than this one.
@@ -59,11 +78,13 @@ mod tests {
     fn a_vector_keeps_its_direction_and_its_model() {
         let model = |model: &str| EmbeddingModel { provider: "p".into(), model: model.into(), dimensions: 5 };
         let vector = [0.5, -1.25, 3.0, 0.0, 0.01];
-        let stored = StoredVector::new(&model("a"), &vector).unwrap();
+        let stored = StoredVector::new(&model("a"), &vector);
         assert!(cosine(&stored.of(&model("a")).unwrap(), &vector) > 0.999);
         assert_eq!(stored.of(&model("b")), None);
         assert_eq!((stored.foreign(&model("a")), stored.foreign(&model("b"))), (None, Some("p/a/5")));
-        assert_eq!(StoredVector::new(&model("a"), &[0.0; 5]), None);
-        assert_eq!(StoredVector::new(&model("a"), &[f32::NAN, f32::INFINITY, 0.0, 0.0, 0.0]), None);
+        for none in [[0.0; 5], [f32::NAN, f32::INFINITY, 0.0, 0.0, 0.0]] {
+            let stored = StoredVector::new(&model("a"), &none);
+            assert_eq!((stored.has_direction(), stored.of(&model("a"))), (false, None));
+        }
     }
 }

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use memory_conformance::{Fixture, Reference};
 use memory_core::layer::{AddOptions, AddStatus, FactId, Forget, Message, RecallQuery, Role};
 use memory_core::{
-    Backend, Checked, Entry, ErrorKind, ImportOptions, ListQuery, MemoryLayer, OnExisting, Provider, Quota,
-    Record, RunContext, Scope, SearchQuery, Timestamp,
+    Backend, Checked, Embedder, Entry, ErrorKind, ImportOptions, ListQuery, MemoryLayer, OnExisting,
+    Provider, Quota, Record, RunContext, Scope, SearchQuery, Timestamp,
 };
-use memory_recall::{RESERVED_PREFIX, Recall, RecallOptions, is_reserved};
+use memory_recall::{RESERVED_PREFIX, Recall, RecallOptions, TurnVectors, is_reserved};
 
 pub(crate) type Conversations = Checked<Recall<Reference>>;
 
@@ -31,6 +31,12 @@ impl Store {
     pub(crate) fn open_with(&self, options: RecallOptions) -> Conversations {
         let (clock, ids) = (self.fixture.clock.clone(), self.fixture.ids.clone());
         Checked::new(Recall::new(self.reference.clone(), options, clock, ids)).unwrap()
+    }
+
+    /// The vectors of its turns, looked after with this embedder.
+    pub(crate) fn vectors(&self, embedder: Arc<dyn Embedder>) -> TurnVectors {
+        let (clock, ids) = (self.fixture.clock.clone(), self.fixture.ids.clone());
+        TurnVectors::new(Arc::new(self.open()), embedder, clock, ids)
     }
 }
 

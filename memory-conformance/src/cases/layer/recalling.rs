@@ -8,17 +8,13 @@ use crate::case::{Case, case};
 use crate::check::{CaseResult, check, expect_eq};
 use crate::cx::Cx;
 use crate::cx::conversation::{Conversation, about, mentions};
+use crate::cx::vectors::{longer_model, other_model};
 
 pub(crate) const CASES: &[Case] = &[
     case!("layer.recall.best-first", [Layer], ["LAY-12"], |cx| {
         let chat = owner(cx).await?;
         for thing in THINGS {
-            let found = chat.recall(&about(thing)).await?;
-            check!(
-                found.first().is_some_and(|fact| mentions(fact, thing)),
-                "the first of {} facts does not answer the query",
-                found.len()
-            );
+            check!(first_is(&chat, thing).await?, "the first fact does not answer the query about a {thing}");
         }
     }),
     case!("layer.recall.top-k", [Layer], ["LAY-13"], |cx| {
@@ -124,6 +120,26 @@ pub(crate) const CASES: &[Case] = &[
         }
         expect_eq!(shape(&chat.facts().await?), before, "the listing after queries");
     }),
+    case!("layer.recall.another-model", [Layer], ["LAY-97"], |cx| {
+        for embedder in [other_model(), longer_model()] {
+            let cx = cx.on(cx.open().await?);
+            let scope = owner(&cx).await?.scope;
+            let cx = cx.reopened_with(embedder).await?;
+            let chat = cx.conversation_in(scope)?;
+            for added in [false, true] {
+                if added {
+                    chat.learn("kazoo").await?;
+                    check!(first_is(&chat, "kazoo").await?, "what was added by the new model is not found");
+                }
+                for thing in THINGS {
+                    check!(
+                        first_is(&chat, thing).await?,
+                        "what was learned by another model is not found first (more was added: {added})"
+                    );
+                }
+            }
+        }
+    }),
 ];
 
 const THINGS: [&str; 5] = ["theremin", "sextant", "zeppelin", "harpsichord", "trebuchet"];
@@ -132,6 +148,12 @@ async fn owner<'a>(cx: &'a Cx) -> CaseResult<Conversation<'a>> {
     let chat = cx.conversation()?;
     chat.learn_all(&THINGS).await?;
     Ok(chat)
+}
+
+/// Whether the first fact that answers a question about a thing mentions it.
+async fn first_is(chat: &Conversation<'_>, thing: &str) -> CaseResult<bool> {
+    let found = chat.recall(&about(thing)).await?;
+    Ok(found.first().is_some_and(|fact| mentions(fact, thing)))
 }
 
 fn in_range(fact: &Fact) -> CaseResult {

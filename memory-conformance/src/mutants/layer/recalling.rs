@@ -74,6 +74,8 @@ mutants! {
             }
         }
     });
+    "layer.other-model-forgets": ["LAY-97"] needs [Layer], "once the model has changed, nothing is found"
+        => ask(Request::Recall { .. } if memory.has_another_model() => return Ok(Reply::Recall(Vec::new())));
     "layer.recalled-now": ["LAY-42"] needs [Layer], "a recalled fact dates from the epoch"
         => answer(|reply| recalled(reply).iter_mut().for_each(|fact| fact.created_at = Some(Timestamp::EPOCH)));
 }

@@ -3,6 +3,7 @@
 use clap::Args;
 use memory::Access;
 use memory::audit::OpUsage;
+use memory::conversations::{TurnVectorStats, turn_vectors};
 use memory_core::sql::{SqlScopesQuery, SqlUsage};
 use memory_core::{
     Capabilities, Cursor, EmbeddingModel, Error, Health, Scope, ScopeInfo, ScopeKind, ScopePage, ScopeStats,
@@ -87,6 +88,10 @@ pub(crate) async fn stats(context: &Context, out: &mut Out) -> Result<Exit, Fail
         Some(sql) => Some(sql.sql_usage(opened.scope()).await?),
         None => None,
     };
+    let turns = match turn_vectors(&opened.memory) {
+        Some(vectors) => Some(vectors.stats(opened.scope()).await?).filter(|turns| turns.turns > 0),
+        None => None,
+    };
     let calls = match opened.settings.audit_file() {
         Some(file) => memory::audit::usage(&file, &opened.settings.tenant).unwrap_or_default(),
         None => Vec::new(),
@@ -100,9 +105,11 @@ pub(crate) async fn stats(context: &Context, out: &mut Out) -> Result<Exit, Fail
             #[serde(skip_serializing_if = "Vec::is_empty")]
             calls: Vec<OpUsage>,
             #[serde(skip_serializing_if = "Option::is_none")]
+            turns: Option<TurnVectorStats>,
+            #[serde(skip_serializing_if = "Option::is_none")]
             sql: Option<SqlUsage>,
         }
-        out.document(&Document { entries: &stats, calls, sql })?;
+        out.document(&Document { entries: &stats, calls, turns, sql })?;
         return Ok(Exit::Ok);
     }
     let ScopeStats { entries, expiring, .. } = stats;
@@ -121,6 +128,9 @@ pub(crate) async fn stats(context: &Context, out: &mut Out) -> Result<Exit, Fail
             model.missing
         ))?;
     }
+    if let Some(turns) = turns {
+        tell_turns(out, &turns)?;
+    }
     if let Some(usage) = sql {
         let quota = usage.quota_bytes.map_or_else(String::new, |quota| format!(" of {}", bytes(quota)));
         out.line(format!("sql       {}{quota}", bytes(usage.bytes)))?;
@@ -131,6 +141,23 @@ pub(crate) async fn stats(context: &Context, out: &mut Out) -> Result<Exit, Fail
         ))?;
     }
     Ok(Exit::Ok)
+}
+
+/// Whose vectors turns have, and what to do about those that have none of the present model.
+fn tell_turns(out: &mut Out, turns: &TurnVectorStats) -> Result<(), Failure> {
+    let TurnVectorStats { model, turns: all, stale, missing, stale_models, .. } = turns;
+    let (name, current) = (&model.model, all - stale - missing);
+    out.line(format!(
+        "turns     {all}: {current} by {} {name}, {stale} stale, {missing} missing",
+        model.provider
+    ))?;
+    for (other, turns) in stale_models {
+        out.line(format!("          {turns} by {other}"))?;
+    }
+    if stale + missing > 0 {
+        out.line("          stale and missing ones are found by words alone; `memory reembed` embeds them")?;
+    }
+    Ok(())
 }
 
 #[derive(Serialize)]

@@ -154,6 +154,29 @@ fn reembed_adds_missing_vectors_in_steps() {
 }
 
 #[test]
+fn turns_of_another_model_are_told_of_found_by_words_and_embedded_again() {
+    let Some(model) = std::env::var_os("MEMORY_TEST_MODEL") else {
+        println!("skipped: MEMORY_TEST_MODEL names no folder with a static model (cargo xtask model)");
+        return;
+    };
+    let user = User::new();
+    let embedder = format!("static:{}", model.display());
+    user.ok(&["add", "My sister lives in Bergen", "--embedder", &embedder]);
+    let stats = user.json(&["stats"]);
+    has(&stats["turns"], json!({"turns": 1, "stale": 1, "missing": 0}));
+    let told = user.ok(&["stats"]);
+    assert!(told.contains("1 stale") && told.contains("memory reembed"), "{told}");
+    let found = user.run(&["recall", "sister in Bergen"]);
+    assert!(found.stdout.contains("My sister lives in Bergen"), "{found:?}");
+    assert!(found.stderr.contains("another model") && found.stderr.contains("memory reembed"), "{found:?}");
+    let turns = |embedded, remaining| json!({"embedded": embedded, "remaining": remaining, "failed": 0});
+    assert_eq!(user.json(&["reembed", "--dry-run"])["turns"], turns(1, 1));
+    assert_eq!(user.json(&["reembed"])["turns"], turns(1, 0));
+    has(&user.json(&["stats"])["turns"], json!({"turns": 1, "stale": 0, "missing": 0}));
+    assert_eq!(user.run(&["recall", "sister in Bergen"]).stderr, "");
+}
+
+#[test]
 fn config_init_says_which_store_commands_used_before_and_use_from_now_on() {
     let user = User::new();
     user.ok(&["set", "k", "1"]);
