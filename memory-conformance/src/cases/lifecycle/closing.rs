@@ -7,7 +7,7 @@ use crate::check::{check, expect_eq};
 use crate::cx::{json, key};
 
 pub(crate) const CASES: &[Case] = &[
-    case!("close.stores-what-is-held", [Kv], ["CLO-1"], |cx, scope: Scope| {
+    case!("close.counts.are-stored", [Kv], ["CLO-1"], |cx, scope: Scope| {
         let own = cx.on(cx.open().await?);
         own.set(&scope, "k", "1").await?;
         for _ in 0..3 {
@@ -18,12 +18,12 @@ pub(crate) const CASES: &[Case] = &[
         let beside = cx.on(own.store().another_handle().await?);
         expect_eq!(beside.live(&scope, "k").await?.access_count, 3, "accesses that a closed handle counted");
     }),
-    case!("close.again", [Kv], ["CLO-2"], |cx| {
+    case!("close.again.succeeds", [Kv], ["CLO-2"], |cx| {
         let store = cx.open().await?;
         store.provider().close().await?;
         check!(store.provider().close().await.is_ok(), "closing again failed");
     }),
-    case!("close.ends-one-handle", [Kv], ["CLO-2"], |cx, scope: Scope| {
+    case!("close.handles.one-ends", [Kv], ["CLO-2"], |cx, scope: Scope| {
         let own = cx.on(cx.open().await?);
         let beside = cx.on(own.store().another_handle().await?);
         own.set(&scope, "own", "1").await?;
@@ -37,7 +37,7 @@ pub(crate) const CASES: &[Case] = &[
         }
         beside.set(&scope, "later", "1").await?;
     }),
-    case!("close.refuses-or-serves", [Kv], ["CLO-3"], |cx, scope: Scope| {
+    case!("close.calls.refused-or-served", [Kv], ["CLO-3"], |cx, scope: Scope| {
         let own = cx.on(cx.open().await?);
         let beside = cx.on(own.store().another_handle().await?);
         own.provider().close().await?;
