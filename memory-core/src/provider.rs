@@ -252,4 +252,21 @@ pub trait Provider: Send + Sync + Debug {
     async fn reclaim(&self) -> Result<Reclaimed> {
         Err(Error::unsupported("reclaim", self.name()))
     }
+
+    /// Ends this handle: waits until everything it holds back is stored, such as access counts, and releases what it has
+    /// open. It is no operation: no server offers it to its clients. A provider that holds nothing back need not
+    /// implement it; one that wraps another passes it on.
+    ///
+    /// # Behavior
+    /// - CLO-1: When `close` returns, everything that the handle acknowledged or counted is stored, and other handles
+    ///   see it.
+    /// - CLO-2: It ends no other handle on the store. Closing again succeeds.
+    /// - CLO-3: A later call through this handle is either served as before or refused with `unavailable`; a write
+    ///   that is refused changes nothing.
+    ///
+    /// # Errors
+    /// `unavailable` if what was held back could not be stored; the handle is closed nevertheless.
+    async fn close(&self) -> Result<()> {
+        Ok(())
+    }
 }

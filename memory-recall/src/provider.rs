@@ -103,4 +103,8 @@ impl<P: Provider> Provider for Recall<P> {
     async fn reclaim(&self) -> Result<Reclaimed> {
         self.inner.reclaim().await
     }
+
+    async fn close(&self) -> Result<()> {
+        self.inner.close().await
+    }
 }

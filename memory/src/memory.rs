@@ -173,4 +173,8 @@ impl Provider for Memory {
     async fn reclaim(&self) -> Result<Reclaimed> {
         (**self).reclaim().await
     }
+
+    async fn close(&self) -> Result<()> {
+        (**self).close().await
+    }
 }

@@ -228,6 +228,9 @@ pub(crate) fn takes_no_embedder(provider: &str) -> Error {
 /// Opens a backend with the default [`Registry`]: `sqlite:PATH`, `sqlite::memory:`, and with the features `postgres`,
 /// `mem0`, `mem9` and `remote` also `postgres://…`, `mem0+https://…`, `mem9+https://…` and `memory+https://…`.
 ///
+/// At the end of a program, `memory.close().await` waits until what the store holds back, such as access counts, is stored
+/// ([`close`](memory_core::Provider::close)).
+///
 /// # Errors
 /// As [`Registry::open`].
 pub async fn open(url: &str) -> Result<Memory> {

@@ -2,8 +2,8 @@
 
 use async_trait::async_trait;
 use memory_core::{
-    Capabilities, Entry, Error, Hook, Next, Op, Record, Reply, Request, Result, SearchMode, SearchQuery,
-    SearchResults,
+    Capabilities, Entry, Error, Hook, Next, Op, Provider, Record, Reply, Request, Result, SearchMode,
+    SearchQuery, SearchResults,
 };
 
 use super::memory::Memory;
@@ -47,6 +47,8 @@ pub(super) enum Change {
     Refuse(fn(Op, Error) -> Error),
     /// Replaces the whole call.
     Around(Around),
+    /// Closes otherwise.
+    Close(Close),
     /// Advertises something else.
     Advertise(fn(&Memory, &mut Capabilities)),
     /// Advertises something else, and replaces the whole call.
@@ -55,6 +57,9 @@ pub(super) enum Change {
 
 /// The whole of a call.
 pub(super) type Around = for<'a> fn(&'a Memory, Request, Next<'a>) -> BoxFuture<'a, Result<Reply>>;
+
+/// What [`Provider::close`] does.
+pub(super) type Close = for<'a> fn(&'a Memory, &'a dyn Provider) -> BoxFuture<'a, Result<()>>;
 
 /// Lets the type of the block's errors be inferred.
 pub(super) fn boxed<'a>(
@@ -93,6 +98,7 @@ kinds! {
     refuse_ahead(change: fn(Op, Error) -> Error) => AheadOfChecked(Change::Refuse(change));
     around(around: Around) => BehindChecked(Change::Around(around));
     around_ahead(around: Around) => AheadOfChecked(Change::Around(around));
+    close(close: Close) => BehindChecked(Change::Close(close));
     advertise(change: fn(&Memory, &mut Capabilities)) => BehindChecked(Change::Advertise(change));
     both(change: fn(&Memory, &mut Capabilities), around: Around) => BehindChecked(Change::Both(change, around));
 }
@@ -137,6 +143,15 @@ impl Hook for Tamperer {
         let reply = self.call(request, next).await?;
         self.memory.record_reply(&reply, whose);
         Ok(reply)
+    }
+
+    async fn close(&self, inner: &dyn Provider) -> Result<()> {
+        let closed = match self.change {
+            Change::Close(close) => close(&self.memory, inner).await,
+            _ => inner.close().await,
+        };
+        self.memory.lock().closed += 1;
+        closed
     }
 }
 
@@ -202,7 +217,7 @@ impl Tamperer {
                 next.run(request).await.map_err(|error| refuse(op, error))
             }
             Change::Around(around) | Change::Both(_, around) => around(&self.memory, request, next).await,
-            Change::Advertise(_) => next.run(request).await,
+            Change::Advertise(_) | Change::Close(_) => next.run(request).await,
         }
     }
 }

@@ -30,6 +30,8 @@ pub(super) struct Remembered {
     pub(super) positions: BTreeMap<String, usize>,
     pub(super) scopes: BTreeSet<Scope>,
     pub(super) flag: bool,
+    /// How often the handle was closed.
+    pub(super) closed: u32,
     pub(super) notes: BTreeMap<String, u64>,
     pub(super) rows: BTreeMap<String, Rows>,
     pub(super) tables: BTreeMap<Scope, Vec<TableInfo>>,
@@ -71,6 +73,10 @@ impl Memory {
     /// Whether the handle was opened with caches as small as can be.
     pub(super) fn has_small_caches(&self) -> bool {
         self.small_caches
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.lock().closed > 0
     }
 
     pub(super) fn now(&self) -> Timestamp {

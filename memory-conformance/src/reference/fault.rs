@@ -40,6 +40,10 @@ pub(crate) enum Fault {
     VersionsEndWithEviction,
     /// Reads do not count as uses.
     ReadsAreNoUse,
+    /// Closing a handle loses the access counts.
+    CloseLosesCounts,
+    /// Closing a handle ends the store.
+    CloseEndsTheStore,
     /// A read snapshot shows later writes.
     MomentMoves,
     /// `created_at` changes with every write.

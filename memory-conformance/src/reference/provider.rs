@@ -9,6 +9,7 @@ use memory_core::{
     TenantId, Timestamp, Tombstone, TombstoneId, TombstonesOf,
 };
 
+use super::fault::Fault;
 use super::store::{NAME, Reference};
 
 #[async_trait]
@@ -88,6 +89,19 @@ impl Provider for Reference {
     async fn bury(&self, tombstones: &[Tombstone]) -> Result<()> {
         self.require(self.capabilities.erase, Op::Bury)?;
         self.put_tombstones(tombstones);
+        Ok(())
+    }
+
+    /// It holds nothing back.
+    async fn close(&self) -> Result<()> {
+        if self.faults.has(Fault::CloseLosesCounts) {
+            let mut scopes = self.lock();
+            let entries = scopes.values_mut().flat_map(|state| state.entries.values_mut());
+            entries.for_each(|stored| stored.entry.access_count = 0);
+        }
+        if self.faults.has(Fault::CloseEndsTheStore) {
+            self.lock().clear();
+        }
         Ok(())
     }
 }

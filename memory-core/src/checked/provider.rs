@@ -109,6 +109,10 @@ impl<P: Provider> Provider for Checked<P> {
         self.require(self.capabilities.eviction, Op::Reclaim)?;
         self.inner.reclaim().await
     }
+
+    async fn close(&self) -> Result<()> {
+        self.inner.close().await
+    }
 }
 
 #[derive(Debug)]

@@ -8,6 +8,7 @@ use super::next::Next;
 use super::operations::{Op, Reply, Request};
 use crate::capabilities::Capabilities;
 use crate::error::Result;
+use crate::provider::Provider;
 use crate::scope::Scope;
 
 /// Called by [`Interposed`](crate::Interposed) around every operation.
@@ -50,5 +51,13 @@ pub trait Hook: Send + Sync + Debug {
         let (op, scope) = (request.op(), request.scope().cloned());
         let reply = next.run(request).await;
         self.after(op, scope.as_ref(), reply).await
+    }
+
+    /// Closes the wrapped provider, which is no operation.
+    ///
+    /// # Errors
+    /// As [`Provider::close`].
+    async fn close(&self, inner: &dyn Provider) -> Result<()> {
+        inner.close().await
     }
 }

@@ -1,5 +1,6 @@
 //! The wrapper itself, a provider behind one function, and providers behind a pointer.
 
+use std::pin::Pin;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -106,9 +107,19 @@ impl<E: Exchange> Proxy<E> {
     }
 }
 
-/// A facet's methods that are not operations.
+/// What `async fn close` is to `async_trait`, which does not see into the macros below.
+type Closing<'c> = Pin<Box<dyn Future<Output = Result<()>> + Send + 'c>>;
+
+/// A facet's methods that are not operations. What is behind a [`Proxy`] is not closed with it.
 macro_rules! accessors {
     (Interposed Provider) => {
+        fn close<'s: 'c, 'c>(&'s self) -> Closing<'c>
+        where
+            Self: 'c,
+        {
+            self.hook.close(&self.inner)
+        }
+
         fn name(&self) -> &str {
             self.inner.name()
         }
@@ -181,6 +192,13 @@ operations!(forward);
 /// The methods of a facet that are no operations, behind a pointer.
 macro_rules! pointed {
     (Provider) => {
+        fn close<'s: 'c, 'c>(&'s self) -> Closing<'c>
+        where
+            Self: 'c,
+        {
+            (**self).close()
+        }
+
         fn name(&self) -> &str {
             (**self).name()
         }

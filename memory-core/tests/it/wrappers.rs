@@ -67,6 +67,10 @@ impl Provider for Counting {
         self.reach();
         Ok(())
     }
+    async fn close(&self) -> Result<()> {
+        self.reach();
+        Ok(())
+    }
 }
 
 #[async_trait]
@@ -246,6 +250,15 @@ fn arguments_are_judged_before_the_provider_sees_them() {
 
     let results = now(checked.search(&scope(), SearchQuery::new("x"))).unwrap();
     assert_eq!(results.mode, SearchMode::Lexical, "Auto is decided before the provider is asked");
+    assert_eq!(inner.reached(), 1);
+}
+
+#[test]
+fn closing_passes_through_every_wrapper() {
+    let inner = Counting::new(|_| {});
+    let pointed: Box<dyn Provider> = Box::new(inner.clone());
+    let interposed = Interposed::new(Arc::new(pointed), Swap);
+    now(Checked::new(interposed).unwrap().close()).unwrap();
     assert_eq!(inner.reached(), 1);
 }
 

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use memory::{BackendUrl, OpenContext};
 use memory_core::sql::{ExecOutcome, Rows, SqlValue, StatementOptions};
 use memory_core::{
-    Backend as _, BackendExt as _, Checked, Error, ErrorKind, Json, Key, ListQuery, Result, RunContext,
-    Scope, SqlDialect, SqlFacet,
+    Backend as _, BackendExt as _, Checked, Error, ErrorKind, Json, Key, ListQuery, Provider as _, Result,
+    RunContext, Scope, SqlDialect, SqlFacet,
 };
 use memory_postgres::{PostgresProvider, SqlConfig};
 use memory_server::terminal::sqlite_url;

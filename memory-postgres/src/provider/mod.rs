@@ -142,26 +142,10 @@ impl PostgresProvider {
     pub async fn flush(&self) -> Result<()> {
         access::flush(&self.store).await.and(uses::flush(&self.store).await)
     }
-
-    /// Writes the pending access counts and closes the connections; every later call is `unavailable`. Closing again
-    /// succeeds.
-    ///
-    /// # Errors
-    /// `unavailable` if the pending access counts could not be written; the connections are closed nevertheless.
-    pub async fn close(&self) -> Result<()> {
-        if let Some(engine) = &self.sql {
-            engine.close();
-        }
-        self.background.abort();
-        let is_idle = self.store.accesses.keys() == 0 && self.store.uses.is_empty();
-        let written = if is_idle { Ok(()) } else { self.flush().await };
-        self.store.connections.close();
-        written
-    }
 }
 
 impl Drop for PostgresProvider {
-    /// Writes the pending access counts in the background, while the runtime lives; [`close`](Self::close) waits for
+    /// Writes the pending access counts in the background, while the runtime lives; [`close`](Provider::close) waits for
     /// it.
     fn drop(&mut self) {
         if let Some(engine) = &self.sql {
@@ -270,6 +254,18 @@ impl Provider for PostgresProvider {
             Some(engine) => engine.reclaim().await,
             None => eviction::reclaim(&self.store).await,
         }
+    }
+
+    /// Writes the pending access counts and closes the connections; every later call is `unavailable`.
+    async fn close(&self) -> Result<()> {
+        if let Some(engine) = &self.sql {
+            engine.close();
+        }
+        self.background.abort();
+        let is_idle = self.store.accesses.keys() == 0 && self.store.uses.is_empty();
+        let written = if is_idle { Ok(()) } else { self.flush().await };
+        self.store.connections.close();
+        written
     }
 
     async fn erase(&self, target: &EraseTarget) -> Result<Erased> {

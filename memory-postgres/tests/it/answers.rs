@@ -7,8 +7,8 @@ use memory_conformance::random::Random;
 use memory_core::embed::cosine;
 use memory_core::{
     Backend as _, BulkOptions, EmbedRole, Embedder, EmbeddingModel, Entry, Field, Filter, GetOptions,
-    ImportOptions, Json, Key, ListQuery, Metadata, NewEntry, Record, RecordVector, Result, Scalar, Scope,
-    SearchMode, SearchQuery, SetOptions, Source, Timestamp, async_trait,
+    ImportOptions, Json, Key, ListQuery, Metadata, NewEntry, Provider as _, Record, RecordVector, Result,
+    Scalar, Scope, SearchMode, SearchQuery, SetOptions, Source, Timestamp, async_trait,
 };
 use memory_postgres::PostgresProvider;
 

@@ -2,7 +2,8 @@
 
 use memory_core::Seen;
 use memory_core::{
-    Backend as _, BackendExt as _, DriftCheck, ErrorKind, GetOptions, Json, Key, Scope, SetOptions,
+    Backend as _, BackendExt as _, DriftCheck, ErrorKind, GetOptions, Json, Key, Provider as _, Scope,
+    SetOptions,
 };
 use memory_postgres::PostgresProvider;
 use memory_postgres::operator::{self, Finding, Report, Status};

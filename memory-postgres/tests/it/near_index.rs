@@ -7,7 +7,7 @@ use memory_conformance::random::Random;
 use memory_core::embed::cosine;
 use memory_core::{
     Backend as _, BulkOptions, EmbedRole, Embedder, EmbeddingModel, Field, Filter, Json, Key, Metadata,
-    NewEntry, Result, Scalar, Scope, SearchMode, SearchQuery, SetOptions, async_trait,
+    NewEntry, Provider as _, Result, Scalar, Scope, SearchMode, SearchQuery, SetOptions, async_trait,
 };
 use memory_postgres::{PostgresConfig, PostgresProvider};
 

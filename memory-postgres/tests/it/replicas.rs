@@ -6,8 +6,8 @@ use std::time::{Duration, Instant, SystemTime};
 use memory_conformance::TestClock;
 use memory_conformance::linearizability::{Operation, Step, is_linearizable};
 use memory_core::{
-    Backend, BackendExt as _, BulkOptions, ErrorKind, Expect, GetOptions, Json, Key, NewEntry, Quota, Scope,
-    SetOptions, Timestamp, Ttl, UpdateOptions,
+    Backend, BackendExt as _, BulkOptions, ErrorKind, Expect, GetOptions, Json, Key, NewEntry, Provider as _,
+    Quota, Scope, SetOptions, Timestamp, Ttl, UpdateOptions,
 };
 use memory_postgres::{PostgresConfig, PostgresProvider, Prepared};
 

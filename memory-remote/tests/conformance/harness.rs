@@ -1,6 +1,6 @@
 //! A server for each case, or the one that `MEMORY_TEST_SERVER_URL` names, as `http://localhost:8000`.
 
-use memory::{BackendUrl, Registry};
+use memory::{BackendUrl, Memory, Registry};
 use memory_conformance::{Fixture, Harness, SqlSetup, async_trait};
 use memory_core::{Error, Hook, Interposed, Provider, Result};
 use memory_http::{EgressPolicy, Origin};
@@ -44,13 +44,22 @@ impl Served {
 
 /// A server that ends with its client.
 #[derive(Debug)]
-struct Running(JoinHandle<()>);
+struct Running {
+    server: JoinHandle<()>,
+    store: Memory,
+}
 
-impl Hook for Running {}
+#[async_trait]
+impl Hook for Running {
+    async fn close(&self, client: &dyn Provider) -> Result<()> {
+        client.close().await?;
+        self.store.close().await
+    }
+}
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.0.abort();
+        self.server.abort();
     }
 }
 
@@ -73,13 +82,15 @@ impl Harness for Served {
             .with_clock(fixture.clock.clone())
             .with_ids(fixture.ids.clone())
             .with_embedder(fixture.embedder.clone());
-        let router = memory_server::http::v1::unguarded(registry.open_url(&self.url(&fixture)?).await?);
+        let store = registry.open_url(&self.url(&fixture)?).await?;
+        let router = memory_server::http::v1::unguarded(store.clone());
         let failed = |error| Error::internal("no port on loopback").with_source(error);
         let listener = TcpListener::bind("127.0.0.1:0").await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?.to_string();
-        let server = Running(tokio::spawn(async move {
+        let server = tokio::spawn(async move {
             let _ = axum::serve(listener, router).await;
-        }));
+        });
+        let server = Running { server, store };
         let options = RemoteOptions::new(format!("http://{address}"));
         let policy = EgressPolicy::new().allow_host(&address)?;
         let remote = memory_remote::open(options, policy, fixture.clock.clone(), fixture.ids.clone()).await?;

@@ -81,8 +81,8 @@ pub(crate) async fn run(args: &DemoArgs, quiet: bool, out: &mut Out) -> Result<E
         }
     }
     // The store still writes as it closes; its folder must not go before.
+    let _ = tokio::time::timeout(CLOSING, tour.close()).await;
     drop(tour);
-    let _ = memory::sqlite::wait_until_closed(CLOSING);
     report.seconds = started.elapsed().as_secs_f64();
     if out.is_json() {
         out.document(&report)?;

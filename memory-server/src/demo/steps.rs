@@ -259,9 +259,17 @@ impl Tour {
         ])
     }
 
+    /// Closes the store; a later step fails.
+    pub(crate) async fn close(&mut self) -> Result<()> {
+        match self.memory.take() {
+            Some(memory) => memory.close().await,
+            None => Ok(()),
+        }
+    }
+
     async fn reopen(&mut self) -> Result<Vec<String>> {
         let before = self.backend()?.stats(&self.scope).await?;
-        self.memory = None;
+        self.close().await?;
         self.memory = Some(memory::open(&self.url).await?);
         let after = self.backend()?.stats(&self.scope).await?;
         expect(before.entries == after.entries && before.bytes == after.bytes, "everything is there again")?;

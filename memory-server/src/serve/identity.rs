@@ -104,6 +104,7 @@ pub(super) async fn resolve(context: &Context, args: &ServeArgs, access: Access)
             (opened(&context.settings()?, access).await?, policy, None)
         }
     };
+    let memory = context.closing(memory);
     let policy = offering(policy, args, &memory)?;
     let gc = match &config {
         Some(config) => schedule(config, context, agent.as_str(), &memory, &mut warnings).await?,

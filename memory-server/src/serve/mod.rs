@@ -94,6 +94,7 @@ pub(crate) async fn run(context: &Context, args: ServeArgs, out: &mut Out) -> Re
     let exit = if interrupted { Exit::Interrupted } else { Exit::Ok };
     if !written {
         // A pending write to a client that does not read blocks a normal exit.
+        let _ = tokio::time::timeout(FLUSH, context.close()).await;
         std::process::exit(i32::from(exit.code()));
     }
     Ok(exit)

@@ -21,7 +21,7 @@ pub(crate) async fn run(context: &Context, args: &SqlWorkerArgs) -> Result<Exit,
     if let Some(bytes) = args.memory_bytes {
         limit_memory(bytes)?;
     }
-    serve(context.settings()?.open(Access::Create).await?).await?;
+    serve(context.open(Access::Create).await?.memory).await?;
     Ok(Exit::Ok)
 }
 

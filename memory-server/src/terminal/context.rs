@@ -1,5 +1,7 @@
 //! What every command receives: the global options, and the store that they name.
 
+use std::sync::{Mutex, PoisonError};
+
 use memory::system::RandomIds;
 use memory::{Access, Config, Memory, Registry};
 use memory_core::limits::MAX_PAGE;
@@ -17,6 +19,8 @@ use super::settings::{BareStore, Global, Settings, registry};
 /// What every command receives.
 pub struct Context {
     global: Global,
+    /// What was opened, to be closed at the end.
+    opened: Mutex<Vec<Memory>>,
 }
 
 /// An opened store and the scope to work on.
@@ -76,7 +80,7 @@ impl Elsewhere {
 
 impl Context {
     pub fn new(global: Global) -> Self {
-        Self { global }
+        Self { global, opened: Mutex::default() }
     }
 
     pub fn is_quiet(&self) -> bool {
@@ -135,15 +139,34 @@ impl Context {
     /// Opens the store without creating it; a missing file is an empty store in memory.
     pub(crate) async fn open_unmade(&self, access: Access) -> Result<Opened> {
         let settings = self.settings()?;
-        let memory = settings.open_unmade(access).await?;
+        let memory = self.closing(settings.open_unmade(access).await?);
         Ok(Opened { memory, settings })
     }
 
     /// Opens the store.
     pub(crate) async fn open(&self, access: Access) -> Result<Opened> {
         let settings = self.settings()?;
-        let memory = settings.open(access).await?;
+        let memory = self.closing(settings.open(access).await?);
         Ok(Opened { memory, settings })
+    }
+
+    /// Has a store closed at the end of the program.
+    pub(crate) fn closing(&self, memory: Memory) -> Memory {
+        self.opened.lock().unwrap_or_else(PoisonError::into_inner).push(memory.clone());
+        memory
+    }
+
+    /// Closes what was opened. Whoever still uses it is refused.
+    ///
+    /// # Errors
+    /// The first error of [`close`](memory_core::Provider::close); all are closed nevertheless.
+    pub(crate) async fn close(&self) -> Result<()> {
+        let opened = std::mem::take(&mut *self.opened.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut closed = Ok(());
+        for memory in opened {
+            closed = closed.and(memory.close().await);
+        }
+        closed
     }
 }
 

@@ -28,6 +28,7 @@ pub fn run(
         Ok(runtime) => {
             let command = Box::pin(command(&context, &mut out));
             let (result, who) = runtime.block_on(memory::fallback::observe(command));
+            runtime.block_on(close(program, &context));
             if let Some(who) = who
                 && !json
             {
@@ -56,6 +57,14 @@ pub fn run(
             note(&if json { failure.to_json() } else { format!("{program}: {failure}") });
             failure.exit()
         }
+    }
+}
+
+/// Closes what the command opened: a store may hold access counts.
+async fn close(program: &str, context: &Context) {
+    // One that takes longer is waited for, or said to be lost, with what was dropped.
+    if let Ok(Err(error)) = tokio::time::timeout(CLOSING, context.close()).await {
+        note(&format!("{program}: access counts were not stored: {error}"));
     }
 }
 

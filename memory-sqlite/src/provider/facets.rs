@@ -13,6 +13,7 @@ use memory_core::{
 
 use super::open::SqliteProvider;
 use crate::commit::store::Store;
+use crate::commit::threads::on_own_thread;
 use crate::commit::waits::Stuck;
 use crate::commit::writer::Cost;
 use crate::error::engine;
@@ -103,6 +104,19 @@ impl Provider for SqliteProvider {
         let mut reclaimed = self.blocking(Upkeep::reclaim_all).await?;
         reclaimed.unfinished = unfinished;
         Ok(reclaimed)
+    }
+
+    /// Writes what is held and ends the threads; every later call is `unavailable`. If it is being closed already, waits
+    /// for that.
+    async fn close(&self) -> Result<()> {
+        let closing = Arc::clone(&self.closing);
+        on_own_thread(move || {
+            closing.run();
+            // Who was answered may drop the provider, which then closes the files.
+            drop(closing);
+            Ok(())
+        })
+        .await
     }
 
     async fn tenants(&self, after: Option<&TenantId>, limit: usize) -> Result<Vec<TenantId>> {

@@ -23,7 +23,7 @@ use crate::vector::embed::Timed;
 /// Memory in one SQLite file, which several processes may share, or in memory alone.
 ///
 /// Every write that was acknowledged is stored, whatever happens next. What is held besides, the access counts, is written
-/// when it is closed: [`close`](Self::close) waits for that; dropping it leaves that to a thread of its own, and the end of
+/// when it is closed: [`close`](memory_core::Provider::close) waits for that; dropping it leaves that to a thread of its own, and the end of
 /// a program may wait with [`wait_until_closed`](crate::wait_until_closed).
 #[derive(Debug)]
 pub struct SqliteProvider {
@@ -32,7 +32,7 @@ pub struct SqliteProvider {
     pub(crate) upkeep: Arc<Upkeep>,
     pub(crate) embedder: Option<Arc<dyn Embedder>>,
     pub(crate) sql: Arc<Engine>,
-    closing: Arc<Closing>,
+    pub(super) closing: Arc<Closing>,
 }
 
 impl SqliteProvider {
@@ -139,22 +139,6 @@ impl SqliteProvider {
     /// `unavailable`; the counts stay held.
     pub async fn flush(&self) -> Result<()> {
         self.blocking(Upkeep::flush).await
-    }
-
-    /// Writes what is held and ends the threads; every later call is `unavailable`. Closing again succeeds, once the first
-    /// has ended.
-    ///
-    /// # Errors
-    /// `unavailable` where no thread can be started to do it.
-    pub async fn close(&self) -> Result<()> {
-        let closing = Arc::clone(&self.closing);
-        on_own_thread(move || {
-            closing.run();
-            // Who was answered may drop the provider, which then closes the files.
-            drop(closing);
-            Ok(())
-        })
-        .await
     }
 
     /// Runs what blocks on a thread of its own.

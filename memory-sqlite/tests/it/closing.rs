@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use memory_core::{Backend as _, GetOptions, NewEntry};
+use memory_core::{Backend as _, GetOptions, NewEntry, Provider as _};
 use memory_sqlite::{SqliteProvider, wait_until_closed};
 use tokio::runtime::Builder;
 

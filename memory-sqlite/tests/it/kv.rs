@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::support::{TestClock, agent, block_on, json, key, normal};
 use memory_core::{
-    Backend, BulkOptions, ErrorKind, GetOptions, NewEntry, Quota, SearchQuery, SetOptions, Ttl,
+    Backend, BulkOptions, ErrorKind, GetOptions, NewEntry, Provider as _, Quota, SearchQuery, SetOptions, Ttl,
 };
 use memory_sqlite::SqliteProvider;
 

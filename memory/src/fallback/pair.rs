@@ -103,6 +103,10 @@ impl Provider for Pair {
     async fn bury(&self, tombstones: &[Tombstone]) -> Result<()> {
         self.erases("bury")?.bury(tombstones).await
     }
+
+    async fn close(&self) -> Result<()> {
+        self.stores.hook().close_both().await
+    }
 }
 
 #[async_trait]
@@ -299,6 +303,15 @@ impl Stores {
             ));
         }
         Ok(Health::new(status, message))
+    }
+
+    /// What the journal holds is on disk already.
+    async fn close_both(&self) -> Result<()> {
+        let primary = match self.primary.now_opened() {
+            Some(memory) => memory.close().await,
+            None => Ok(()),
+        };
+        primary.and(self.fallback.close().await)
     }
 
     async fn end_run(&self, tenant: &TenantId, root_run: &ScopeId) -> Result<()> {

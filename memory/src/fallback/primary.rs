@@ -62,7 +62,8 @@ impl Primary {
         primary
     }
 
-    fn now_opened(&self) -> Option<Memory> {
+    /// The opened backend, if it is.
+    pub(super) fn now_opened(&self) -> Option<Memory> {
         self.opened.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 

@@ -11,6 +11,7 @@
 #![allow(missing_docs, reason = "tests are documented by their names")]
 
 mod audit;
+mod close;
 mod definitions;
 mod drift;
 mod embedders;

@@ -1,6 +1,7 @@
 //! The cases about whole scopes: contents, quotas, transfer and end.
 
 mod atomic_import;
+mod closing;
 mod eviction;
 mod forget;
 mod full_disk;
@@ -17,6 +18,7 @@ pub(super) fn cases() -> Vec<Case> {
     [
         stats::CASES,
         scopes::CASES,
+        closing::CASES,
         eviction::CASES,
         quotas::CASES,
         full_disk::CASES,

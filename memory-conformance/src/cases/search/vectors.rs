@@ -121,6 +121,19 @@ pub(crate) const CASES: &[Case] = &[
         let hits = cx.find(&scope, by_vector("tea").with_threshold(1e-9)).await?;
         expect_eq!(hit_keys(&hits), ["tea"], "hits with a threshold just above 0");
     }),
+    case!("vector.top-k.negative-cosine", [Kv, Vector], ["VEC-3", "SRC-7"], |cx, scope: Scope| {
+        owned(cx)?;
+        // In key order, not by cosine.
+        for (name, word) in ["e", "c", "a", "d", "b"].iter().zip(&opposite(cx, 5)) {
+            cx.say(&scope, name, word).await?;
+        }
+        cx.say(&scope, "tea", "tea").await?;
+        for top_k in 1..=6 {
+            let hits = cx.find(&scope, by_vector("tea").with_top_k(top_k)).await?;
+            let due: Vec<&str> = ["tea", "a", "b", "c", "d", "e"].into_iter().take(top_k).collect();
+            expect_eq!(hit_keys(&hits), due, "the best {top_k}, of which one has a positive cosine");
+        }
+    }),
     case!("vector.filter.never-under-returns", [Kv, Vector], ["VEC-4"], |cx| {
         let scope = buried(cx).await?;
         let rare = filter(r#"{"eq":["metadata.rare",true]}"#)?;

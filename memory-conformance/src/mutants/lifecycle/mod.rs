@@ -1,5 +1,6 @@
 //! Mutants of whole scopes: quotas, transfer and end.
 
+mod closing;
 mod eviction;
 mod forget;
 mod quotas;
@@ -10,5 +11,13 @@ use super::mutant::Mutant;
 
 /// Every mutant about whole scopes.
 pub(super) fn mutants() -> Vec<Mutant> {
-    [quotas::MUTANTS, scopes::MUTANTS, eviction::MUTANTS, transfer::MUTANTS, forget::MUTANTS].concat()
+    [
+        quotas::MUTANTS,
+        scopes::MUTANTS,
+        closing::MUTANTS,
+        eviction::MUTANTS,
+        transfer::MUTANTS,
+        forget::MUTANTS,
+    ]
+    .concat()
 }

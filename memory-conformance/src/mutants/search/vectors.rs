@@ -37,6 +37,8 @@ mutants! {
     "vector.ties-backwards": ["VEC-2", "SRC-6"], "ties break by key, backwards" => results_of(SearchMode::Vector, ties_backwards);
     "vector.negative-left-out": ["VEC-3"], "entries that point away are no hits"
         => results_of(SearchMode::Vector, |_, results| results.hits.retain(|hit| hit.score > 0.0));
+    "vector.negative-cut-first": ["VEC-3"], "hits are cut to top_k before those that score 0 are ordered by key"
+        => around(cut_before_order);
     "vector.filter-on-the-best": ["VEC-4"], "the best fifty are filtered"
         => around(among_best(request, next, |query| query.filter = None).await);
     "vector.prefix-on-the-best": ["VEC-4"], "the prefix is looked at among the best fifty"
@@ -220,6 +222,21 @@ async fn instead(request: Request, next: Next<'_>, words: bool) -> Result<Reply>
         }
         reply => Ok(Reply::Search(reply?)),
     }
+}
+
+async fn cut_before_order(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let Request::Search { scope, query } = request else { return next.run(request).await };
+    if query.mode != SearchMode::Vector {
+        return next.run(Request::Search { scope, query }).await;
+    }
+    let mut results = kv(&next)?.search(&scope, query.clone().with_top_k(100)).await?;
+    let positive = results.hits.partition_point(|hit| hit.score > 0.0);
+    // The last by key stand for the nearest.
+    let excess = results.hits.len().saturating_sub(query.top_k);
+    let end = (positive + excess).min(results.hits.len());
+    results.hits.drain(positive..end);
+    results.hits.truncate(query.top_k);
+    Ok(Reply::Search(results))
 }
 
 async fn other_scopes(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {

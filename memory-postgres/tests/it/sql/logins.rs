@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
-use memory_core::{Error, ErrorKind, Scope};
+use memory_core::{Error, ErrorKind, Provider as _, Scope};
 use memory_postgres::{PostgresConfig, PostgresProvider, SqlConfig, operator};
 use sha2::Sha256;
 use tempfile::NamedTempFile;

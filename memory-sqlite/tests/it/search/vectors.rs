@@ -9,8 +9,9 @@ use crate::support::embedders::Directions;
 use crate::support::files::folder;
 use crate::support::{Store, TestClock, block_on, fast, json, key};
 use memory_core::{
-    Backend as _, Embed, Embedder as _, Embedding, ErrorKind, ImportOptions, NewEntry, OnExisting, Record,
-    RecordVector, Reducer, ReembedOptions, Scope, SearchMode, SearchQuery, SetOptions, Ttl, UpdateOptions,
+    Backend as _, Embed, Embedder as _, Embedding, ErrorKind, ImportOptions, NewEntry, OnExisting,
+    Provider as _, Record, RecordVector, Reducer, ReembedOptions, Scope, SearchMode, SearchQuery, SetOptions,
+    Ttl, UpdateOptions,
 };
 use memory_sqlite::SqliteConfig;
 

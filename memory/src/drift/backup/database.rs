@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use memory_core::{Backend as _, Checked, Error, ErrorKind, RecordStream, Result, Scope};
+use memory_core::{Backend as _, Checked, Error, ErrorKind, Provider as _, RecordStream, Result, Scope};
 use memory_sqlite::{SqliteConfig, SqliteProvider};
 
 use super::super::blocking::run_blocking;
