@@ -26,6 +26,7 @@ async fn the_program_of_the_readme_runs() -> Result<(), Box<dyn std::error::Erro
         .set(&scope, &"note/1".parse()?, r#""Dinner in Lisbon on Friday""#.parse()?, SetOptions::default())
         .await?;
     let found = backend.search(&scope, SearchQuery::new("where is dinner")).await?;
+    provider.close().await?; // waits for what it holds back: access counts
     // README ends
     assert_eq!(found.hits.len(), 1);
     Ok(())
