@@ -76,7 +76,7 @@ impl FromStr for Timestamp {
 
     fn from_str(text: &str) -> Result<Self> {
         let parsed: jiff::Timestamp = text.parse().map_err(|error: jiff::Error| {
-            Error::invalid("a time must be RFC 3339 with an offset, as 2026-01-31T09:30:00Z")
+            Error::invalid("a time is RFC 3339 with an offset, as 2026-01-31T09:30:00Z, and no later than 9999-12-30T22:00:00Z")
                 .with_source(error)
         })?;
         Self::from_millis(parsed.as_millisecond())
