@@ -237,8 +237,8 @@ async fn dispatch(context: &Context, command: Command, out: &mut Out) -> Result<
         Command::Describe => commands::describe(context, out).await,
         Command::Backend(args) => commands::backend(context, &args, out).await,
         Command::Config(args) => commands::config(context, &args, out).await,
-        Command::Completions { shell } => commands::completions(shell, out),
-        Command::Man { folder } => commands::man(&folder, out),
+        Command::Completions { shell } => commands::completions(command_line(), shell, out),
+        Command::Man { folder } => commands::man(command_line(), &folder, out),
     }
 }
 
