@@ -39,8 +39,8 @@ struct Plan {
 }
 
 const PLANS: [Plan; 2] = [
-    Plan { name: "http_get_1_connection", connections: 1, unit: Unit::MicrosPerOperation, target: 2.0 },
-    Plan { name: "http_get_64_connections", connections: 64, unit: Unit::OperationsPerSecond, target: 0.5 },
+    Plan { name: "http_get_1_connection", connections: 1, unit: Unit::MicrosPerOperation, target: 1.6 },
+    Plan { name: "http_get_64_connections", connections: 64, unit: Unit::OperationsPerSecond, target: 0.7 },
 ];
 
 /// A server, and what a request to it looks like around a key.
