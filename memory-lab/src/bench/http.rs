@@ -81,9 +81,10 @@ pub(super) fn run(args: &KvArgs, json: bool, out: &mut (dyn Write + Send)) -> Re
         met += usize::from(row.met());
         if json { row.write_json(out)? } else { row.write_line(out)? }
     }
-    // The servers end first, then the memory is closed, then its files are removed.
+    // The servers end, then the files are removed.
+    let closed = runtime.block_on(memory.close());
     drop(runtime);
-    drop(memory);
+    closed?;
     if json { Ok(()) } else { write_foot(out, met, plans.len()) }
 }
 
