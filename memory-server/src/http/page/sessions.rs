@@ -12,6 +12,8 @@ use memory_core::Result;
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
+use crate::http::token::hexadecimal;
+
 /// Sessions at a time, of all tokens; the one that was used longest ago makes room.
 const MOST: usize = 1_024;
 /// Sessions of one token.
@@ -162,10 +164,6 @@ fn cookie_named<'a>(headers: &'a HeaderMap, wanted: &str) -> Option<&'a str> {
 
 fn hash(text: &str) -> Name {
     Sha256::digest(text.as_bytes()).into()
-}
-
-fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

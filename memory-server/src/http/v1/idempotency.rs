@@ -4,7 +4,6 @@
 //! Before a write begins, its key is claimed by an entry in a scope of the runtime's own, under the write's tenant; the reply
 //! takes the claim's place. Where the store keeps no such entries, or the write is of no one tenant, this process keeps them.
 
-use std::fmt::Write as _;
 use std::time::Duration;
 
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -21,6 +20,7 @@ use tokio::time::Instant;
 
 use crate::http::caller::Caller;
 use crate::http::refusal::{self, json};
+use crate::http::token::hexadecimal;
 
 /// How long a reply is kept.
 const WINDOW: Duration = Duration::from_secs(10 * 60);
@@ -312,13 +312,6 @@ impl Place {
 fn hash(parts: &[&str]) -> [u8; 32] {
     let part = |hash: Sha256, part: &&str| hash.chain_update(part.len().to_le_bytes()).chain_update(part);
     parts.iter().fold(Sha256::new(), part).finalize().into()
-}
-
-fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 #[cfg(test)]

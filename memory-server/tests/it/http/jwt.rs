@@ -245,9 +245,8 @@ fn claims_and_the_section_only_narrow() {
     }
 }
 
-#[test]
-fn keys_from_a_url_are_kept_and_read_again_for_an_unknown_key_but_not_for_each() {
-    let (old, new) = (Signer::eddsa(), Signer::eddsa());
+/// An issuer that serves this key, what it serves, and a server that trusts it.
+fn beside_issuer(old: &Signer) -> (Service, Arc<Mutex<Value>>, Door) {
     let served = Arc::new(Mutex::new(json!({"keys": [old.jwk("old")]})));
     let now_served = Arc::clone(&served);
     let issuer = Service::of(move |_| (200, now_served.lock().unwrap().clone()));
@@ -257,7 +256,13 @@ fn keys_from_a_url_are_kept_and_read_again_for_an_unknown_key_but_not_for_each()
         "memory.toml",
         format!("{RULES}{SECTION}jwks = \"http://{address}/keys\"\n[egress]\nallow = [\"{address}\"]\n"),
     );
-    let door = Door::start(user, &[]);
+    (issuer, served, Door::start(user, &[]))
+}
+
+#[test]
+fn keys_from_a_url_are_kept_and_read_again_for_an_unknown_key_but_not_for_each() {
+    let (old, new) = (Signer::eddsa(), Signer::eddsa());
+    let (issuer, served, door) = beside_issuer(&old);
     let get = |token: &str| asks(&door, token, "get", &entry("acme", "ann")).0;
     for _ in 0..3 {
         assert_eq!(get(&old.jwt("old", &claims(json!({})))), 200);
@@ -276,16 +281,7 @@ fn keys_from_a_url_are_kept_and_read_again_for_an_unknown_key_but_not_for_each()
 #[test]
 fn a_jwt_signs_in_at_the_page_for_its_agent_and_its_session_ends_with_the_issuers_key() {
     let (old, new) = (Signer::es256(), Signer::eddsa());
-    let served = Arc::new(Mutex::new(json!({"keys": [old.jwk("old")]})));
-    let now_served = Arc::clone(&served);
-    let issuer = Service::of(move |_| (200, now_served.lock().unwrap().clone()));
-    let user = User::new();
-    let address = issuer.address();
-    user.file(
-        "memory.toml",
-        format!("{RULES}{SECTION}jwks = \"http://{address}/keys\"\n[egress]\nallow = [\"{address}\"]\n"),
-    );
-    let door = Door::start(user, &[]);
+    let (_issuer, served, door) = beside_issuer(&old);
     let jwt = old.jwt("old", &claims(json!({})));
     let mut set = entry("acme", "ann");
     set["value"] = json!("xylograph");
