@@ -150,21 +150,16 @@ impl Connection {
             self.abandoned.store(true, Ordering::Relaxed);
             return Err(late());
         }
-        // Even if the cancel request fails, the server may still answer.
+        // Even if the cancel request fails, the server may still answer. The request may also come late and would hit
+        // another statement: the connection is not used again.
         let _ = timeout(GRACE, self.client.cancel_token().cancel_query(self.settings.tls.clone())).await;
         match timeout(GRACE, work).await {
-            Ok(Err(error)) => {
-                in_flight.finished = true;
-                Err(self.translated(&error, effect))
-            }
-            Ok(Ok(value)) => {
-                in_flight.finished = true;
-                match effect {
-                    Effect::None => Ok(value),
-                    // It is stored, but a cancelled wait for a standby looks like success.
-                    Effect::Commits => Err(outcome_unknown()),
-                }
-            }
+            Ok(Err(error)) => Err(self.translated(&error, effect)),
+            Ok(Ok(value)) => match effect {
+                Effect::None => Ok(value),
+                // It is stored, but a cancelled wait for a standby looks like success.
+                Effect::Commits => Err(outcome_unknown()),
+            },
             Err(_) => Err(match effect {
                 Effect::None => late(),
                 Effect::Commits => outcome_unknown(),
@@ -253,14 +248,12 @@ impl Transaction<'_> {
         let done = match timeout(self.deadline, work.as_mut()).await {
             Ok(done) => done.map_err(|error| engine(&error, Effect::None)),
             Err(_) => {
+                self.abandoned.store(true, Ordering::Relaxed);
                 let _ =
                     timeout(GRACE, self.inner.cancel_token().cancel_query(self.settings.tls.clone())).await;
                 match timeout(GRACE, work).await {
                     Ok(done) => done.map_err(|error| engine(&error, Effect::None)),
-                    Err(_) => {
-                        self.abandoned.store(true, Ordering::Relaxed);
-                        Err(late())
-                    }
+                    Err(_) => Err(late()),
                 }
             }
         };

@@ -400,13 +400,15 @@ struct Beside {
 }
 
 impl Ending for Beside {
-    fn cancel(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+    fn cancel(&self) -> Pin<Box<dyn Future<Output = bool> + Send + '_>> {
         let asked = protocol::cancel(self.token.clone(), self.address.clone(), self.tls.clone(), self.host);
         Box::pin(async move {
-            match tokio::time::timeout(Duration::from_secs(2), asked).await {
-                Ok(Ok(())) => {}
-                _ => tracing::debug!("a statement could not be cancelled"),
+            let is_cancelled =
+                matches!(tokio::time::timeout(Duration::from_secs(2), asked).await, Ok(Ok(())));
+            if !is_cancelled {
+                tracing::debug!("a statement could not be cancelled");
             }
+            is_cancelled
         })
     }
 

@@ -2,6 +2,7 @@
 
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 
 use memory_core::sql::{ExecOutcome, SqlFacet as _, StatementOptions};
 use memory_core::{Result, RunContext, Scope, ScopeId};
@@ -65,6 +66,11 @@ impl Place {
     pub(crate) fn config(&self) -> PostgresConfig {
         let sql = SqlConfig::new(self.agents.url()).with_key_file(self.key.path());
         self.entries.config().with_sql(sql)
+    }
+
+    /// The file with the key of agents' passwords.
+    pub(crate) fn key_file(&self) -> &Path {
+        self.key.path()
     }
 
     /// What another process needs to open them: the two URLs and the key's file, separated by spaces.

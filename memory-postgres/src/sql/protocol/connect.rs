@@ -27,11 +27,20 @@ pub(crate) struct Opened {
     pub(crate) is_standby: bool,
 }
 
-/// Asks the server to cancel a session's statement.
+/// Asks the server to cancel a session's statement, and returns once it has: the server signals the session's process
+/// before it closes the connection of the request.
 pub(crate) async fn cancel(token: CancelToken, address: Address, tls: Tls, host: usize) -> Result<()> {
     let (stream, name) = reach(&address, host).await.map_err(unreachable)?;
-    let handshake = MakeTlsConnect::<Bare>::make_tls_connect(&mut tls.clone(), &name).map_err(unreachable)?;
-    token.cancel_query_raw(stream, handshake).await.map_err(|error| engine(&error, Effect::None))
+    let bare = Slot::default();
+    let stream = bare.put(stream);
+    let handshake =
+        MakeTlsConnect::<Slot<Bare>>::make_tls_connect(&mut tls.clone(), &name).map_err(unreachable)?;
+    token.cancel_query_raw(stream, handshake).await.map_err(|error| engine(&error, Effect::None))?;
+    if let Some(mut stream) = bare.take() {
+        // A reset connection was closed too.
+        let _ = tokio::io::copy(&mut stream, &mut tokio::io::sink()).await;
+    }
+    Ok(())
 }
 
 /// Connects to one host of an address.

@@ -12,6 +12,7 @@ use postgres_protocol::message::backend::{COPY_DATA_TAG, DATA_ROW_TAG, Header, M
 use postgres_protocol::message::frontend::{self, BindError};
 use postgres_protocol::{IsNull, Oid};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::task::JoinHandle;
 
 use super::messages::Reply;
 use super::prepared::Named;
@@ -69,12 +70,14 @@ pub(crate) struct Session {
     /// Statements that the server has parsed and keeps.
     pub(crate) named: Named,
     canceller: Option<Arc<Canceller>>,
+    /// The last cancel request.
+    cancelling: Option<JoinHandle<bool>>,
 }
 
 /// Ends a session's statement over another connection.
 pub(crate) trait Ending: Send + Sync {
-    /// Asks the server to cancel the session's statement.
-    fn cancel(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
+    /// Has the server cancel the session's statement. `false`: it may still do so later.
+    fn cancel(&self) -> Pin<Box<dyn Future<Output = bool> + Send + '_>>;
 
     /// Asks the server to end the session's process.
     fn end(&self, pid: i32) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
@@ -103,6 +106,7 @@ impl Session {
             generation: 0,
             named: Named::default(),
             canceller: None,
+            cancelling: None,
         }
     }
 
@@ -111,9 +115,18 @@ impl Session {
     }
 
     /// Makes the server cancel the running statement; does not wait.
-    pub(crate) fn ask_to_cancel(&self) {
+    pub(crate) fn ask_to_cancel(&mut self) {
         if let Some(canceller) = self.canceller.clone() {
-            tokio::spawn(async move { canceller.cancel().await });
+            self.cancelling = Some(tokio::spawn(async move { canceller.cancel().await }));
+        }
+    }
+
+    /// Waits until no earlier cancel request can hit what is sent next. `false`: one still may.
+    /// The server ignores a request that finds the session idle.
+    pub(crate) async fn is_past_cancelling(&mut self) -> bool {
+        match self.cancelling.take() {
+            Some(cancelling) => cancelling.await.unwrap_or(false),
+            None => true,
         }
     }
 
@@ -125,7 +138,7 @@ impl Session {
                 if pid > 0 {
                     canceller.end(pid).await;
                 } else {
-                    canceller.cancel().await;
+                    let _ = canceller.cancel().await;
                 }
             });
         }

@@ -129,10 +129,13 @@ impl Engine {
             Err(Failed::Opening(_)) => return Err(Ended::ByTheEngine.error()),
             Err(Failed::Broken(broken)) => return Err(lost_within(broken, cancel)),
         };
+        if !held.leased.session.is_past_cancelling().await {
+            return Err(Ended::ByTheEngine.error());
+        }
         if is_closed {
             return Ok(outcome);
         }
-        // A request to cancel the statement may hit this one.
+        // The time limit of the statement still applies until its savepoint is undone.
         for _ in 0..4 {
             let deadline = Instant::now() + COMMIT_PATIENCE;
             let heard = run_own(&mut held.leased.session, UNDO, deadline, &mut Sink::default())

@@ -2,7 +2,10 @@
 
 use memory_core::sql::{SqlFacet as _, SqlScopesQuery, StatementOptions};
 use memory_core::{ErrorKind, Scope, TenantId};
-use memory_postgres::PostgresProvider;
+use memory_postgres::{PostgresProvider, SqlConfig};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
 
 use crate::support;
 use crate::support::sql::{self, exec, rows, run_of};
@@ -17,7 +20,8 @@ async fn names(place: &sql::Place) -> (String, String) {
 async fn a_schema_or_role_dropped_by_hand_is_recreated() {
     let Some(place) = sql::Place::made(support::SERVER).await else { return };
     let provider = PostgresProvider::open(place.config()).await.unwrap();
-    let scope = Scope::agent("public", "a").unwrap();
+    // Of no other test: a role that owns something in another database cannot be dropped.
+    let scope = Scope::agent("public", "dropped-by-hand").unwrap();
     exec(&provider, &scope, "CREATE TABLE t (n int)").await.unwrap();
     let (role, schema) = names(&place).await;
     let client = place.client().await;
@@ -105,6 +109,57 @@ async fn sessions_closed_by_others_cost_only_transactions() {
     }
     drop(hurried);
     assert_eq!(rows(&provider, &scope, "SELECT count(*) FROM t").await.unwrap(), "[[3]]");
+}
+
+/// Forwards connections to a server, and cancel requests only after a while.
+async fn slow_to_cancel(server: String) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    tokio::spawn(async move {
+        while let Ok((mut client, _)) = listener.accept().await {
+            let server = server.clone();
+            tokio::spawn(async move {
+                let mut head = [0; 8];
+                client.read_exact(&mut head).await.unwrap();
+                if i32::from_be_bytes(head[4..].try_into().unwrap()) == 80_877_102 {
+                    tokio::time::sleep(Duration::from_millis(200)).await;
+                }
+                let mut upstream = TcpStream::connect(server).await.unwrap();
+                upstream.write_all(&head).await.unwrap();
+                let _ = tokio::io::copy_bidirectional(&mut client, &mut upstream).await;
+            });
+        }
+    });
+    port
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_late_cancel_request_hits_no_later_statement() {
+    let Some(place) = sql::Place::made(support::SERVER).await else { return };
+    let url = place.url();
+    let server = url.split(['@', '/']).nth(3).unwrap();
+    let slow = url.replace(server, &format!("127.0.0.1:{}", slow_to_cancel(server.to_owned()).await));
+    let mut config = place.config();
+    if let Some(sql) = &mut config.sql {
+        *sql = SqlConfig::new(format!("{slow}?sslmode=disable")).with_key_file(place.key_file());
+    }
+    let provider = PostgresProvider::open(config).await.unwrap();
+    let scope = Scope::agent("public", "late-cancel").unwrap();
+    let run = run_of(&scope);
+    let count =
+        |n: u32| format!("SELECT count(*) FROM generate_series(1, {n}) a, generate_series(1, 1000) b");
+    rows(&provider, &scope, &count(1)).await.unwrap();
+    for _ in 0..3 {
+        let tx = provider.begin(&run, &scope, None).await.unwrap().tx;
+        let within = || StatementOptions::default().in_tx(tx.clone());
+        let (first, second) = (count(1_000), count(6_000));
+        let dropped = provider.query(&run, &scope, &first, &[], within());
+        let _ = tokio::time::timeout(Duration::from_millis(20), dropped).await;
+        match provider.query(&run, &scope, &second, &[], within()).await {
+            Ok(_) => drop(provider.commit(&run, &scope, &tx).await.unwrap()),
+            Err(error) => assert_eq!(error.kind(), ErrorKind::TransactionLost, "{error}"),
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
