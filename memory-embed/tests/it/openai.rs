@@ -338,7 +338,7 @@ async fn a_service_that_hangs_or_drips_ends_by_the_deadline() {
         let error = failure(steps, &["x"]).await;
         assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
         assert!(error.retry().is_retryable());
-        assert!(start.elapsed() < Duration::from_secs(4), "{:?}", start.elapsed());
+        assert!(start.elapsed() < Duration::from_secs(15), "{:?}", start.elapsed());
     }
 }
 

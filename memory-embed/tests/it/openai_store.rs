@@ -103,7 +103,7 @@ async fn a_failing_service_costs_the_vector_and_never_the_write() {
 
         let start = Instant::now();
         let outcome = backend.set(&scope, &key, value.clone(), SetOptions::default()).await.unwrap();
-        assert!(start.elapsed() < Duration::from_secs(5), "{what}: {:?}", start.elapsed());
+        assert!(start.elapsed() < Duration::from_secs(20), "{what}: {:?}", start.elapsed());
         let Embedding::Failed(reason) = outcome.embedding else { panic!("{what}: {:?}", outcome.embedding) };
         assert!(!reason.contains("s3cret") && !reason.is_empty(), "{what}: {reason}");
 

@@ -117,10 +117,17 @@ async fn a_request_over_its_cap_is_not_sent() {
 #[tokio::test]
 async fn a_server_that_says_nothing_ends_by_the_idle_timeout() {
     let server = Server::always(vec![Step::Stall]).await;
+    let limits = Limits {
+        idle_timeout: Duration::from_millis(300),
+        total_timeout: Duration::from_secs(600),
+        ..Limits::default()
+    };
+    let client =
+        builder(server.policy()).limits(limits).retry(RetryPolicy { attempts: 1, ..RetryPolicy::default() });
     let start = Instant::now();
-    let error = hasty(&server).request(get(&server)).await.unwrap_err();
+    let error = client.build().unwrap().request(get(&server)).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
-    assert!(start.elapsed() < Duration::from_millis(800));
+    assert!(start.elapsed() < Duration::from_secs(60), "{:?}", start.elapsed());
 }
 
 #[tokio::test]
@@ -138,7 +145,7 @@ async fn a_server_that_drips_ends_by_the_total_timeout() {
         let start = Instant::now();
         let error = hasty(&server).request(get(&server)).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
-        assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
+        assert!(start.elapsed() < Duration::from_secs(15), "{:?}", start.elapsed());
     }
 }
 

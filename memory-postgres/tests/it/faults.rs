@@ -65,7 +65,7 @@ async fn a_write_that_waits_too_long_is_cancelled_and_says_that_nothing_was_writ
     let started = Instant::now();
     let error = provider.put(&scope(), &key("k"), json("1")).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Timeout, "{error:?}");
-    assert!(started.elapsed() < Duration::from_secs(5));
+    assert!(started.elapsed() < Duration::from_secs(25));
     drop(holder);
     tokio::time::sleep(Duration::from_millis(200)).await;
     assert!(provider.value(&scope(), &key("k")).await.unwrap().is_none());
@@ -112,5 +112,5 @@ async fn a_silent_server_does_not_block_a_caller_for_ever() {
     let started = Instant::now();
     let error = PostgresProvider::open(config).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
-    assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(15), "{:?}", started.elapsed());
 }

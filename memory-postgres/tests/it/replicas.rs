@@ -188,7 +188,7 @@ async fn a_killed_replica_leaves_nothing_half_done_and_blocks_nobody() {
         let begun = Instant::now();
         provider.set(&scope(), &key("zz"), Json::from(1), SetOptions::default()).await.unwrap();
         assert!(
-            begun.elapsed() < Duration::from_secs(5),
+            begun.elapsed() < Duration::from_secs(25),
             "the lock of a dead replica was held {:?}",
             begun.elapsed()
         );

@@ -86,14 +86,13 @@ fn one_scopes_endless_queries_leave_threads_for_the_others() {
     sql.exec("CREATE TABLE t (a)");
     std::thread::scope(|threads| {
         for _ in 0..6 {
-            threads
-                .spawn(|| sql.try_query_with(ENDLESS, &[], within(Duration::from_millis(600))).unwrap_err());
+            threads.spawn(|| sql.try_query_with(ENDLESS, &[], within(Duration::from_secs(600))).unwrap_err());
         }
         std::thread::sleep(Duration::from_millis(50));
-        let other = sql.at(agent("bob"));
-        let began = Instant::now();
-        assert_eq!(other.int("SELECT 1"), 1);
-        assert!(began.elapsed() < Duration::from_millis(400), "{:?}", began.elapsed());
+        // It has a shorter deadline than the others.
+        let other = sql.at(agent("bob")).try_query_with("SELECT 1", &[], within(Duration::from_secs(60)));
+        sql.clone().close();
+        other.unwrap();
     });
 }
 
