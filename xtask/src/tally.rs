@@ -7,6 +7,8 @@ pub(crate) struct Tally {
     failed: u64,
     skipped: u64,
     pub(crate) names_failed: Vec<String>,
+    /// Failed, and passed when tried again.
+    pub(crate) names_unstable: Vec<String>,
 }
 
 impl Tally {
@@ -42,6 +44,23 @@ impl Tally {
         self.failed += other.failed;
         self.skipped += other.skipped;
         self.names_failed.extend(other.names_failed);
+        self.names_unstable.extend(other.names_unstable);
+    }
+
+    /// Counts those failed tests as passed that pass now.
+    pub(crate) fn reconsider(&mut self, passes: impl Fn(&str) -> bool) {
+        let (unstable, failed) =
+            std::mem::take(&mut self.names_failed).into_iter().partition(|name| passes(name));
+        self.names_failed = failed;
+        let count = u64::try_from(Vec::len(&unstable)).unwrap_or_default();
+        self.passed += count;
+        self.failed = self.failed.saturating_sub(count);
+        self.names_unstable.extend(unstable);
+    }
+
+    /// Whether all that failed passes now. A binary that broke off names no failed test.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.failed == 0 && !self.names_unstable.is_empty()
     }
 
     pub(crate) fn line(&self) -> String {
@@ -70,6 +89,20 @@ mod tests {
         );
         assert_eq!(tally.line(), "32 passed, 1 failed, 1 skipped");
         assert_eq!(tally.names_failed, ["kv::sets"]);
+    }
+
+    #[test]
+    fn a_test_that_passes_when_tried_again_is_unstable() {
+        let output = "test a ... FAILED\ntest b ... FAILED\n\
+                      test result: FAILED. 2 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.10s\n";
+        let mut tally = tally_of(output);
+        tally.reconsider(|name| name == "a");
+        assert_eq!((tally.line().as_str(), tally.is_settled()), ("3 passed, 1 failed, 0 skipped", false));
+        tally.reconsider(|_| true);
+        assert_eq!((tally.line().as_str(), tally.is_settled()), ("4 passed, 0 failed, 0 skipped", true));
+        assert_eq!(tally.names_unstable, ["a", "b"]);
+        // One that broke off.
+        assert!(!tally_of("test a ... ok\n").is_settled());
     }
 
     #[test]

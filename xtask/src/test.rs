@@ -95,6 +95,9 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     for name in &tally.names_failed {
         println!("  failed: {name}");
     }
+    for name in &tally.names_unstable {
+        println!("  unstable, to be mended: {name} failed beside others and passed alone");
+    }
     // On a separate line, for programs that read the result.
     println!("\ntests: {}", tally.line());
     outcome?;

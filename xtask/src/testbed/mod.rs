@@ -43,7 +43,7 @@ pub(crate) fn require(workspace: &Workspace) -> Result<()> {
 }
 
 /// Everything prepared for one run of the tests.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct TestBed {
     variables: Vec<(&'static str, String)>,
     /// One for each lane, since tests of two lanes would share a server's roles. Stopped when this is dropped.

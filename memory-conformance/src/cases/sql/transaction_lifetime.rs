@@ -60,9 +60,9 @@ pub(crate) const CASES: &[Case] = &[
         let (tx, _) = db.begin().await?;
         tx.exec("INSERT INTO t VALUES (1)").await?;
         // A waiting writer proceeds without any action by the one that left.
-        pass(cx, IDLE * 2);
+        pass(cx, IDLE + 1_000);
         db.by_another_run()?
-            .with(|options| options.timeout = Some(ms(20_000)))
+            .with(|options| options.timeout = Some(ms(30_000)))
             .exec("INSERT INTO t VALUES (2)")
             .await?;
         is_lost(&tx, "that lay idle for too long").await?;
@@ -85,7 +85,7 @@ pub(crate) const CASES: &[Case] = &[
         tx.exec("INSERT INTO t VALUES (1)").await?;
         cx.provider().end_run(&db.run.tenant, &db.run.root_run).await?;
         is_lost(&tx, "whose run has ended").await?;
-        let other = db.by_another_run()?.with(|options| options.timeout = Some(ms(10_000)));
+        let other = db.by_another_run()?.with(|options| options.timeout = Some(ms(30_000)));
         other.exec("INSERT INTO t VALUES (2)").await?;
         expect_eq!(db.ints(ALL).await?, [2], "after the run of a transaction has ended");
     }),
@@ -128,7 +128,7 @@ pub(crate) const CASES: &[Case] = &[
         db.exec("INSERT INTO t VALUES (1)").await?;
         let (tx, _) = db.begin().await?;
         tx.exec("UPDATE t SET n = 100").await?;
-        let reader = db.by_another_run()?.with(|options| options.timeout = Some(ms(5_000)));
+        let reader = db.by_another_run()?.with(|options| options.timeout = Some(ms(30_000)));
         for _ in 0..5 {
             expect_eq!(reader.ints(ALL).await?, [1], "a query while a transaction is open");
             tx.exec("UPDATE t SET n = n + 1").await?;
@@ -142,7 +142,7 @@ pub(crate) const CASES: &[Case] = &[
         let db = table(cx).await?;
         let (tx, _) = db.begin().await?;
         tx.exec("INSERT INTO t VALUES (1)").await?;
-        let other = db.by_another_run()?.with(|options| options.timeout = Some(ms(20_000)));
+        let other = db.by_another_run()?.with(|options| options.timeout = Some(ms(30_000)));
         let write: BoxFuture<'_, CaseResult> = Box::pin(async {
             other.exec("INSERT INTO t SELECT count(*) * 10 FROM t").await?;
             Ok(())
@@ -199,7 +199,7 @@ pub(crate) const CASES: &[Case] = &[
                 tx.rollback().await?;
             }
         }
-        let other = db.by_another_run()?.with(|options| options.timeout = Some(ms(5_000)));
+        let other = db.by_another_run()?.with(|options| options.timeout = Some(ms(30_000)));
         other.exec("INSERT INTO t VALUES (1)").await?;
         expect_eq!(db.count("t").await?, 1, "rows after dropped calls of `begin`");
     }),
@@ -262,7 +262,7 @@ async fn poll_once<T>(mut future: BoxFuture<'_, T>) -> Option<T> {
 }
 
 /// Long for a statement, short to wait for.
-const IDLE: u64 = 1_500;
+const IDLE: u64 = 2_500;
 
 /// Lets time pass on both clocks.
 fn pass(cx: &Cx, millis: u64) {

@@ -384,6 +384,6 @@ async fn is_as_told(db: &Database<'_>, tx: &Database<'_>, error: &Error, what: &
         expect_eq!(db.ints(ALL).await?, [0_i64; 0], "rows of a transaction that {what} ended");
     }
     // In either case the scope works.
-    db.with(|options| options.timeout = Some(ms(10_000))).exec("INSERT INTO t VALUES (99)").await?;
+    db.with(|options| options.timeout = Some(ms(30_000))).exec("INSERT INTO t VALUES (99)").await?;
     Ok(())
 }
