@@ -18,6 +18,7 @@ use rusqlite::{Connection, OptionalExtension as _};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Runtime;
+use tokio::sync::watch;
 
 use super::machine::{Machine, folder, io, runtime};
 use super::measure::{Sample, Slice, interleave};
@@ -65,7 +66,8 @@ pub(super) fn run(args: &KvArgs, json: bool, out: &mut (dyn Write + Send)) -> Re
     let dir = folder(parent)?;
     let workload = Arc::new(Workload::new(keys));
     let (runtime, stop) = runtime()?;
-    let (ours, memory, _tokens) = runtime.block_on(product(dir.path(), &workload))?;
+    let (ending, stopping) = watch::channel(false);
+    let (ours, memory, _tokens) = runtime.block_on(product(dir.path(), &workload, stopping))?;
     let floor = bare(&runtime, &dir.path().join("floor.db"), &workload)?;
     let mut met = 0;
     for plan in &plans {
@@ -83,7 +85,7 @@ pub(super) fn run(args: &KvArgs, json: bool, out: &mut (dyn Write + Send)) -> Re
     }
     // The servers end, then the files are removed.
     let closed = runtime.block_on(memory.close());
-    drop(runtime);
+    drop((ending, runtime));
     closed?;
     if json { Ok(()) } else { write_foot(out, met, plans.len()) }
 }
@@ -92,15 +94,16 @@ pub(super) fn run(args: &KvArgs, json: bool, out: &mut (dyn Write + Send)) -> Re
 async fn product(
     dir: &std::path::Path,
     workload: &Arc<Workload>,
+    stopping: watch::Receiver<bool>,
 ) -> Result<(Side, Memory, tempfile::TempDir)> {
     let url = ours::url(&ours::file(dir), "normal")?;
     Ours::open(&url, Arc::clone(workload)).await?.load().await?;
     let memory = memory::open(&url).await?;
-    let (router, token, tokens) = memory_server::http::guarded(memory.clone())?;
+    let (served, token, tokens) = memory_server::http::guarded(memory.clone())?;
     let headers = format!("Authorization: Bearer {token}\r\n");
-    let side =
-        Side { address: listening(router).await?, path: "/v1/tenants/bench/agent/kv/entries/", headers };
-    Ok((side, memory, tokens))
+    let (listener, address) = bound().await?;
+    tokio::spawn(served.serve(listener, stopping));
+    Ok((Side { address, path: "/v1/tenants/bench/agent/kv/entries/", headers }, memory, tokens))
 }
 
 /// The floor, with every entry.
@@ -138,11 +141,16 @@ async fn read(
     value.map_err(|_| StatusCode::INTERNAL_SERVER_ERROR)?.ok_or(StatusCode::NOT_FOUND)
 }
 
-/// Serves on loopback until the runtime ends.
-async fn listening(router: Router) -> Result<SocketAddr> {
+async fn bound() -> Result<(TcpListener, SocketAddr)> {
     let failed = |error| io("listen on loopback", error);
     let listener = TcpListener::bind("127.0.0.1:0").await.map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;
+    Ok((listener, address))
+}
+
+/// Serves on loopback until the runtime ends.
+async fn listening(router: Router) -> Result<SocketAddr> {
+    let (listener, address) = bound().await?;
     tokio::spawn(async move {
         use axum::serve::ListenerExt as _;
         let listener = listener.tap_io(|stream| {
