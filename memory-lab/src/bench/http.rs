@@ -18,7 +18,6 @@ use rusqlite::{Connection, OptionalExtension as _};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Runtime;
-use tokio::sync::watch;
 
 use super::machine::{Machine, folder, io, runtime};
 use super::measure::{Sample, Slice, interleave};
@@ -66,8 +65,7 @@ pub(super) fn run(args: &KvArgs, json: bool, out: &mut (dyn Write + Send)) -> Re
     let dir = folder(parent)?;
     let workload = Arc::new(Workload::new(keys));
     let (runtime, stop) = runtime()?;
-    let (ending, stopping) = watch::channel(false);
-    let (ours, memory, _tokens) = runtime.block_on(product(dir.path(), &workload, stopping))?;
+    let (ours, memory, _tokens) = runtime.block_on(product(dir.path(), &workload))?;
     let floor = bare(&runtime, &dir.path().join("floor.db"), &workload)?;
     let mut met = 0;
     for plan in &plans {
@@ -85,7 +83,7 @@ pub(super) fn run(args: &KvArgs, json: bool, out: &mut (dyn Write + Send)) -> Re
     }
     // The servers end, then the files are removed.
     let closed = runtime.block_on(memory.close());
-    drop((ending, runtime));
+    drop(runtime);
     closed?;
     if json { Ok(()) } else { write_foot(out, met, plans.len()) }
 }
@@ -94,7 +92,6 @@ pub(super) fn run(args: &KvArgs, json: bool, out: &mut (dyn Write + Send)) -> Re
 async fn product(
     dir: &std::path::Path,
     workload: &Arc<Workload>,
-    stopping: watch::Receiver<bool>,
 ) -> Result<(Side, Memory, tempfile::TempDir)> {
     let url = ours::url(&ours::file(dir), "normal")?;
     Ours::open(&url, Arc::clone(workload)).await?.load().await?;
@@ -102,7 +99,7 @@ async fn product(
     let (served, token, tokens) = memory_server::http::guarded(memory.clone())?;
     let headers = format!("Authorization: Bearer {token}\r\n");
     let (listener, address) = bound().await?;
-    tokio::spawn(served.serve(listener, stopping));
+    tokio::spawn(served.serve(listener));
     Ok((Side { address, path: "/v1/tenants/bench/agent/kv/entries/", headers }, memory, tokens))
 }
 

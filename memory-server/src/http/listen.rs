@@ -107,8 +107,9 @@ pub(crate) async fn serve(
 }
 
 impl Served {
-    /// Serves connections without TLS, as `memory serve --http` does, until the sender is dropped or says so.
-    pub async fn serve(self, listener: TcpListener, stopping: watch::Receiver<bool>) {
+    /// Serves connections without TLS, as `memory serve --http` does, until the future is dropped.
+    pub async fn serve(self, listener: TcpListener) {
+        let (_never, stopping) = watch::channel(false);
         serve(listener, None, self, stopping).await;
     }
 }
