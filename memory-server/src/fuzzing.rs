@@ -2,12 +2,9 @@
 
 use std::time::Duration;
 
-use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::{Request, header};
 use clap::ValueEnum as _;
-use hyper::service::Service as _;
-use hyper_util::service::TowerToHyperService;
 use memory::Memory;
 use memory_core::{Backend, Error, ImportOptions, NewEntry, Result, Scope};
 
@@ -15,6 +12,7 @@ use rmcp::model::{
     CallToolResult, ClientRequest, ContentBlock, JsonRpcMessage, ServerJsonRpcMessage, ServerResult,
 };
 
+use crate::http::Served;
 use crate::import::{Format, Found, Item, RecordReader as _, Records, Source, detect, reader, store_records};
 use crate::serve::wire::frame::{self, Arguments, Frame};
 use crate::serve::wire::line::{Line, next_line};
@@ -146,7 +144,7 @@ pub fn mcp_answer(text: &str, id: i64) -> std::io::Result<Vec<u8>> {
 /// Everything that `memory serve --http` serves, without a socket.
 pub struct HttpServer {
     runtime: tokio::runtime::Runtime,
-    router: Router,
+    served: Served,
     token: String,
     _folder: tempfile::TempDir,
 }
@@ -177,8 +175,8 @@ impl HttpServer {
             .build()
             .map_err(|error| Error::internal("no runtime").with_source(error))?;
         let memory: Memory = runtime.block_on(memory::open(url))?;
-        let (router, token, folder) = crate::http::guarded(memory)?;
-        Ok(Self { runtime, router, token, _folder: folder })
+        let (served, token, folder) = crate::http::guarded(memory)?;
+        Ok(Self { runtime, served, token, _folder: folder })
     }
 
     /// A token that allows everything.
@@ -203,10 +201,8 @@ impl HttpServer {
             request = request.header(*name, *value);
         }
         let Ok(request) = request.body(Body::from(body.to_vec())) else { return Ok(None) };
-        let service = TowerToHyperService::new(self.router.clone());
         let answer = async {
-            let Ok(response) = service.call(request).await;
-            let (parts, body) = response.into_parts();
+            let (parts, body) = self.served.answer(request).await.into_parts();
             let kind = parts.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
             let kind = kind.unwrap_or_default().to_owned();
             // Such a stream may stay open.

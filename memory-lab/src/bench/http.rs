@@ -96,11 +96,11 @@ async fn product(
     let url = ours::url(&ours::file(dir), "normal")?;
     Ours::open(&url, Arc::clone(workload)).await?.load().await?;
     let memory = memory::open(&url).await?;
-    let (router, token, tokens) = memory_server::http::guarded(memory.clone())?;
+    let (served, token, tokens) = memory_server::http::guarded(memory.clone())?;
     let headers = format!("Authorization: Bearer {token}\r\n");
-    let side =
-        Side { address: listening(router).await?, path: "/v1/tenants/bench/agent/kv/entries/", headers };
-    Ok((side, memory, tokens))
+    let (listener, address) = bound().await?;
+    tokio::spawn(served.serve(listener));
+    Ok((Side { address, path: "/v1/tenants/bench/agent/kv/entries/", headers }, memory, tokens))
 }
 
 /// The floor, with every entry.
@@ -138,11 +138,16 @@ async fn read(
     value.map_err(|_| StatusCode::INTERNAL_SERVER_ERROR)?.ok_or(StatusCode::NOT_FOUND)
 }
 
-/// Serves on loopback until the runtime ends.
-async fn listening(router: Router) -> Result<SocketAddr> {
+async fn bound() -> Result<(TcpListener, SocketAddr)> {
     let failed = |error| io("listen on loopback", error);
     let listener = TcpListener::bind("127.0.0.1:0").await.map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;
+    Ok((listener, address))
+}
+
+/// Serves on loopback until the runtime ends.
+async fn listening(router: Router) -> Result<SocketAddr> {
+    let (listener, address) = bound().await?;
     tokio::spawn(async move {
         use axum::serve::ListenerExt as _;
         let listener = listener.tap_io(|stream| {

@@ -33,11 +33,11 @@ fn a_server_that_ignores_the_suites_clock_passes_without_the_cases_about_time() 
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let (host, token) = runtime.block_on(async {
         let memory = memory::open("sqlite::memory:").await.unwrap();
-        let (router, token, folder) = memory_server::http::guarded(memory).unwrap();
+        let (served, token, folder) = memory_server::http::guarded(memory).unwrap();
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let host = listener.local_addr().unwrap().to_string();
         tokio::spawn(async move {
-            let _ = axum::serve(listener, router).await;
+            served.serve(listener).await;
             drop(folder);
         });
         (host, token)

@@ -80,30 +80,37 @@ impl Authority {
             return self.holder(jwt, text);
         }
         let id = id_of(text).ok_or_else(refused)?;
+        let at = self.clock.now();
         let found = self
             .with(|tokens| {
                 let (known, caller) = tokens.known.get(id.as_str())?;
-                known.token.is(text).then(|| (known.token.clone(), Arc::clone(caller)))
+                let token = &known.token;
+                token.is(text).then(|| (token.is_expired(at), token.per_minute, Arc::clone(caller)))
             })
             .map_err(|error| {
                 note(&format!("memory: no token can be checked: {error}"));
                 // What is wrong with the file is the operator's alone.
                 Error::new(ErrorKind::Unavailable, "tokens cannot be checked now; try again later")
             })?;
-        let (token, caller) = found.ok_or_else(refused)?;
-        if token.is_expired(self.clock.now()) {
+        let (is_expired, per_minute, caller) = found.ok_or_else(refused)?;
+        if is_expired {
             return Err(refused());
         }
         self.rules.serves(caller.grant().agent.as_ref(), caller.id())?;
-        if let Some(per_minute) = token.per_minute {
-            self.spend(&token.id, per_minute)?;
+        if let Some(per_minute) = per_minute {
+            self.spend(caller.shared_id(), per_minute)?;
         }
         Ok(caller)
     }
 
-    /// Gets what is needed to check this bearer; [`Authority::caller`] waits for nothing.
+    /// Whether [`Authority::prepare`] may have something to wait for.
+    pub(crate) fn waits_for(&self, text: &str) -> bool {
+        self.jwt.is_some() && is_jwt(text)
+    }
+
+    /// Gets what is needed to check this JWT; [`Authority::caller`] waits for nothing.
     pub(crate) async fn prepare(&self, text: &str) {
-        if let Some(jwt) = self.jwt.as_ref().filter(|_| is_jwt(text)) {
+        if let Some(jwt) = &self.jwt {
             jwt.prepare(text).await;
         }
     }

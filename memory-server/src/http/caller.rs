@@ -68,6 +68,11 @@ impl Caller {
         &self.id
     }
 
+    /// The same, shared.
+    pub(crate) fn shared_id(&self) -> &Arc<str> {
+        &self.id
+    }
+
     /// What its token allows.
     pub(crate) fn grant(&self) -> &Grant {
         &self.grant

@@ -7,9 +7,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use axum::body::HttpBody as _;
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderName, Method, header, uri};
-use axum::middleware::Next;
 use axum::response::Response;
 use memory::StateOp;
 use memory::config::HttpSection;
@@ -22,6 +21,7 @@ use super::body::guarded;
 use super::caller::{Caller, needs};
 use super::metrics::{Metrics, Refused, Route};
 use super::page;
+use super::recording::Reads;
 use super::refusal::{late, refused};
 
 /// The address that a connection is from; the listener puts it into the request's extensions.
@@ -167,6 +167,47 @@ impl Gate {
         request.extensions_mut().insert(place.clone());
         Ok(place)
     }
+
+    /// Answers a request: what is admitted by `next`.
+    pub(crate) async fn pass<F>(&self, mut request: Request, next: impl FnOnce(Request) -> F) -> Response
+    where
+        F: Future<Output = Response>,
+    {
+        let begun = Instant::now();
+        let route = Route::of(request.uri().path());
+        self.metrics.in_flight.fetch_add(1, Relaxed);
+        let counted = InFlight(&self.metrics);
+        if let Some(jwt) = bearer(&request).filter(|text| self.authority.waits_for(text)).map(str::to_owned) {
+            self.authority.prepare(&jwt).await;
+        }
+        let response = match self.admit(&mut request) {
+            Ok(place) => {
+                let op = op_of(&request);
+                let reads = Reads::new(reads(&request));
+                request.extensions_mut().insert(reads.clone());
+                let request = request.map(|body| {
+                    if body.is_end_stream() {
+                        return body;
+                    }
+                    guarded(body, self.max_body_bytes(op), self.limits.body_timeout())
+                });
+                let limit = if takes_stream(op) { STREAM } else { self.limits.request_timeout() };
+                let answered = tokio::time::timeout(limit, next(request)).await;
+                drop(place);
+                answered.unwrap_or_else(|_| {
+                    self.metrics.refused(Refused::Timeout);
+                    refused(&late(reads.told()))
+                })
+            }
+            Err((why, error)) => {
+                self.metrics.refused(why);
+                refused(&error)
+            }
+        };
+        self.metrics.answered(route, response.status().as_u16(), begun.elapsed());
+        drop(counted);
+        response
+    }
 }
 
 /// Time for a stream that a client sends.
@@ -197,47 +238,10 @@ fn takes_stream(op: Option<Op>) -> bool {
     matches!(op, Some(Op::ImportScope | Op::Restore))
 }
 
-/// The middleware.
-pub(crate) async fn pass(State(gate): State<Arc<Gate>>, mut request: Request, next: Next) -> Response {
-    let begun = Instant::now();
-    let route = Route::of(request.uri().path());
-    gate.metrics.in_flight.fetch_add(1, Relaxed);
-    let counted = InFlight(Arc::clone(&gate.metrics));
-    if let Some(text) = bearer(&request).map(str::to_owned) {
-        gate.authority.prepare(&text).await;
-    }
-    let response = match gate.admit(&mut request) {
-        Ok(place) => {
-            let op = op_of(&request);
-            let reads = reads(&request);
-            let request = request.map(|body| {
-                if body.is_end_stream() {
-                    return body;
-                }
-                guarded(body, gate.max_body_bytes(op), gate.limits.body_timeout())
-            });
-            let limit = if takes_stream(op) { STREAM } else { gate.limits.request_timeout() };
-            let answered = tokio::time::timeout(limit, next.run(request)).await;
-            drop(place);
-            answered.unwrap_or_else(|_| {
-                gate.metrics.refused(Refused::Timeout);
-                refused(&late(reads))
-            })
-        }
-        Err((why, error)) => {
-            gate.metrics.refused(why);
-            refused(&error)
-        }
-    };
-    gate.metrics.answered(route, response.status().as_u16(), begun.elapsed());
-    drop(counted);
-    response
-}
-
 /// Counts down, also where the client has gone and nothing is answered.
-struct InFlight(Arc<Metrics>);
+struct InFlight<'a>(&'a Metrics);
 
-impl Drop for InFlight {
+impl Drop for InFlight<'_> {
     fn drop(&mut self) {
         self.0.in_flight.fetch_sub(1, Relaxed);
     }
@@ -279,7 +283,47 @@ fn is_loopback(host: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use axum::body::{Body, to_bytes};
+    use memory::system::SystemClock;
+    use memory_core::Clock as _;
+
     use super::*;
+    use crate::http::caller::Grant;
+    use crate::http::rules::Rules;
+    use crate::http::token::Token;
+    use crate::http::tokens::TokenFile;
+
+    #[tokio::test]
+    async fn what_a_handler_tells_decides_what_is_said_of_a_batch_that_is_cut_off() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = TokenFile::new(folder.path().join("tokens"));
+        let now = SystemClock.now();
+        let (text, token) = Token::make("ci".to_owned(), Grant::default(), now).unwrap();
+        file.create(token, now).unwrap();
+        let (metrics, clock) = (Arc::new(Metrics::default()), Arc::new(SystemClock));
+        let rules = Arc::new(Rules::default());
+        let authority = Arc::new(Authority::new(file, None, rules, clock, Arc::clone(&metrics)));
+        let mut limits = HttpSection::default();
+        limits.request_timeout_ms = 1;
+        let gate = Gate::new(authority, metrics, limits, true);
+        for (told, code) in
+            [(None, "outcome_unknown"), (Some(false), "outcome_unknown"), (Some(true), "timeout")]
+        {
+            let request = Request::post("/v1/batch")
+                .header(header::HOST, "127.0.0.1")
+                .header(header::AUTHORIZATION, format!("Bearer {text}"))
+                .body(Body::empty())
+                .unwrap();
+            let next = |request: Request| async move {
+                told.into_iter().for_each(|reads| request.extensions().get::<Reads>().unwrap().tell(reads));
+                std::future::pending().await
+            };
+            let body = gate.pass(request, next).await.into_body();
+            let body: serde_json::Value =
+                serde_json::from_slice(&to_bytes(body, 10_000).await.unwrap()).unwrap();
+            assert_eq!(body["error"]["code"], code, "{told:?}");
+        }
+    }
 
     #[test]
     fn only_names_that_no_name_server_decides_about_are_this_machine() {

@@ -1,21 +1,18 @@
 //! Connections: how many, how long they may be silent, TLS, and how they end.
 
 use std::convert::Infallible;
-use std::io;
 use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use axum::Router;
 use axum::body::Body;
-use axum::http::{Request, Response};
+use axum::http::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
-use hyper::service::{Service as _, service_fn};
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::service::TowerToHyperService;
 use memory_core::{Error, Result};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
@@ -28,6 +25,7 @@ use tokio_rustls::rustls::{self, ServerConfig};
 
 use super::gate::{Gate, Peer};
 use super::metrics::Refused;
+use super::routes::Served;
 
 /// Bytes of a request's head.
 const MAX_HEAD_BYTES: usize = 32 << 10;
@@ -66,10 +64,10 @@ pub(crate) fn tls(chain: &Path, key: &Path) -> Result<TlsAcceptor> {
 pub(crate) async fn serve(
     listener: TcpListener,
     tls: Option<TlsAcceptor>,
-    router: Router,
-    gate: Arc<Gate>,
+    served: Served,
     mut stopping: watch::Receiver<bool>,
 ) {
+    let gate = Arc::clone(served.gate());
     let places = Arc::new(Semaphore::new(gate.limits().max_connections));
     let mut connections = JoinSet::new();
     loop {
@@ -87,16 +85,16 @@ pub(crate) async fn serve(
             continue;
         };
         let _ = stream.set_nodelay(true);
-        let (tls, router, gate, stopping) =
-            (tls.clone(), router.clone(), Arc::clone(&gate), stopping.clone());
+        let (tls, served, gate, stopping) =
+            (tls.clone(), served.clone(), Arc::clone(&gate), stopping.clone());
         connections.spawn(async move {
             let open = Open::new(&gate);
             match tls {
-                None => converse(stream, Peer(peer), router, &gate, stopping).await,
+                None => converse(stream, Peer(peer), served, &gate, stopping).await,
                 Some(tls) => {
                     let limit = gate.limits().header_timeout();
                     if let Ok(Ok(stream)) = tokio::time::timeout(limit, tls.accept(stream)).await {
-                        converse(stream, Peer(peer), router, &gate, stopping).await;
+                        converse(stream, Peer(peer), served, &gate, stopping).await;
                     }
                 }
             }
@@ -108,18 +106,26 @@ pub(crate) async fn serve(
     let _ = tokio::time::timeout(GRACE, all).await;
 }
 
+impl Served {
+    /// Serves connections without TLS, as `memory serve --http` does, until the future is dropped.
+    pub async fn serve(self, listener: TcpListener) {
+        let (_never, stopping) = watch::channel(false);
+        serve(listener, None, self, stopping).await;
+    }
+}
+
 /// Serves one connection.
 async fn converse(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     peer: Peer,
-    router: Router,
+    served: Served,
     gate: &Gate,
     mut stopping: watch::Receiver<bool>,
 ) {
-    let router = TowerToHyperService::new(router);
-    let service = service_fn(move |mut request: Request<Incoming>| {
+    let service = service_fn(move |request: Request<Incoming>| {
+        let (served, mut request) = (served.clone(), request.map(Body::new));
         request.extensions_mut().insert(peer);
-        answer(router.call(request))
+        async move { Ok::<_, Infallible>(served.answer(request).await) }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -134,12 +140,6 @@ async fn converse(
         _ = stopping.wait_for(|stop| *stop) => connection.as_mut().graceful_shutdown(),
     }
     let _ = connection.await;
-}
-
-async fn answer(
-    response: impl Future<Output = Result<Response<Body>, Infallible>>,
-) -> io::Result<Response<Body>> {
-    response.await.map_err(|never| match never {})
 }
 
 /// Counts a connection while it is open.

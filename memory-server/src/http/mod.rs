@@ -12,12 +12,15 @@ mod metrics;
 mod page;
 mod recording;
 mod refusal;
+mod routes;
 mod rules;
 mod server;
 pub(crate) mod token;
 pub(crate) mod tokens;
 pub mod v1;
 
+#[doc(hidden)]
+pub use routes::Served;
 #[doc(hidden)]
 pub use server::guarded;
 pub(crate) use server::run;

@@ -2,12 +2,31 @@
 //! has gone.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use memory::audit::{AuditRequest, Auditor};
 use memory_core::{Error, Result};
 use tokio::time::Instant;
 
 use super::refusal::late;
+
+/// Whether a request changes nothing. Of a batch that is known when its body has come; then it is told here.
+#[derive(Clone, Debug)]
+pub(crate) struct Reads(Arc<AtomicBool>);
+
+impl Reads {
+    pub(crate) fn new(reads: bool) -> Self {
+        Self(Arc::new(AtomicBool::new(reads)))
+    }
+
+    pub(crate) fn tell(&self, reads: bool) {
+        self.0.store(reads, Relaxed);
+    }
+
+    pub(crate) fn told(&self) -> bool {
+        self.0.load(Relaxed)
+    }
+}
 
 /// A request that is being done. Dropped before it [ended](Self::ended), it was cut off.
 #[derive(Debug)]

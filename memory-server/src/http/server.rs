@@ -4,32 +4,23 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
-use axum::extract::{DefaultBodyLimit, State};
-use axum::http::{Extensions, HeaderMap, HeaderValue, StatusCode, Version, header};
-use axum::middleware::from_fn_with_state;
-use axum::response::{IntoResponse as _, Response};
-use axum::routing::{any, get};
 use memory::config::HttpSection;
 use memory::system::SystemClock;
-use memory::{Access, Config, HealthStatus, Memory};
-use memory_core::{Clock as _, Error, ErrorKind, Op, Provider as _, Result};
+use memory::{Access, Config, Memory};
+use memory_core::{Clock as _, Error, ErrorKind, Op, Result};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
-use tokio::sync::{Mutex, watch};
-use tokio::time::Instant;
-use tower_http::compression::CompressionLayer;
-use tower_http::compression::predicate::{Predicate as _, SizeAbove};
+use tokio::sync::watch;
 
 use super::authority::Authority;
 use super::caller::Grant;
-use super::gate::{Gate, pass};
+use super::gate::Gate;
 use super::jwt::Jwt;
 use super::listen;
-use super::mcp::{self, Hub, Mcp};
+use super::mcp::{Hub, Mcp};
 use super::metrics::Metrics;
-use super::page::{self, Beside, Page};
-use super::refusal::{refused, refused_as};
+use super::page::{Beside, Page};
+use super::routes::Served;
 use super::rules::Rules;
 use super::token::Token;
 use super::tokens::{TokenFile, tokens_file};
@@ -37,21 +28,8 @@ use super::v1;
 use crate::serve::{ServeArgs, Sweeps, schedule, with_workers};
 use crate::terminal::{Context, Exit, Failure, note, signal};
 
-/// Time limit for the store's answer about its health.
-const PROBE: Duration = Duration::from_secs(2);
-/// How long an answer about health stands: probes, which need no token, cost the store no more than one question in this time.
-const STANDS: Duration = Duration::from_secs(1);
 /// How long calls in flight may take once the server stops, before their streams end.
 const GRACE: Duration = Duration::from_secs(5);
-
-/// Smaller replies are not compressed.
-const COMPRESSED_BYTES: u16 = 8 << 10;
-
-/// Whether the store answered, and when it was asked.
-struct Ready {
-    memory: Memory,
-    last: Mutex<Option<(Instant, bool)>>,
-}
 
 /// Serves until a signal comes; what was begun is answered first.
 pub(crate) async fn run(context: &Context, args: ServeArgs) -> Result<Exit, Failure> {
@@ -65,11 +43,11 @@ pub(crate) async fn run(context: &Context, args: ServeArgs) -> Result<Exit, Fail
     let limits = config.as_ref().map(|config| config.file().http.clone()).unwrap_or_default();
     let metrics = Arc::new(Metrics::default());
     let file = TokenFile::new(tokens_file(args.http.tokens.clone(), config.as_ref())?);
-    let served = match (context.explicit_url(), &config) {
+    let backend = match (context.explicit_url(), &config) {
         (None, Some(config)) => context.explicit_backend().or(config.default_backend()).map(str::to_owned),
         _ => None,
     };
-    let rules = Arc::new(Rules::new(config.clone(), served));
+    let rules = Arc::new(Rules::new(config.clone(), backend));
     let jwt = match &config {
         Some(config) => Jwt::open(config).await?,
         None => None,
@@ -118,7 +96,7 @@ pub(crate) async fn run(context: &Context, args: ServeArgs) -> Result<Exit, Fail
     };
     let secure = acceptor.is_some() || args.http.behind_proxy;
     let page = Page::new(memory.clone(), beside, authority, api.clone(), secure);
-    let router = router(memory, api, page, Arc::clone(&mcp), &gate);
+    let served = Served::new(memory, api, page, Arc::clone(&mcp), Arc::clone(&gate));
 
     let unbound = |error| Failure::File(format!("{address} cannot be listened on"), error);
     let listener = TcpListener::bind(address).await.map_err(unbound)?;
@@ -132,8 +110,8 @@ pub(crate) async fn run(context: &Context, args: ServeArgs) -> Result<Exit, Fail
     }
 
     let (stopping, stopped) = watch::channel(false);
-    let ending = tokio::spawn(end(stopping, Arc::clone(&gate), Arc::clone(&mcp)));
-    listen::serve(listener, acceptor, router, gate, stopped).await;
+    let ending = tokio::spawn(end(stopping, gate, mcp));
+    listen::serve(listener, acceptor, served, stopped).await;
     ending.abort();
     if let Some(sweeps) = sweeps {
         sweeps.end().await;
@@ -175,31 +153,13 @@ async fn end(stopping: watch::Sender<bool>, gate: Arc<Gate>, mcp: Arc<Mcp>) {
     mcp.stop();
 }
 
-/// Everything that is served.
-fn router(memory: Memory, api: Router, page: Page, mcp: Arc<Mcp>, gate: &Arc<Gate>) -> Router {
-    let ready = Arc::new(Ready { memory, last: Mutex::default() });
-    Router::new()
-        .nest("/v1", api)
-        .merge(page::router(page))
-        .route("/mcp", any(mcp::handle).with_state(mcp))
-        .route("/healthz", get(|| async { "ok\n" }))
-        .route("/readyz", get(readiness).with_state(ready))
-        .route("/metrics", get(counters).with_state(Arc::clone(gate)))
-        .fallback(unknown)
-        .method_not_allowed_fallback(other_method)
-        .layer(CompressionLayer::new().compress_when(SizeAbove::new(COMPRESSED_BYTES).and(is_whole_json)))
-        // The gate limits every body.
-        .layer(DefaultBodyLimit::disable())
-        .layer(from_fn_with_state(Arc::clone(gate), pass))
-}
-
 /// Everything that `memory serve --http` serves, on loopback and without a configuration, and a token that allows it all: for
 /// benchmarks, tests and fuzz targets of the crates around this one. The token is good as long as the folder is there.
 ///
 /// # Errors
 /// `unavailable` if there is no place for the file of tokens.
 #[doc(hidden)]
-pub fn guarded(memory: Memory) -> Result<(Router, String, TempDir)> {
+pub fn guarded(memory: Memory) -> Result<(Served, String, TempDir)> {
     let folder = tempfile::tempdir().map_err(|error| {
         Error::new(ErrorKind::Unavailable, "there is no temporary folder").with_source(error)
     })?;
@@ -216,46 +176,7 @@ pub fn guarded(memory: Memory) -> Result<(Router, String, TempDir)> {
     let gate = Arc::new(Gate::new(Arc::clone(&authority), metrics, HttpSection::default(), true));
     let api = v1::router(memory.clone(), None, v1::Tools::new(rules, None));
     let page = Page::new(memory.clone(), Beside::default(), authority, api.clone(), false);
-    Ok((router(memory, api, page, Arc::new(Mcp::new(hub)), &gate), text, folder))
-}
-
-async fn readiness(State(ready): State<Arc<Ready>>) -> Response {
-    let mut last = ready.last.lock().await;
-    let answers = match *last {
-        Some((at, answers)) if at.elapsed() < STANDS => answers,
-        _ => {
-            let health = tokio::time::timeout(PROBE, ready.memory.health()).await;
-            let answers = matches!(health, Ok(Ok(health)) if health.status != HealthStatus::Down);
-            *last = Some((Instant::now(), answers));
-            answers
-        }
-    };
-    if answers {
-        "ready\n".into_response()
-    } else {
-        (StatusCode::SERVICE_UNAVAILABLE, "not ready\n").into_response()
-    }
-}
-
-async fn counters(State(gate): State<Arc<Gate>>) -> Response {
-    let mut response = gate.metrics().text().into_response();
-    let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
-    response.headers_mut().insert(header::CONTENT_TYPE, kind);
-    response
-}
-
-async fn unknown() -> Response {
-    refused(&Error::new(ErrorKind::NotFound, "nothing is served at this path; see docs/http.md"))
-}
-
-async fn other_method() -> Response {
-    let error = Error::new(ErrorKind::NotFound, "this path has another method; see docs/http.md");
-    refused_as(StatusCode::METHOD_NOT_ALLOWED, &error)
-}
-
-/// Streams go out at their own pace, and are not held back to be compressed.
-fn is_whole_json(_: StatusCode, _: Version, headers: &HeaderMap, _: &Extensions) -> bool {
-    headers.get(header::CONTENT_TYPE).is_some_and(|kind| kind == "application/json")
+    Ok((Served::new(memory, api, page, Arc::new(Mcp::new(hub)), gate), text, folder))
 }
 
 /// What a person reads who started the server.

@@ -79,7 +79,7 @@ impl Page {
         let unsent =
             |error: &dyn std::fmt::Display| Error::internal(format!("`{op}` cannot be asked: {error}"));
         let arguments = serde_json::to_string(&request).map_err(|error| unsent(&error))?;
-        let mut asked = HttpRequest::post(format!("/ops/{op}"))
+        let mut asked = HttpRequest::post(format!("/v1/ops/{op}"))
             .body(Body::from(arguments))
             .map_err(|error| unsent(&error))?;
         asked.extensions_mut().insert(Arc::clone(&visit.caller));

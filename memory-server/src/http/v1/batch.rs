@@ -15,6 +15,7 @@ use super::api::Api;
 use super::body;
 use super::idempotency::{Answer, Write, key_of};
 use crate::http::caller::Caller;
+use crate::http::recording::Reads;
 use crate::http::refusal::{self, refused};
 
 /// Most operations of one batch.
@@ -34,6 +35,7 @@ struct Call {
 pub(super) async fn run(
     State(api): State<Arc<Api>>,
     Extension(caller): Extension<Arc<Caller>>,
+    reads: Option<Extension<Reads>>,
     headers: HeaderMap,
     body: Body,
 ) -> Response {
@@ -46,8 +48,11 @@ pub(super) async fn run(
         if calls.len() > MOST {
             return Err(Error::too_large("batch", calls.len(), MOST, "operations"));
         }
-        let ops = calls.iter().filter_map(|call| api.op(&call.op).ok());
-        let key = ops.filter_map(|op| key_of(&headers, &caller, op)).next();
+        let ops = || calls.iter().filter_map(|call| api.op(&call.op).ok());
+        if let Some(Extension(reads)) = reads {
+            reads.tell(ops().all(Op::is_read));
+        }
+        let key = ops().filter_map(|op| key_of(&headers, &caller, op)).next();
         let write = Write::new(key, &caller, None, &["batch", &text])?;
         drop(text);
         let run = {
@@ -88,4 +93,31 @@ async fn one(api: &Api, caller: &Caller, call: &Call, answered: usize) -> Result
         )));
     }
     api.call(caller, Request::from_json(op, call.arguments.get())?).await
+}
+
+#[cfg(test)]
+mod tests {
+    use memory::Policy;
+
+    use super::*;
+    use crate::http::caller::Grant;
+    use crate::http::v1::tools::Tools;
+
+    #[tokio::test]
+    async fn a_batch_tells_whether_it_only_reads() {
+        let memory = memory::open("sqlite::memory:").await.unwrap();
+        let api = Arc::new(Api::new(memory, None, Tools::default()));
+        let caller = Caller::new("t-1".into(), Grant::default(), &Policy::default(), Arc::default());
+        let caller = Arc::new(caller);
+        for (ops, expected) in
+            [(&["get", "list"][..], true), (&["get", "set"], false), (&["get", "no-op"], true)]
+        {
+            let calls: Vec<_> = ops.iter().map(|op| serde_json::json!({"op": op, "arguments": {}})).collect();
+            let body = Body::from(serde_json::to_string(&calls).unwrap());
+            let reads = Reads::new(false);
+            let told = Some(Extension(reads.clone()));
+            run(State(Arc::clone(&api)), Extension(Arc::clone(&caller)), told, HeaderMap::new(), body).await;
+            assert_eq!(reads.told(), expected, "{ops:?}");
+        }
+    }
 }

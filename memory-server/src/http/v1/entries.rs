@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::Extension;
 use axum::body::Body;
 use axum::extract::rejection::PathRejection;
-use axum::extract::{Path, State};
+use axum::extract::{Path, Request as HttpRequest, State};
 use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use axum::response::Response;
 use memory_core::{
@@ -71,11 +71,13 @@ pub(super) async fn get(
     State(api): State<Arc<Api>>,
     Extension(caller): Extension<Arc<Caller>>,
     place: Place,
-    headers: HeaderMap,
+    asked: HttpRequest,
 ) -> Response {
+    let known = condition(asked.headers(), &header::IF_NONE_MATCH).map(|tag| tag.map(str::to_owned));
+    drop(asked);
     let answer = async {
         let (scope, key) = entry(place)?;
-        let known = condition(&headers, &header::IF_NONE_MATCH)?;
+        let known = known?;
         let request = Request::Get { scope, key, options: GetOptions::default() };
         let Reply::Get(found) = api.run(&caller, request).await? else { return Err(unexpected()) };
         let found =

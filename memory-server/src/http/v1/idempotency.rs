@@ -154,14 +154,21 @@ impl Replies {
         let done = tokio::spawn(async move {
             match run.await {
                 Err(error) if error.retry().is_retryable() => {
-                    place.release(claim).await;
+                    if let Err(kept) = place.release(claim).await {
+                        place.warn(&kept, "a write was not done, and a repeat of it cannot learn that");
+                    }
                     Err(error)
                 }
                 done => {
                     let answer = done.unwrap_or_else(|error| {
                         Answer::new(refusal::status(error.kind()), refusal::text(&error))
                     });
-                    place.keep(claim, write.request, &answer).await;
+                    if let Err(error) = place.keep(claim, write.request, &answer).await {
+                        place.warn(
+                            &error,
+                            "the reply to a write is not kept, and a repeat of it cannot have it",
+                        );
+                    }
                     Ok(answer.response())
                 }
             }
@@ -286,25 +293,28 @@ impl Place {
     }
 
     /// Gives the key back: nothing was done.
-    async fn release(&self, claim: u64) {
-        if let Ok(backend) = self.backend() {
-            let options = DeleteOptions::expecting(Expect::Version(claim));
-            // Where this fails, a repeat does not know that nothing was done.
-            let _ = backend.delete(&self.scope, &self.key, options).await;
-        }
+    async fn release(&self, claim: u64) -> Result<()> {
+        let options = DeleteOptions::expecting(Expect::Version(claim));
+        self.backend()?.delete(&self.scope, &self.key, options).await.map(drop)
     }
 
     /// Keeps the reply, or if there is no room for it, that there was one.
-    async fn keep(&self, claim: u64, request: String, answer: &Answer) {
+    async fn keep(&self, claim: u64, request: String, answer: &Answer) -> Result<()> {
         let text = answer.text.clone().filter(|text| text.len() <= MAX_REPLY_BYTES);
         let reply = Answer { text, ..*answer };
         let mut kept = Kept { request, reply: Some(reply) };
         let expect = Expect::Version(claim);
         if self.write(&kept, expect, Ttl::Keep).await.is_err() {
             kept.reply = Some(Answer { text: None, ..*answer });
-            // Where this fails too, a repeat does not know what became of the write.
-            let _ = self.write(&kept, expect, Ttl::Keep).await;
+            self.write(&kept, expect, Ttl::Keep).await?;
         }
+        Ok(())
+    }
+
+    /// The entry's key names the request: it is a hash of the caller and its `Idempotency-Key`.
+    fn warn(&self, error: &Error, what: &str) {
+        let (tenant, request) = (&self.scope.tenant, self.key.as_str());
+        tracing::warn!(%error, %tenant, request, "{what}");
     }
 }
 
@@ -316,11 +326,12 @@ fn hash(parts: &[&str]) -> [u8; 32] {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
     use std::sync::atomic::{AtomicU32, Ordering};
+    use std::sync::{Arc, Mutex};
 
     use axum::body::to_bytes;
     use memory_core::ScopeKind;
+    use tracing_subscriber::layer::SubscriberExt as _;
 
     use super::*;
     use crate::http::caller::Grant;
@@ -432,5 +443,29 @@ mod tests {
         let place = Place { key: Key::new("full").unwrap(), ..place };
         let full = place.claim("w").await.unwrap_err();
         assert_eq!((full.kind(), full.retry()), (ErrorKind::RateLimited, Retry::After(FULL)));
+    }
+
+    #[tokio::test]
+    async fn a_reply_that_cannot_be_kept_and_a_key_that_cannot_be_given_back_are_logged() {
+        let log = tempfile::NamedTempFile::new().unwrap();
+        let writer = Mutex::new(log.reopen().unwrap());
+        let subscriber =
+            tracing_subscriber::registry().with(tracing_subscriber::fmt::layer().with_writer(writer));
+        let _logging = tracing::subscriber::set_default(subscriber);
+        let [one, _] = two().await;
+        for (key, done) in
+            [("a", Ok(Answer::ok("done".to_owned()))), ("b", Err(Error::new(ErrorKind::Unavailable, "busy")))]
+        {
+            let write = write("t-1", Some("acme"), key, "w").unwrap();
+            let (place, name) = (one.place(&write).await.unwrap(), hexadecimal(&write.name));
+            // What is kept is no longer this write's claim.
+            let run = async move {
+                place.write(&Kept { request: "w".to_owned(), reply: None }, Expect::Any, Ttl::Keep).await?;
+                done
+            };
+            let _ = one.once(Some(write), run).await;
+            let text = std::fs::read_to_string(log.path()).unwrap();
+            assert!(text.lines().any(|line| line.contains("WARN") && line.contains(&name)), "{text}");
+        }
     }
 }

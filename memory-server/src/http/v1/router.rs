@@ -6,7 +6,7 @@ use axum::Router;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use axum::routing::{get, post};
+use axum::routing::{any, get, post};
 use memory::audit::Auditor;
 use memory::{Memory, Policy};
 use memory_core::{Error, ErrorKind, Op, Provider as _, ScopeKind};
@@ -22,19 +22,22 @@ use crate::http::refusal::{self, refused};
 /// The description of the API. A test keeps it as the types are.
 const DOCUMENT: &str = include_str!("../../../../docs/openapi.json");
 
-/// The routes below `/v1`. They expect an `Arc<Caller>` in the request's extensions, and record each request in this audit.
+/// The routes of `/v1`. They expect an `Arc<Caller>` in the request's extensions, and record each request in this audit.
 pub(crate) fn router(memory: Memory, auditor: Option<Arc<Auditor>>, tools: Tools) -> Router {
     Router::new()
-        .route("/capabilities", get(capabilities))
-        .route("/openapi.json", get(async || refusal::json(StatusCode::OK, DOCUMENT.to_owned())))
-        .route("/ops/{op}", post(calls::call))
-        .route("/batch", post(batch::run))
+        .route("/v1/capabilities", get(capabilities))
+        .route("/v1/openapi.json", get(async || refusal::json(StatusCode::OK, DOCUMENT.to_owned())))
+        .route("/v1/ops/{op}", post(calls::call))
+        .route("/v1/batch", post(batch::run))
         .route(
-            "/tenants/{tenant}/{kind}/{id}/entries/{key}",
+            "/v1/tenants/{tenant}/{kind}/{id}/entries/{key}",
             get(entries::get).put(entries::put).delete(entries::delete),
         )
-        .route("/tenants/{tenant}/agents/{agent}/{op}", post(state::call))
-        .fallback(async || nothing("there is no such route; see /v1/openapi.json", StatusCode::NOT_FOUND))
+        .route("/v1/tenants/{tenant}/agents/{agent}/{op}", post(state::call))
+        .route(
+            "/v1/{*other}",
+            any(async || nothing("there is no such route; see /v1/openapi.json", StatusCode::NOT_FOUND)),
+        )
         .method_not_allowed_fallback(async || {
             nothing("this route has another method; see /v1/openapi.json", StatusCode::METHOD_NOT_ALLOWED)
         })
@@ -58,8 +61,7 @@ pub fn unguarded(memory: Memory) -> Router {
     let policy = Policy::default().with_memory_scopes(ScopeKind::ALL).with_sql_scopes(ScopeKind::ALL);
     let grant = Grant { ops: Some(Op::ALL.iter().copied().collect()), ..Grant::default() };
     let caller = Arc::new(Caller::new("test".into(), grant, &policy, Arc::new(Metrics::default())));
-    Router::new()
-        .nest("/v1", router(memory, None, Tools::default()))
+    router(memory, None, Tools::default())
         .layer(axum::Extension(caller))
         .fallback(async || refused(&Error::new(ErrorKind::NotFound, "the API is under /v1")))
 }
