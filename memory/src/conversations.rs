@@ -15,7 +15,7 @@ pub use memory_recall::extract;
 #[cfg(feature = "recall")]
 pub use memory_recall::rank::{Signal, Weights};
 #[cfg(feature = "recall")]
-pub use memory_recall::{TurnVectorStats, TurnVectors};
+pub use memory_recall::{RESERVED_PREFIX, TurnVectorStats, TurnVectors};
 
 /// What embeds turns: the embedder that the store is opened with, or else the model that comes with the library.
 pub(crate) fn embedder(provider: &dyn Provider, context: &OpenContext) -> Result<Option<Arc<dyn Embedder>>> {

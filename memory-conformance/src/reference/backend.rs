@@ -221,10 +221,11 @@ impl Reference {
 
 impl Reference {
     /// Live entries with a text and without a vector of that model, in key order.
-    fn without_vector(&self, scope: &Scope, model: &EmbeddingModel) -> Vec<Missing> {
+    fn without_vector(&self, scope: &Scope, model: &EmbeddingModel, except: &str) -> Vec<Missing> {
         self.read(scope, |state, now| {
             state
                 .all_live(now, Viewer::Search)
+                .filter(|stored| except.is_empty() || !stored.entry.key.as_str().starts_with(except))
                 .filter(|stored| stored.vector(model).is_none() || self.faults.has(Fault::ReembedRepeats))
                 .filter(|stored| !(self.faults.has(Fault::ReembedLeavesOutBare) && stored.vectors.is_empty()))
                 .map(|stored| Missing {
@@ -467,7 +468,7 @@ impl Backend for Reference {
         if self.faults.has(Fault::ReembedRefusesOtherLength) {
             self.check_dimensions(scope, model, Op::Reembed)?;
         }
-        let missing = self.without_vector(scope, model);
+        let missing = self.without_vector(scope, model, &options.except);
         let mut outcome = ReembedOutcome::default();
         if self.faults.has(Fault::ReembedClearsFirst) && !options.dry_run {
             self.write(scope, |state, _| {

@@ -83,17 +83,24 @@ pub trait VectorStore: Sync {
         vectors: Vec<(ToEmbed, Vec<f32>)>,
     ) -> Result<Vec<bool>>;
 
-    /// The first entries behind a key (all keys are behind the empty one) that lack a vector of the model.
+    /// The first entries behind a key (all keys are behind the empty one) that lack a vector of the model, without those whose
+    /// key begins with `except`, unless that is empty.
     ///
     /// # Errors
     /// As a read fails.
-    async fn missing(&self, model: &EmbeddingModel, after: &str, limit: usize) -> Result<Missing>;
+    async fn missing(
+        &self,
+        model: &EmbeddingModel,
+        except: &str,
+        after: &str,
+        limit: usize,
+    ) -> Result<Missing>;
 
-    /// How many entries have a text and lack a vector of the model.
+    /// How many entries have a text and lack a vector of the model, without those that [`missing`](Self::missing) leaves out.
     ///
     /// # Errors
     /// As a read fails.
-    async fn count_missing(&self, model: &EmbeddingModel) -> Result<u64>;
+    async fn count_missing(&self, model: &EmbeddingModel, except: &str) -> Result<u64>;
 }
 
 /// Embeds one entry that was written.
@@ -133,7 +140,7 @@ pub async fn embed_bulk(
     }
 }
 
-/// Embeds entries that lack a vector of the embedder's model, up to a limit (EMB-4).
+/// Embeds entries that lack a vector of the embedder's model, up to a limit (EMB-4, EMB-17).
 ///
 /// # Errors
 /// As the embedder or the store fails; what was stored before stays.
@@ -146,7 +153,8 @@ pub async fn reembed(
     if !options.dry_run {
         let (mut left, mut after) = (options.limit, String::new());
         while left > 0 {
-            let missing = store.missing(embedder.model(), &after, left.min(CHUNK_TEXTS)).await?;
+            let missing =
+                store.missing(embedder.model(), &options.except, &after, left.min(CHUNK_TEXTS)).await?;
             let Some(last) = missing.last else { break };
             after = last;
             let mut failure = None;
@@ -168,7 +176,7 @@ pub async fn reembed(
             }
         }
     }
-    outcome.remaining = store.count_missing(embedder.model()).await?;
+    outcome.remaining = store.count_missing(embedder.model(), &options.except).await?;
     if options.dry_run {
         outcome.embedded = outcome.remaining.min(u64::try_from(options.limit).unwrap_or(u64::MAX));
     }

@@ -255,6 +255,8 @@ pub trait Backend: Send + Sync + Debug {
     ///   `remaining`. It does not count against `limit`, so it never blocks others.
     /// - EMB-15: A dry run writes nothing and does not call the embedder: `embedded` is how many entries a call
     ///   would embed, `remaining` how many there are. A limit of 0 is `invalid_argument`, over 10,000 `too_large`.
+    /// - EMB-17: `reembed` leaves out entries whose key begins with `except`, unless that is empty: they are neither
+    ///   embedded nor counted.
     ///
     /// # Errors
     /// The embedder's errors.

@@ -290,7 +290,7 @@ setters! { BulkOptions {
 } }
 
 /// Options of [`Backend::reembed`](super::Backend::reembed).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
@@ -299,11 +299,14 @@ pub struct ReembedOptions {
     pub limit: usize,
     /// Count only; write nothing.
     pub dry_run: bool,
+    /// Leave out entries whose key begins with this; empty: none.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub except: String,
 }
 
 impl Default for ReembedOptions {
     fn default() -> Self {
-        Self { limit: 1_000, dry_run: false }
+        Self { limit: 1_000, dry_run: false, except: String::new() }
     }
 }
 

@@ -256,6 +256,7 @@ impl<P: Provider> Backend for Checked<P> {
             return Err(self.vector_unsupported(Op::Reembed));
         }
         check_limit("limit", options.limit, 10_000)?;
+        check_prefix(&options.except)?;
         kv.reembed(scope, options).await
     }
 

@@ -13,10 +13,9 @@ use memory::hierarchical::{
     Semantic, SimilarTo, SqlGraphs, memory_of,
 };
 use memory_core::{Error, Result, Timestamp};
-use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
-use super::machine::{Machine, folder, goes_on, io, runtime};
+use super::machine::{Folder, Machine, folder, goes_on, io, runtime};
 use super::measure::{Rounds, Sample, interleave};
 use super::options::chosen;
 use super::report::{Row, Unit, write_foot, write_head_of};
@@ -123,7 +122,7 @@ struct Bench {
     hub: AgentMemory,
     /// The graph of `ada` as JSON.
     file: PathBuf,
-    dir: TempDir,
+    dir: Folder,
 }
 
 impl Bench {

@@ -12,7 +12,6 @@ use axum::Router;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::routing::get;
-use memory::Memory;
 use memory_core::{Error, ErrorKind, Result};
 use rusqlite::{Connection, OptionalExtension as _};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -65,7 +64,7 @@ pub(super) fn run(args: &KvArgs, json: bool, out: &mut (dyn Write + Send)) -> Re
     let dir = folder(parent)?;
     let workload = Arc::new(Workload::new(keys));
     let (runtime, stop) = runtime()?;
-    let (ours, memory, _tokens) = runtime.block_on(product(dir.path(), &workload))?;
+    let (ours, _tokens) = runtime.block_on(product(dir.path(), &workload))?;
     let floor = bare(&runtime, &dir.path().join("floor.db"), &workload)?;
     let mut met = 0;
     for plan in &plans {
@@ -81,26 +80,19 @@ pub(super) fn run(args: &KvArgs, json: bool, out: &mut (dyn Write + Send)) -> Re
         met += usize::from(row.met());
         if json { row.write_json(out)? } else { row.write_line(out)? }
     }
-    // The servers end, then the files are removed.
-    let closed = runtime.block_on(memory.close());
-    drop(runtime);
-    closed?;
     if json { Ok(()) } else { write_foot(out, met, plans.len()) }
 }
 
-/// The product, with every entry, its memory, and the folder of its token.
-async fn product(
-    dir: &std::path::Path,
-    workload: &Arc<Workload>,
-) -> Result<(Side, Memory, tempfile::TempDir)> {
+/// The product, with every entry, and the folder of its token.
+async fn product(dir: &std::path::Path, workload: &Arc<Workload>) -> Result<(Side, tempfile::TempDir)> {
     let url = ours::url(&ours::file(dir), "normal")?;
     Ours::open(&url, Arc::clone(workload)).await?.load().await?;
     let memory = memory::open(&url).await?;
-    let (served, token, tokens) = memory_server::http::guarded(memory.clone())?;
+    let (served, token, tokens) = memory_server::http::guarded(memory)?;
     let headers = format!("Authorization: Bearer {token}\r\n");
     let (listener, address) = bound().await?;
     tokio::spawn(served.serve(listener));
-    Ok((Side { address, path: "/v1/tenants/bench/agent/kv/entries/", headers }, memory, tokens))
+    Ok((Side { address, path: "/v1/tenants/bench/agent/kv/entries/", headers }, tokens))
 }
 
 /// The floor, with every entry.

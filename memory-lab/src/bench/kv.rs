@@ -10,7 +10,7 @@ use memory_core::{Error, Result};
 use tokio::runtime::Runtime;
 
 use super::floor::Floor;
-use super::machine::{Machine, folder, runtime};
+use super::machine::{Folder, Machine, folder, runtime};
 use super::measure::{Sample, Slice, interleave};
 use super::options::{KvArgs, chosen};
 use super::ours::{self, Ours};
@@ -67,7 +67,7 @@ struct Bench {
     phase: Phase,
     floor: Floor,
     workload: Arc<Workload>,
-    dir: tempfile::TempDir,
+    dir: Folder,
     stop: Arc<AtomicBool>,
 }
 

@@ -14,11 +14,30 @@ pub(super) fn io(doing: &str, error: std::io::Error) -> Error {
     Error::new(ErrorKind::Unavailable, format!("cannot {doing}: {error}")).with_source(error)
 }
 
-/// A folder for the benchmark's files, removed when the value is dropped.
-pub(super) fn folder(parent: PathBuf) -> Result<TempDir> {
-    tempfile::Builder::new().prefix("memory-bench-").tempdir_in(parent).map_err(|error| {
+/// How long a store may take to close before its files are removed.
+pub(super) const CLOSING: Duration = Duration::from_secs(60);
+
+/// A folder for the benchmark's files, removed when the value is dropped: after the stores that were dropped before it are
+/// closed, which may still write access counts.
+pub(super) struct Folder(TempDir);
+
+impl Folder {
+    pub(super) fn path(&self) -> &Path {
+        self.0.path()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = memory_sqlite::wait_until_closed(CLOSING);
+    }
+}
+
+pub(super) fn folder(parent: PathBuf) -> Result<Folder> {
+    let dir = tempfile::Builder::new().prefix("memory-bench-").tempdir_in(parent).map_err(|error| {
         io("create a folder for the benchmark's files; choose another place with --dir", error)
-    })
+    })?;
+    Ok(Folder(dir))
 }
 
 /// A runtime with two workers, and a flag that Ctrl-C sets.

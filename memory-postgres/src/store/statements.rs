@@ -191,8 +191,8 @@ impl Statements {
             ),
             missing: text(
                 "SELECT e.key, e.version, p.text, e.text, CASE WHEN p.text IS NULL AND e.text IS NULL THEN e.value END \
-                 FROM @schema@.scope s {entry} {apart} WHERE {scope} AND {missing} AND e.key > $8 \
-                 AND ($9 OR e.tokens = 0 OR p.text IS NOT NULL) ORDER BY e.key LIMIT $10"
+                 FROM @schema@.scope s {entry} {apart} WHERE {scope} AND {missing} AND e.key > $9 \
+                 AND ($10 OR e.tokens = 0 OR p.text IS NOT NULL) ORDER BY e.key LIMIT $11"
                     .replace("{apart}", APART)
                     .replace("{missing}", MISSING)
                     .as_str(),
@@ -240,8 +240,8 @@ const BULK: &str = "{written}, f.at, f.now, f.versions, f.created, f.written, f.
 const APART: &str = "LEFT JOIN LATERAL (SELECT v.text FROM @schema@.vector v WHERE s.vectors > 0 \
      AND v.tenant = s.tenant AND v.space = s.space AND v.key = e.key AND v.text IS NOT NULL ORDER BY v.model LIMIT 1) p ON true";
 
-/// Live entries without a vector of the model in $5 to $7.
+/// Live entries without a vector of the model in $5 to $7, and without those whose key begins with $8.
 const MISSING: &str = "(e.expires_at IS NULL OR e.expires_at > coalesce($4, @schema@.now_ms())) \
-     AND NOT EXISTS (SELECT FROM @schema@.vector v JOIN @schema@.model m ON m.id = v.model \
+     AND ($8 = '' OR NOT starts_with(e.key, $8)) AND NOT EXISTS (SELECT FROM @schema@.vector v JOIN @schema@.model m ON m.id = v.model \
      WHERE s.vectors > 0 AND v.tenant = s.tenant AND v.space = s.space AND v.key = e.key \
      AND m.provider = $5 AND m.name = $6 AND m.dimensions = $7)";

@@ -86,11 +86,17 @@ impl VectorStore for ScopeVectors<'_> {
         column(&self.store.write(&self.store.statements.vectors, &values).await?, 0, "outcome")
     }
 
-    async fn missing(&self, model: &EmbeddingModel, after: &str, limit: usize) -> Result<Missing> {
-        missing::first(self.store, model, self.target, after, true, limit).await
+    async fn missing(
+        &self,
+        model: &EmbeddingModel,
+        except: &str,
+        after: &str,
+        limit: usize,
+    ) -> Result<Missing> {
+        missing::first(self.store, model, self.target, (except, after), true, limit).await
     }
 
-    async fn count_missing(&self, model: &EmbeddingModel) -> Result<u64> {
-        missing::count(self.store, model, self.target).await
+    async fn count_missing(&self, model: &EmbeddingModel, except: &str) -> Result<u64> {
+        missing::count(self.store, model, self.target, except).await
     }
 }

@@ -14,13 +14,13 @@ use crate::store::columns::{column, unsigned};
 use crate::store::parameters::{ModelValues, Value};
 use crate::store::scope_ref::ScopeRef;
 
-/// The first entries behind a key that have no vector of the model. Without `all`, only those of which the row alone
+/// The first entries behind a key that have no vector of the model, without those whose key begins with `except`. Without `all`, only those of which the row alone
 /// does not show that they have a text to embed.
 pub(crate) async fn first(
     store: &Store,
     model: &EmbeddingModel,
     target: &ScopeRef,
-    after: &str,
+    (except, after): (&str, &str),
     all: bool,
     limit: usize,
 ) -> Result<Missing> {
@@ -29,7 +29,8 @@ pub(crate) async fn first(
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     let mut values = target.parameters([(&now, Type::INT8)]);
     values.extend(model.values());
-    let own: [Value<'_>; 3] = [(&after, Type::TEXT), (&all, Type::BOOL), (&limit, Type::INT8)];
+    let own: [Value<'_>; 4] =
+        [(&except, Type::TEXT), (&after, Type::TEXT), (&all, Type::BOOL), (&limit, Type::INT8)];
     values.extend(own);
     let connection = store.connections.take().await?;
     let rows = connection.query(&store.statements.missing, &values, Effect::None).await?;
@@ -56,20 +57,26 @@ fn to_embed(row: &Row) -> Result<Option<ToEmbed>> {
 }
 
 /// How many entries have no vector of the model, but a text to embed.
-pub(crate) async fn count(store: &Store, model: &EmbeddingModel, target: &ScopeRef) -> Result<u64> {
+pub(crate) async fn count(
+    store: &Store,
+    model: &EmbeddingModel,
+    target: &ScopeRef,
+    except: &str,
+) -> Result<u64> {
     // An entry with words has a text.
     let mut total = {
         let model = ModelValues::from(Some(model));
         let now = store.time.parameter();
         let mut values = target.parameters([(&now, Type::INT8)]);
         values.extend(model.values());
+        values.push((&except, Type::TEXT));
         let connection = store.connections.take().await?;
         let rows = connection.query(&store.statements.missing_count, &values, Effect::None).await?;
         rows.first().map(|row| unsigned(row, 0, "count")).transpose()?.unwrap_or_default()
     };
     let mut after = String::new();
     loop {
-        let found = first(store, model, target, &after, false, CHUNK_TEXTS).await?;
+        let found = first(store, model, target, (except, &after), false, CHUNK_TEXTS).await?;
         let Some(last) = found.last else { return Ok(total) };
         after = last;
         total += u64::try_from(found.items.len()).unwrap_or(u64::MAX);

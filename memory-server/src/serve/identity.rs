@@ -77,7 +77,7 @@ pub(super) async fn resolve(context: &Context, args: &ServeArgs, access: Access)
                 };
                 let mut global = context.global().clone();
                 global.backend = Some(backend.clone());
-                let memory = opened(&Settings::resolve(&global)?, access).await?;
+                let memory = opened(&context.settings_of(&global)?, access).await?;
                 with_workers(memory, config, context, Some(&backend))?
             } else {
                 with_workers(opened(&context.settings()?, access).await?, config, context, None)?
@@ -104,7 +104,6 @@ pub(super) async fn resolve(context: &Context, args: &ServeArgs, access: Access)
             (opened(&context.settings()?, access).await?, policy, None)
         }
     };
-    let memory = context.closing(memory);
     let policy = offering(policy, args, &memory)?;
     let gc = match &config {
         Some(config) => schedule(config, context, agent.as_str(), &memory, &mut warnings).await?,
@@ -190,7 +189,7 @@ pub(crate) async fn schedule(
                 // The agent's own backend, which may differ from the default.
                 global.backend = config.agent(agent).ok().map(|binding| binding.backend);
             }
-            Settings::resolve(&global)?.ledger(memory).await?
+            context.settings_of(&global)?.ledger(memory).await?
         }
         None => None,
     };

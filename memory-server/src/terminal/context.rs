@@ -1,7 +1,5 @@
 //! What every command receives: the global options, and the store that they name.
 
-use std::sync::{Mutex, PoisonError};
-
 use memory::system::RandomIds;
 use memory::{Access, Config, Memory, Registry};
 use memory_core::limits::MAX_PAGE;
@@ -14,13 +12,12 @@ use serde::Serialize;
 use super::credentials::CredentialArgs;
 use super::failure::Failure;
 use super::output::Out;
-use super::settings::{BareStore, Global, Settings, registry};
+use super::settings::{BareStore, Global, Openings, Settings, registry};
 
 /// What every command receives.
 pub struct Context {
     global: Global,
-    /// What was opened, to be closed at the end.
-    opened: Mutex<Vec<Memory>>,
+    openings: Openings,
 }
 
 /// An opened store and the scope to work on.
@@ -80,7 +77,7 @@ impl Elsewhere {
 
 impl Context {
     pub fn new(global: Global) -> Self {
-        Self { global, opened: Mutex::default() }
+        Self { global, openings: Openings::default() }
     }
 
     pub fn is_quiet(&self) -> bool {
@@ -89,7 +86,12 @@ impl Context {
 
     /// Decides on store, tenant and scope; opens nothing.
     pub(crate) fn settings(&self) -> Result<Settings> {
-        Settings::resolve(&self.global)
+        self.settings_of(&self.global)
+    }
+
+    /// As [`settings`](Self::settings), of other options.
+    pub(crate) fn settings_of(&self, global: &Global) -> Result<Settings> {
+        Settings::resolve(global, &self.openings)
     }
 
     /// The options that every command takes.
@@ -139,34 +141,28 @@ impl Context {
     /// Opens the store without creating it; a missing file is an empty store in memory.
     pub(crate) async fn open_unmade(&self, access: Access) -> Result<Opened> {
         let settings = self.settings()?;
-        let memory = self.closing(settings.open_unmade(access).await?);
+        let memory = settings.open_unmade(access).await?;
         Ok(Opened { memory, settings })
     }
 
     /// Opens the store.
     pub(crate) async fn open(&self, access: Access) -> Result<Opened> {
         let settings = self.settings()?;
-        let memory = self.closing(settings.open(access).await?);
+        let memory = settings.open(access).await?;
         Ok(Opened { memory, settings })
     }
 
-    /// Has a store closed at the end of the program.
+    /// Has a store closed at the end of the program that was opened without [`Settings`].
     pub(crate) fn closing(&self, memory: Memory) -> Memory {
-        self.opened.lock().unwrap_or_else(PoisonError::into_inner).push(memory.clone());
-        memory
+        self.openings.closing(memory)
     }
 
     /// Closes what was opened. Whoever still uses it is refused.
     ///
     /// # Errors
-    /// The first error of [`close`](memory_core::Provider::close); all are closed nevertheless.
+    /// As [`Openings::close`].
     pub(crate) async fn close(&self) -> Result<()> {
-        let opened = std::mem::take(&mut *self.opened.lock().unwrap_or_else(PoisonError::into_inner));
-        let mut closed = Ok(());
-        for memory in opened {
-            closed = closed.and(memory.close().await);
-        }
-        closed
+        self.openings.close().await
     }
 }
 
@@ -257,5 +253,24 @@ impl Opened {
         }
         credentials.give(&mut context)?;
         Ok(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{Args as _, FromArgMatches as _};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn stores_that_settings_opened_were_left_open_at_the_end() {
+        let command = Global::augment_args(clap::Command::new("memory"));
+        let matches = command.get_matches_from(["memory", "--url", "sqlite::memory:"]);
+        let context = Context::new(Global::from_arg_matches(&matches).unwrap());
+        let settings = context.settings().unwrap();
+        let memory = settings.open(Access::Create).await.unwrap();
+        context.close().await.unwrap();
+        let refused = memory.backend().unwrap().stats(&settings.scope).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Unavailable);
     }
 }

@@ -86,12 +86,18 @@ impl VectorStore for ScopeVectors<'_> {
         self.store.writer.submit(cost, move |batch| store_in(batch, &target, &model, &vectors)).await
     }
 
-    async fn missing(&self, model: &EmbeddingModel, after: &str, limit: usize) -> Result<Missing> {
-        missing::first(self.store, model, self.target, after, limit).await
+    async fn missing(
+        &self,
+        model: &EmbeddingModel,
+        except: &str,
+        after: &str,
+        limit: usize,
+    ) -> Result<Missing> {
+        missing::first(self.store, model, self.target, (except, after), limit).await
     }
 
-    async fn count_missing(&self, model: &EmbeddingModel) -> Result<u64> {
-        missing::count(self.store, model, self.target).await
+    async fn count_missing(&self, model: &EmbeddingModel, except: &str) -> Result<u64> {
+        missing::count(self.store, model, self.target, except).await
     }
 }
 

@@ -20,21 +20,23 @@ use crate::kv::state::ScopeState;
 /// Enough of a value's text to tell, nearly always, that it is not blank.
 const GLANCE_BYTES: usize = 64;
 
-/// The first entries behind a key that have no vector of the model, and a text to embed.
+/// The first entries behind a key that have no vector of the model, and a text to embed, without those whose key begins with
+/// `except`.
 pub(super) async fn first(
     store: &Arc<Store>,
     model: &EmbeddingModel,
     target: &Target,
-    after: &str,
+    (except, after): (&str, &str),
     limit: usize,
 ) -> Result<Missing> {
     let (digest, model, of_store) = (target.digest, model.clone(), Arc::clone(store));
+    let except = except.to_owned();
     let from = if after.is_empty() { String::new() } else { successor(after) };
     store
         .workers
         .run(move |connection| {
             let (mut items, mut bytes) = (Vec::new(), 0_usize);
-            each(connection, &digest, &model, &from, of_store.clock.now(), |row| {
+            each(connection, &digest, &model, (&except, &from), of_store.clock.now(), |row| {
                 let Some(item) = to_embed(row)? else { return Ok(true) };
                 bytes += item.text.len();
                 items.push(item);
@@ -66,11 +68,17 @@ fn value(row: &Row<'_>) -> Result<Json, Unreadable> {
 }
 
 /// How many entries have no vector of the model, and a text to embed.
-pub(super) async fn count(store: &Arc<Store>, model: &EmbeddingModel, target: &Target) -> Result<u64> {
+pub(super) async fn count(
+    store: &Arc<Store>,
+    model: &EmbeddingModel,
+    target: &Target,
+    except: &str,
+) -> Result<u64> {
     let (digest, model, of_store) = (target.digest, model.clone(), Arc::clone(store));
+    let except = except.to_owned();
     store
         .workers
-        .run(move |connection| Ok(count_now(connection, &digest, &model, of_store.clock.now())?))
+        .run(move |connection| Ok(count_now(connection, &digest, &model, &except, of_store.clock.now())?))
         .await
 }
 
@@ -78,10 +86,11 @@ fn count_now(
     connection: &Connection,
     digest: &ScopeDigest,
     model: &EmbeddingModel,
+    except: &str,
     now: Timestamp,
 ) -> Result<u64, Unreadable> {
     let mut count = 0;
-    each(connection, digest, model, "", now, |row| {
+    each(connection, digest, model, (except, ""), now, |row| {
         let text = |column| row.get_ref(column)?.as_str_or_null().map_err(|_| malformed("text").into());
         let found: Result<_, Unreadable> = text(4).and_then(|apart| Ok(apart.or(text(2)?)));
         let blank = match found? {
@@ -103,7 +112,7 @@ fn each(
     connection: &Connection,
     digest: &ScopeDigest,
     model: &EmbeddingModel,
-    from: &str,
+    (except, from): (&str, &str),
     now: Timestamp,
     mut visit: impl FnMut(&Row<'_>) -> Result<bool, Unreadable>,
 ) -> Result<(), Unreadable> {
@@ -117,11 +126,12 @@ fn each(
           AND v.text IS NOT NULL ORDER BY v.id LIMIT 1) \
          FROM entry e LEFT JOIN body b ON b.id = e.body \
          WHERE e.space = ?1 AND e.key >= ?2 AND (e.expires_at IS NULL OR e.expires_at > ?3) \
+         AND (?5 = '' OR substr(e.key, 1, length(?5)) <> ?5) \
          AND NOT EXISTS (SELECT 1 FROM vector v WHERE v.space = e.space AND v.key = e.key AND v.model = ?4 \
          AND v.version = e.version) \
          ORDER BY e.key",
     )?;
-    let mut rows = statement.query(params![state.space, from, now.as_millis(), model])?;
+    let mut rows = statement.query(params![state.space, from, now.as_millis(), model, except])?;
     while let Some(row) = rows.next()? {
         if !visit(row)? {
             break;

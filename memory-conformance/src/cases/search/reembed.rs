@@ -59,6 +59,17 @@ pub(crate) const CASES: &[Case] = &[
         );
         expect_eq!(cx.near(&scope, TEA).await?, ["a", "b"], "hits once all are embedded");
     }),
+    case!("embed.reembed.except-a-prefix", [Kv, Vector], ["EMB-17"], |cx| {
+        let scope = bare(cx, &["a", "~b", "~b/%_1", "~b/2", "~c"]).await?;
+        let mut options = step(10, true);
+        options.except = "~b/".to_owned();
+        let dry = cx.kv().reembed(&scope, options.clone()).await?;
+        expect_eq!((dry.embedded, dry.remaining), (3, 3), "to embed and remaining by a dry run");
+        options.dry_run = false;
+        let step = cx.kv().reembed(&scope, options).await?;
+        expect_eq!((step.embedded, step.remaining), (3, 0), "embedded and remaining");
+        expect_eq!(cx.near(&scope, TEA).await?, ["a", "~b", "~c"], "hits by vector afterwards");
+    }),
     case!("embed.reembed.embedded-are-left", [Kv, Vector], ["EMB-4", "EMB-7"], |cx| {
         owned(cx)?;
         let scope = bare(cx, &["a"]).await?;

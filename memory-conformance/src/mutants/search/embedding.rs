@@ -63,6 +63,8 @@ mutants! {
     "embed.reembed-leaves-out-bare": ["EMB-4"], "re-embedding skips entries without any vector" => fault(Fault::ReembedLeavesOutBare);
     "embed.reembed-failure-swallowed": ["EMB-13"], "re-embedding reports success although the embedder is unavailable"
         => forgive(Request::Reembed { .. }, ErrorKind::Unavailable => Reply::Reembed(memory_core::ReembedOutcome::default()));
+    "embed.reembed-excepts-nothing": ["EMB-17"], "re-embedding ignores the keys to leave out"
+        => ask(Request::Reembed { options, .. } => options.except.clear());
     "embed.reembed-failed-untold": ["EMB-14"], "refused texts are not counted"
         => answer(Reply::Reembed(outcome) => outcome.failed = 0);
     "embed.reembed-remaining-zero": ["EMB-4"], "the remaining count is always zero"

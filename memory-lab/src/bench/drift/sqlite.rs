@@ -6,18 +6,17 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use memory_core::{Error, Result};
-use tempfile::TempDir;
 
 use super::engine::Engine;
 use crate::bench::floor::Floor;
-use crate::bench::machine::{Machine, folder};
+use crate::bench::machine::{Folder, Machine, folder};
 use crate::bench::measure::Slice;
 use crate::bench::ours::{self, repeat};
 use crate::bench::workload::{Work, Workload};
 
 pub(super) struct Sqlite {
     parent: PathBuf,
-    dir: TempDir,
+    dir: Folder,
     floor: Floor,
     stop: Arc<AtomicBool>,
 }

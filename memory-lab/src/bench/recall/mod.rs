@@ -16,7 +16,7 @@ use tokio::runtime::Runtime;
 
 use self::store::{Kind, Store};
 use self::turns::Turns;
-use super::machine::{Machine, folder, goes_on, resident_bytes, runtime};
+use super::machine::{Folder, Machine, folder, goes_on, resident_bytes, runtime};
 use super::measure::{Rounds, Sample, Slice, interleave};
 use super::options::chosen;
 use super::report::{Row, Unit, write_foot, write_head_of};
@@ -125,7 +125,7 @@ struct Bench {
     /// Bytes of text of the mean turn.
     text: f64,
     turns: usize,
-    dir: tempfile::TempDir,
+    dir: Folder,
 }
 
 impl Bench {

@@ -12,7 +12,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use memory_core::{Error, Result, SearchMode};
 use memory_server::terminal::Progress;
@@ -23,7 +23,7 @@ use self::row::{Figures, Row, Target, write_foot, write_head};
 use self::store::{SearchKind, Store};
 use self::table::Table;
 use self::vectors::Vectors;
-use super::machine::{Machine, folder, goes_on, resident_bytes, runtime};
+use super::machine::{CLOSING, Folder, Machine, folder, goes_on, resident_bytes, runtime};
 use super::measure::median;
 use super::options::chosen;
 
@@ -32,8 +32,6 @@ const FLOOR_PASSES: usize = 5;
 /// Searches under way together, and passes over all queries in a round of theirs.
 const TOGETHER: usize = 8;
 const TOGETHER_PASSES: usize = 4;
-/// How long the store may take to close, which stores the text index.
-const CLOSING: Duration = Duration::from_secs(60);
 
 /// What one row measures.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -104,7 +102,7 @@ struct Bench {
     asked: Arc<Vectors>,
     /// Open for all rows except those of the first search.
     store: Option<Store>,
-    dir: tempfile::TempDir,
+    dir: Folder,
     stop: Arc<AtomicBool>,
 }
 

@@ -17,7 +17,7 @@ use tokio::runtime::Runtime;
 use self::floor::Floor;
 use self::ours::Ours;
 use self::work::{HANDLES, ROWS, ScopeChoice, Work};
-use super::machine::{Machine, folder, runtime};
+use super::machine::{Folder, Machine, folder, runtime};
 use super::measure::{Rounds, Sample, Slice, interleave};
 use super::options::chosen;
 use super::report::{RAW_SQLITE, Row, Unit, write_foot, write_head_of};
@@ -68,7 +68,7 @@ struct Bench {
     ours: Arc<Ours>,
     floor: Floor,
     scopes: usize,
-    dir: tempfile::TempDir,
+    dir: Folder,
 }
 
 pub(super) fn run(args: &SqlArgs, json: bool, out: &mut (dyn Write + Send)) -> Result<()> {

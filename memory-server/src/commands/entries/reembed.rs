@@ -4,7 +4,7 @@ use std::sync::{Mutex, PoisonError};
 
 use clap::Args;
 use memory::Access;
-use memory::conversations::turn_vectors;
+use memory::conversations::{RESERVED_PREFIX, turn_vectors};
 use memory_core::{Provider as _, ReembedOptions, ReembedOutcome};
 use serde::Serialize;
 
@@ -122,9 +122,11 @@ async fn entries(
     let mut options = ReembedOptions::default();
     options.limit = args.step;
     options.dry_run = args.dry_run;
+    // Turns have vectors of their own.
+    RESERVED_PREFIX.clone_into(&mut options.except);
     let mut before = u64::MAX;
     loop {
-        let step = backend.reembed(opened.scope(), options).await?;
+        let step = backend.reembed(opened.scope(), options.clone()).await?;
         report.embedded += step.embedded;
         report.remaining = step.remaining;
         report.failed = step.failed;

@@ -30,7 +30,7 @@ pub(crate) struct RecallArgs {
     /// Print a block of text for a prompt instead, of at most so many tokens
     #[arg(long, value_name = "N")]
     max_tokens: Option<usize>,
-    /// Show what held at this time, as 2026-01-31T09:30:00Z
+    /// Show what held at this time, as 2026-01-31T09:30:00Z; a message without a time counts from when it was stored
     #[arg(long, value_name = "TIME")]
     as_of: Option<Timestamp>,
     /// Only what nobody said or confirmed since this time

@@ -130,6 +130,9 @@ pub(crate) async fn stats(context: &Context, out: &mut Out) -> Result<Exit, Fail
     }
     if let Some(turns) = turns {
         tell_turns(out, &turns)?;
+        if !stats.models.is_empty() {
+            out.line("          these vectors are apart; as entries, turns have none and count as missing")?;
+        }
     }
     if let Some(usage) = sql {
         let quota = usage.quota_bytes.map_or_else(String::new, |quota| format!(" of {}", bytes(quota)));

@@ -284,7 +284,7 @@ fn store(context: &Context, named: &str) -> CoreResult<Settings> {
         true => (Some(named.to_owned()), None),
         false => (None, Some(named.to_owned())),
     };
-    Settings::resolve(&global)
+    context.settings_of(&global)
 }
 
 /// Says in the error which of the two stores it is about.

@@ -271,7 +271,7 @@ struct Probe {
 
 async fn test(context: &Context, desk: &Desk, which: &str, out: &mut Out) -> Result<Exit, Failure> {
     let registry = context.registry()?.with_access(Access::Read);
-    let memory = within(desk.config.open_backend_for(&registry, &desk.tenant, which)).await?;
+    let memory = context.closing(within(desk.config.open_backend_for(&registry, &desk.tenant, which)).await?);
     let health = match within(memory.health()).await {
         Ok(health) => health,
         Err(error) => Health::new(HealthStatus::Down, error.message().to_owned()),

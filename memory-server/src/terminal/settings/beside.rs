@@ -108,7 +108,9 @@ impl Settings {
         }
         // The erasure itself reports a fallback that is unavailable.
         let opened = config.open_backend_for(&self.registry()?, &self.tenant, fallback).await;
-        let Ok(memory) = opened else { return Ok((Vec::new(), None)) };
+        let Ok(memory) = opened.map(|memory| self.openings.closing(memory)) else {
+            return Ok((Vec::new(), None));
+        };
         let backups = self.drift_folders(&memory, Some(fallback)).await?;
         if backups.is_empty() {
             return Ok((backups, None));

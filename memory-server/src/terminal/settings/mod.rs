@@ -3,6 +3,7 @@
 mod beside;
 mod global;
 mod open;
+mod openings;
 mod resolved;
 mod store;
 
@@ -11,5 +12,6 @@ pub use resolved::BareStore;
 pub use store::sqlite_url;
 
 pub(crate) use global::{is_typed, registry};
+pub(crate) use openings::Openings;
 pub(crate) use resolved::{Settings, scope_of};
 pub(crate) use store::{Origin, create_private_folder, data_folder};

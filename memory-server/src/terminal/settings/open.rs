@@ -44,7 +44,7 @@ impl Settings {
     pub(crate) async fn open_unmade(&self, access: Access) -> Result<Memory> {
         match self.missing_file()? {
             None => self.open(access).await,
-            Some(_) => self.registry()?.open("sqlite::memory:").await,
+            Some(_) => Ok(self.openings.closing(self.registry()?.open("sqlite::memory:").await?)),
         }
     }
 
@@ -62,19 +62,22 @@ impl Settings {
 
     async fn open_store(&self, access: Access) -> Result<Memory> {
         let registry = self.registry()?.with_access(access);
-        match (&self.store, &self.config) {
+        let memory = match (&self.store, &self.config) {
             (Store::Named(name), Some(config)) => {
-                config.open_backend_for(&registry, &self.tenant, name).await
+                config.open_backend_for(&registry, &self.tenant, name).await?
             }
-            (Store::Named(name), None) => Err(Error::internal(format!("no configuration defines `{name}`"))),
-            (Store::Url(url), _) => registry.open(url).await,
+            (Store::Named(name), None) => {
+                return Err(Error::internal(format!("no configuration defines `{name}`")));
+            }
+            (Store::Url(url), _) => registry.open(url).await?,
             (Store::DataFile(file), _) => {
                 if let (Some(folder), Access::Create) = (file.parent(), access) {
                     create_private_folder(folder)?;
                 }
-                registry.open(&sqlite_url(file)?).await
+                registry.open(&sqlite_url(file)?).await?
             }
-        }
+        };
+        Ok(self.openings.closing(memory))
     }
 
     /// As [`ledger`](Self::ledger), without opening a store that is a file.

@@ -6,6 +6,7 @@ use memory::{BackendUrl, Config, Registry};
 use memory_core::{Error, Result, Scope, ScopeId, ScopeKind, TenantId};
 
 use super::global::{Global, reaching, registry};
+use super::openings::Openings;
 use super::store::{Origin, Store, sqlite_url, store};
 
 /// The default scope.
@@ -28,6 +29,8 @@ pub(crate) struct Settings {
     pub(super) store: Store,
     pub(crate) store_origin: Origin,
     pub(super) global: Global,
+    /// Where what these settings open is closed.
+    pub(super) openings: Openings,
     pub(crate) tenant: TenantId,
     pub(crate) tenant_origin: Origin,
     pub(crate) scope: Scope,
@@ -36,7 +39,7 @@ pub(crate) struct Settings {
 
 impl Settings {
     /// Reads the configuration and decides; opens nothing.
-    pub(crate) fn resolve(global: &Global) -> Result<Self> {
+    pub(crate) fn resolve(global: &Global, openings: &Openings) -> Result<Self> {
         let config = Config::discover(global.config.as_deref())?;
         let default = config.as_ref().map(|config| &config.file().default);
         let (store, store_origin) = store(global, config.as_ref())?;
@@ -56,8 +59,8 @@ impl Settings {
                     (Scope::new(tenant.clone(), ScopeKind::User, ScopeId::new(DEFAULT_ID)?), Origin::Default)
                 }
             };
-        let global = global.clone();
-        Ok(Self { config, store, store_origin, global, tenant, tenant_origin, scope, scope_origin })
+        let (global, openings) = (global.clone(), openings.clone());
+        Ok(Self { config, store, store_origin, global, openings, tenant, tenant_origin, scope, scope_origin })
     }
 
     /// Whether the command line names the scope.

@@ -218,6 +218,22 @@ fn what_agents_stored_is_shown_as_text() {
 }
 
 #[test]
+fn the_page_of_a_scope_did_not_say_which_turns_lack_vectors() {
+    let door = Door::open("");
+    let token = door.token("ops", &["--tenant", "acme"]);
+    let browser = Browser::signed_in(&door, &token);
+    let at = "/page/scope?kind=agent&id=ann";
+    assert!(browser.shown(at).contains("Nothing was said here."));
+    let run = json!({"tenant": "acme", "agent": "a", "run": "r"});
+    let message = json!({"role": "user", "content": "My sister lives in Bergen"});
+    api(&door, &token, "add", &json!({"run": run, "scope": scope("ann"), "messages": [message]}));
+    let page = browser.shown(at);
+    for figure in ["<dt>Turns</dt><dd>1</dd>", "<dt>Stale</dt><dd>0</dd>", "<dt>Missing</dt><dd>0</dd>"] {
+        assert!(page.contains(figure), "{figure}: {page}");
+    }
+}
+
+#[test]
 fn a_token_shows_what_it_reaches_and_each_request_is_recorded() {
     let door = Door::open("[audit]\nfile = \"audit.jsonl\"\n");
     let token = door.token("ops", &["--tenant", "acme"]);

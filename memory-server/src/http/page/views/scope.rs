@@ -1,8 +1,9 @@
 //! A scope as a whole: size and quota, vectors, drift and its backups, the SQL database.
 
 use maud::{Markup, html};
+use memory::conversations::{TurnVectorStats, turn_vectors};
 use memory::drift::Backups;
-use memory_core::{Error, Provider as _, Reply, Request, Result, Scope, ScopeStats};
+use memory_core::{Error, Op, Provider as _, Reply, Request, Result, Scope, ScopeStats};
 
 use super::super::ask::{Page, Visit, unexpected};
 use super::super::html::{list, none, refusal, remark, table, time};
@@ -26,6 +27,13 @@ pub(super) async fn show(page: &Page, visit: &Visit, place: &Place) -> Result<Ma
                 Err(error) => (refusal(&error)),
             }
         } @else { (remark("This store does not count what a scope holds.")) }
+        @if let Some(vectors) = turn_vectors(&page.memory) {
+            h2 { "Conversation" }
+            @match page.as_op(visit, Op::Stats, &scope.tenant, Some(scope), vectors.stats(scope)).await {
+                Ok(turns) => (spoken(&turns)),
+                Err(error) => (refusal(&error)),
+            }
+        }
         h2 { "SQL database" }
         @if capabilities.sql {
             @match page.ask(visit, Request::SqlUsage { scope: scope.clone() }).await {
@@ -94,7 +102,29 @@ fn counted(visit: &Visit, stats: &ScopeStats, has_vectors: bool) -> Markup {
             (table("Vectors by model", &["Model", "Dimensions", "Vectors", "Size", "Stale", "Missing"], &rows))
             p class="remark" {
                 "Stale vectors are of an older text and are never searched; missing ones were not computed. "
-                code { "memory reembed" } " computes both."
+                code { "memory reembed" } " computes both, but not of turns, which have vectors of their own and count as missing here."
+            }
+        }
+    }
+}
+
+/// Whose vectors the turns of a scope have.
+fn spoken(stats: &TurnVectorStats) -> Markup {
+    let TurnVectorStats { model, turns, stale, missing, stale_models, .. } = stats;
+    if *turns == 0 {
+        return remark("Nothing was said here.");
+    }
+    html! {
+        (list(&[
+            ("Turns", html! { (turns) }),
+            ("Model", html! { (model.provider) " " (model.model) }),
+            ("Stale", html! { (stale) @for (other, turns) in stale_models { ", " (turns) " by " (other) } }),
+            ("Missing", html! { (missing) }),
+        ]))
+        @if stale + missing > 0 {
+            p class="remark" {
+                "Stale turns have vectors of another model, missing ones have none: they are found by words alone. "
+                code { "memory reembed" } " embeds them."
             }
         }
     }

@@ -154,6 +154,15 @@ fn reembed_adds_missing_vectors_in_steps() {
 }
 
 #[test]
+fn reembed_embedded_turns_as_entries_too() {
+    let user = User::new();
+    user.ok(&["add", "My sister lives in Bergen"]);
+    user.ok(&["set", "k", "--text", "some words"]);
+    let step = json!({"embedded": 1, "remaining": 0, "failed": 0, "interrupted": false});
+    has(&user.json(&["reembed", "--embedder", "bundled"]), step);
+}
+
+#[test]
 fn turns_of_another_model_are_told_of_found_by_words_and_embedded_again() {
     let Some(model) = std::env::var_os("MEMORY_TEST_MODEL") else {
         println!("skipped: MEMORY_TEST_MODEL names no folder with a static model (cargo xtask model)");
