@@ -34,6 +34,11 @@ const fn may(name: &'static str, kind: Kind) -> Column {
     Column { name, kind, required: false }
 }
 
+/// What an `invalidate` may say: the row that takes the place of the one that ends.
+pub(crate) const SUCCESSOR: &[Column] = &[may(SUPERSEDED_BY, Kind::Id)];
+/// The member's name.
+pub(crate) const SUPERSEDED_BY: &str = "superseded_by";
+
 /// What a task's status may be.
 pub const TASK_STATUSES: [&str; 5] = ["pending", "in_progress", "blocked", "done", "failed"];
 

@@ -10,6 +10,7 @@
 //! - [`PendingMemoryQueue`] holds what is not certain yet; [`Review`] lets people decide.
 //! - [`SharedMemory`] is what agents read.
 //! - [`Ledger`] proves that nothing was changed, and rebuilds the tables from the events.
+//! - [`Eraser`] forgets a note or a row, with what was derived from it.
 //!
 //! All of it stands on the tables of one [`Space`], which agents cannot reach.
 
@@ -17,6 +18,7 @@ mod bucket;
 mod calibrated;
 mod columns;
 mod encoding;
+mod forget;
 pub mod interpret;
 mod ledger;
 mod note;
@@ -32,6 +34,7 @@ mod working;
 pub use bucket::{Bucket, Operation};
 pub use calibrated::Calibrated;
 pub use columns::TASK_STATUSES;
+pub use forget::{Eraser, Forgotten};
 pub use interpret::{Context, Interpretation, Interpreter, ModelInterpreter, Rules};
 pub use ledger::{Anchor, Event, Ledger, Rebuilt, SourceRef, Verified};
 pub use note::{Actor, Note, NoteSource, Trust};

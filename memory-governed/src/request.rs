@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::bucket::{Bucket, Operation};
-use crate::columns::{Kind, TASK_STATUSES, columns};
+use crate::columns::{Kind, SUCCESSOR, SUPERSEDED_BY, TASK_STATUSES, columns};
 
 /// What the interpreter made of a note.
 #[derive(Clone, Debug, PartialEq)]
@@ -94,6 +94,11 @@ impl WriteRequest {
         self
     }
 
+    /// The row that takes the place of the one that ends.
+    pub(crate) fn successor(&self) -> Option<&str> {
+        self.payload.get(SUPERSEDED_BY).and_then(Value::as_str)
+    }
+
     /// Checks what can be told from the request alone: the operation is one of the bucket's, the id may be one, the
     /// payload has the members it must have and no others, and nothing is too large.
     ///
@@ -139,7 +144,11 @@ impl WriteRequest {
     }
 
     fn check_payload(&self) -> Result<()> {
-        let members = if self.operation.is_lifecycle() { &[] } else { columns(self.bucket) };
+        let members = match self.operation {
+            Operation::Resolve => &[],
+            Operation::Invalidate => SUCCESSOR,
+            Operation::Upsert | Operation::Append => columns(self.bucket),
+        };
         for (name, value) in &self.payload {
             let Some(column) = members.iter().find(|column| column.name == name) else {
                 let short: String = name.chars().take(40).collect();

@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::bucket::Bucket;
 use crate::ledger::{COLUMNS, Event, fold, read_event};
 use crate::projection::{Row, read, rows};
-use crate::store::{Space, text};
+use crate::store::{Session, Space, text};
 
 /// A time to look back to, on either axis.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -110,10 +110,7 @@ impl SharedMemory {
     /// # Errors
     /// The store's.
     pub async fn dependents(&self, id: &str) -> Result<Vec<(Bucket, String)>> {
-        let mut all = Vec::new();
-        for bucket in Bucket::ALL {
-            all.extend(rows(&self.0.plain(), bucket, "", &[]).await?);
-        }
+        let all = every_row(&self.0.plain()).await?;
         let (mut found, mut ask) = (BTreeSet::new(), VecDeque::from([id.to_owned()]));
         while let Some(asked) = ask.pop_front() {
             for row in all.iter().filter(|row| row.id != asked && refers(row, &asked)) {
@@ -126,12 +123,22 @@ impl SharedMemory {
     }
 }
 
+/// The rows of every bucket.
+pub(crate) async fn every_row(session: &Session<'_>) -> Result<Vec<Row>> {
+    let mut all = Vec::new();
+    for bucket in Bucket::ALL {
+        all.extend(rows(session, bucket, "", &[]).await?);
+    }
+    Ok(all)
+}
+
 /// Whether a member of a row, or an element within one, is this id.
 fn refers(row: &Row, id: &str) -> bool {
     row.superseded_by.as_deref() == Some(id) || row.fields.values().any(|value| names(value, id))
 }
 
-fn names(value: &Value, id: &str) -> bool {
+/// Whether a value is this id, or has it within.
+pub(crate) fn names(value: &Value, id: &str) -> bool {
     match value {
         Value::String(text) => text == id,
         Value::Array(items) => items.iter().any(|item| names(item, id)),

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use crate::encoding::word;
 use crate::note::{Actor, Note, NoteSource};
-use crate::store::{Cells, Session, Space, int, text};
+use crate::store::{Cells, Space, int, text};
 
 /// Most bytes of a note.
 const MAX_NOTE: usize = 16 << 10;
@@ -114,38 +114,4 @@ impl WorkingMemory {
         };
         rows.into_iter().rev().map(one).collect()
     }
-
-    /// Erases a note's words everywhere: the note, what waits for it, and beside the events that came of it. The events and
-    /// their hashes stay. A note that is not done yet is done then. Returns whether there was such a note.
-    ///
-    /// # Errors
-    /// The store's.
-    pub async fn forget(&self, note_id: &str) -> Result<bool> {
-        let tx = self.0.begin().await?;
-        let done = forget(&tx, note_id).await;
-        tx.end(done).await
-    }
-}
-
-async fn forget(tx: &Session<'_>, note_id: &str) -> Result<bool> {
-    let id = [text(note_id)];
-    let found = tx
-        .exec(
-            "UPDATE notes SET text = NULL, state = 'done', lease = NULL, result = NULL WHERE note_id = ?",
-            &id,
-        )
-        .await?;
-    tx.exec(
-        "DELETE FROM events_raw WHERE event_id IN (SELECT event_id FROM events_memory WHERE note_id = ?)",
-        &id,
-    )
-    .await?;
-    // What was deferred is nothing but these words.
-    tx.exec(
-        "UPDATE pending_memory_events SET text = NULL, request_json = '', reason = '', \
-         status = CASE WHEN status IN ('waiting', 'needs_review') THEN 'rejected' ELSE status END WHERE note_id = ?",
-        &id,
-    )
-    .await?;
-    Ok(found > 0)
 }

@@ -233,7 +233,7 @@ async fn dispatch(context: &Context, command: Command, out: &mut Out) -> Result<
         Command::SqlWorker(args) => crate::serve::sql_worker(context, &args).await,
         Command::Init(args) => commands::init(context, &args, out),
         Command::Doctor(args) => commands::doctor(context, &args, out).await,
-        Command::Demo(args) => crate::demo::run(&args, context.is_quiet(), out).await,
+        Command::Demo(args) => Box::pin(crate::demo::run(&args, context.is_quiet(), out)).await,
         Command::Describe => commands::describe(context, out).await,
         Command::Backend(args) => commands::backend(context, &args, out).await,
         Command::Config(args) => commands::config(context, &args, out).await,

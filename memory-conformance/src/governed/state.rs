@@ -9,9 +9,9 @@ use memory_core::host::HostTables;
 use memory_core::host::Session;
 use memory_core::{Clock, IdGen, Provider, Result, TenantId, Timestamp};
 use memory_governed::{
-    Actor, Anchor, AsOf, Bucket, Calibrated, Interpreter, Ledger, Note, NoteSource, Options, Outcome,
-    Pending, PendingMemoryQueue, PendingStatus, Promotion, PromotionPipeline, Rebuilt, Report, Resolver,
-    Review, Row, SharedMemory, Space, StoredNote, Verified, Why, WorkingMemory,
+    Actor, Anchor, AsOf, Bucket, Calibrated, Eraser, Forgotten, Interpreter, Ledger, Note, NoteSource,
+    Options, Outcome, Pending, PendingMemoryQueue, PendingStatus, Promotion, PromotionPipeline, Rebuilt,
+    Report, Resolver, Review, Row, SharedMemory, Space, StoredNote, Verified, Why, WorkingMemory,
 };
 
 /// What the stages of a shared space are made of. A mutant changes it.
@@ -63,6 +63,7 @@ pub struct Stages {
     pub(crate) review: Review,
     pub(crate) shared: SharedMemory,
     pub(crate) ledger: Ledger,
+    pub(crate) eraser: Eraser,
     pub(crate) space: Space,
     tables: HostTables,
 }
@@ -95,6 +96,7 @@ impl Stages {
             queue,
             shared: SharedMemory::new(&space),
             ledger: Ledger::new(&space),
+            eraser: Eraser::new(&space),
             space,
             tables,
         }))
@@ -188,8 +190,12 @@ pub trait SharedState: Send + Sync {
         self.stages().ledger.rebuild().await
     }
 
-    async fn forget(&self, note_id: &str) -> Result<bool> {
-        self.stages().notes.forget(note_id).await
+    async fn forget(&self, note_id: &str, by: &Actor) -> Result<Forgotten> {
+        self.stages().eraser.note(note_id, by, false).await
+    }
+
+    async fn forget_row(&self, bucket: Bucket, id: &str, by: &Actor, is_trial: bool) -> Result<Forgotten> {
+        self.stages().eraser.row(bucket, id, by, is_trial).await
     }
 }
 

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use super::{Context, Interpretation, Interpreter};
 use crate::bucket::{Bucket, Operation};
-use crate::columns::TASK_STATUSES;
+use crate::columns::{SUPERSEDED_BY, TASK_STATUSES};
 use crate::note::Note;
 use crate::request::{Decision, WriteRequest, is_id};
 use crate::resolve::named_in;
@@ -171,6 +171,15 @@ fn naming(text: &str, context: &Context) -> Option<WriteRequest> {
     Some(request)
 }
 
+/// `superseded by ID`.
+fn successor(text: &str) -> Option<String> {
+    let text = text.to_lowercase();
+    let (_, after) = text.split_once("superseded by ")?;
+    let after = after.trim_start_matches("decision ").trim_start_matches("constraint ");
+    let id = after.split(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '_' | '-'))).next()?;
+    is_id(id).then(|| id.to_owned())
+}
+
 /// The write of a note that says that something has ended.
 fn ending(text: &str, context: &Context) -> Result<WriteRequest, String> {
     let spoken = without_quotes(text);
@@ -202,6 +211,11 @@ fn ending(text: &str, context: &Context) -> Result<WriteRequest, String> {
         [(_, id)] if is_id(id) => Some((*id).to_owned()),
         _ => None,
     };
+    if let Some(successor) = successor(&spoken).filter(|_| operation == Operation::Invalidate)
+        && context.rows(bucket).iter().any(|row| row.id == successor)
+    {
+        request.payload.insert(SUPERSEDED_BY.to_owned(), Value::from(successor));
+    }
     request.rationale = "a verb of ending in a plain statement".to_owned();
     Ok(request)
 }

@@ -68,18 +68,23 @@ pub struct Event {
     pub payload: BTreeMap<String, Value>,
     /// Where it came from.
     pub source_ref: SourceRef,
-    /// Digest of the note's words, salted: it proves them while they are kept, and tells nothing once they are erased.
+    /// Digest of the note's words and of why they were bound, salted: it proves them while they are kept, and tells
+    /// nothing once they are erased.
     pub raw_digest: String,
+    /// Digest of the row's id, salted.
+    pub target_digest: String,
+    /// Digest of the row's members and of the names it is given, salted.
+    pub content_digest: String,
     /// The hash of the event before it; empty for the first.
     pub prev_hash: String,
-    /// The hash of all this.
+    /// The hash of all this; of what may be erased, it covers the digests.
     pub hash: String,
 }
 
 /// The columns in the order of [`read_event`].
 pub(crate) const COLUMNS: &str = "e.seq, e.event_id, e.idempotency_key, e.observed_at, e.recorded_at, e.source_agent, \
      e.source_run, e.trust, e.note_id, e.causation_pending_id, e.bucket, e.target_id, e.operation, e.expected_rev, \
-     e.payload_json, e.source_ref, e.raw_digest, e.prev_hash, e.hash";
+     e.payload_json, e.source_ref, e.raw_digest, e.target_digest, e.content_digest, e.prev_hash, e.hash";
 
 /// Takes an event from a row that begins with [`COLUMNS`].
 pub(crate) fn read_event(cells: &mut Cells) -> Result<Event> {
@@ -99,21 +104,42 @@ pub(crate) fn read_event(cells: &mut Cells) -> Result<Event> {
         payload: cells.json()?,
         source_ref: cells.json()?,
         raw_digest: cells.text()?,
+        target_digest: cells.text()?,
+        content_digest: cells.text()?,
         prev_hash: cells.text()?,
         hash: cells.text()?,
     })
 }
 
 impl Event {
-    /// The hash of what it says and of the event before it.
+    /// The digest of the words behind it and of why they were bound.
+    pub(crate) fn digest_of_words(&self, salt: &str, raw: &str, reference: Option<&str>) -> Result<String> {
+        let evidence = SourceRef { aliases: Vec::new(), ..self.source_ref.clone() };
+        Ok(digest([salt, raw, reference.unwrap_or_default(), &canonical(&evidence)?]))
+    }
+
+    /// The digest of the row that it names.
+    pub(crate) fn digest_of_target(&self, salt: &str) -> String {
+        digest([salt, &self.target_id])
+    }
+
+    /// The digest of what it says of the row.
+    pub(crate) fn digest_of_content(&self, salt: &str) -> Result<String> {
+        Ok(digest([salt, &canonical(&self.payload)?, &canonical(&self.source_ref.aliases)?]))
+    }
+
+    /// Whether it would set members or names, and has none: they were erased.
+    pub(crate) fn is_emptied(&self) -> bool {
+        !self.operation.is_lifecycle() && self.payload.is_empty() && self.source_ref.aliases.is_empty()
+    }
+
+    /// The hash of its digests, of what is never erased, and of the event before it.
     pub(crate) fn hashed(&self) -> Result<String> {
         let numbers = [
             self.seq.to_string(),
             self.observed_at.as_millis().to_string(),
             self.recorded_at.as_millis().to_string(),
             self.expected_rev.map(|rev| rev.to_string()).unwrap_or_default(),
-            canonical(&self.payload)?,
-            canonical(&self.source_ref)?,
             word(&self.actor.trust)?,
         ];
         let texts = [
@@ -125,9 +151,10 @@ impl Event {
             &self.note_id,
             self.causation_pending_id.as_deref().unwrap_or_default(),
             self.bucket.as_str(),
-            &self.target_id,
             self.operation.as_str(),
             &self.raw_digest,
+            &self.target_digest,
+            &self.content_digest,
             &self.prev_hash,
         ];
         Ok(digest(texts.into_iter().chain(numbers.iter().map(String::as_str))))
@@ -135,7 +162,7 @@ impl Event {
 
     /// Appends it.
     pub(crate) async fn insert(&self, tx: &Session<'_>) -> Result<()> {
-        let args: [SqlValue; 19] = [
+        let args: [SqlValue; 21] = [
             int(self.seq),
             text(&self.event_id),
             text(&self.idempotency_key),
@@ -153,13 +180,15 @@ impl Event {
             text(canonical(&self.payload)?),
             text(canonical(&self.source_ref)?),
             text(&self.raw_digest),
+            text(&self.target_digest),
+            text(&self.content_digest),
             text(&self.prev_hash),
             text(&self.hash),
         ];
         tx.exec(
             "INSERT INTO events_memory (seq, event_id, idempotency_key, observed_at, recorded_at, source_agent, source_run, \
              trust, note_id, causation_pending_id, bucket, target_id, operation, expected_rev, payload_json, source_ref, \
-             raw_digest, prev_hash, hash) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+             raw_digest, target_digest, content_digest, prev_hash, hash) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             &args,
         )
         .await

@@ -7,7 +7,7 @@ mod verify;
 pub(crate) use event::{COLUMNS, read_event};
 pub use event::{Event, SourceRef};
 pub use rebuild::Rebuilt;
-pub(crate) use rebuild::fold;
+pub(crate) use rebuild::{fold, fold_row};
 pub(crate) use verify::head;
 pub use verify::{Anchor, Verified};
 

@@ -11,7 +11,7 @@ use crate::bucket::Bucket;
 use crate::columns::table;
 use crate::encoding::canonical;
 use crate::projection::{Row, SharedMemoryWriter, Step, rows, step};
-use crate::store::{Session, int};
+use crate::store::{Session, int, text};
 
 /// Events read at once.
 const PAGE: u64 = 1_000;
@@ -111,6 +111,20 @@ pub(crate) async fn fold(session: &Session<'_>, take: impl Fn(&Event) -> bool) -
             }
         }
     }
+}
+
+/// The row that its events give; `None`: they give none.
+pub(crate) async fn fold_row(session: &Session<'_>, bucket: Bucket, id: &str) -> Result<Option<Row>> {
+    let sql = format!(
+        "SELECT {COLUMNS} FROM events_memory e WHERE e.bucket = ? AND e.target_id = ? ORDER BY e.seq"
+    );
+    let mut row: Option<Row> = None;
+    for mut cells in session.query(&sql, &[text(bucket.as_str()), text(id)]).await? {
+        if let Step::Write(next) = step(row.as_ref(), &read_event(&mut cells)?) {
+            row = Some(*next);
+        }
+    }
+    Ok(row)
 }
 
 async fn live_digest(session: &Session<'_>) -> Result<String> {

@@ -3,9 +3,8 @@
 use memory_core::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
-use super::{COLUMNS, Event, Ledger, read_event};
-use crate::encoding::digest;
-use crate::store::{Session, int};
+use super::{COLUMNS, Event, Ledger, SourceRef, read_event};
+use crate::store::{FORGOTTEN, Session, int};
 
 /// Events read at once.
 const PAGE: u64 = 500;
@@ -40,8 +39,8 @@ impl Ledger {
         head(&self.0.plain()).await
     }
 
-    /// Checks every event against its hash and the one before it, the words that are kept against their digests, and the
-    /// ledger against an anchor of earlier.
+    /// Checks every event against its hash and the one before it, what may be forgotten against its digests, or against a
+    /// tombstone where it is missing, and the ledger against an anchor of earlier.
     ///
     /// # Errors
     /// `corrupt` with `details.seq` for the first event that does not fit; the store's.
@@ -49,8 +48,9 @@ impl Ledger {
         let mut verified = Verified { events: 0, erased: 0, anchor: Anchor::default() };
         loop {
             let sql = format!(
-                "SELECT {COLUMNS}, r.salt, r.raw_input FROM events_memory e LEFT JOIN events_raw r ON r.event_id = e.event_id \
-                 WHERE e.seq > ? ORDER BY e.seq LIMIT ?"
+                "SELECT {COLUMNS}, r.salt, r.raw_input, r.reference_text, r.target_salt, r.content_salt, \
+                 (SELECT count(*) FROM tombstones t WHERE t.event_seq = e.seq) AS graves \
+                 FROM events_memory e LEFT JOIN events_raw r ON r.event_id = e.event_id WHERE e.seq > ? ORDER BY e.seq LIMIT ?"
             );
             let page = self.0.plain().query(&sql, &[int(verified.anchor.seq), int(PAGE)]).await?;
             if page.is_empty() {
@@ -58,15 +58,22 @@ impl Ledger {
             }
             for mut cells in page {
                 let event = read_event(&mut cells)?;
-                let raw = cells.maybe_text()?.zip(cells.maybe_text()?);
-                check(&event, &verified.anchor, raw.as_ref())?;
+                let behind = Behind {
+                    salt: cells.maybe_text()?,
+                    raw: cells.maybe_text()?,
+                    reference: cells.maybe_text()?,
+                    target_salt: cells.maybe_text()?,
+                    content_salt: cells.maybe_text()?,
+                    has_tombstone: cells.count()? > 0,
+                };
+                check(&event, &verified.anchor, &behind)?;
                 if let Some(anchor) =
                     anchor.filter(|anchor| anchor.seq == event.seq && anchor.hash != event.hash)
                 {
                     return Err(broken(anchor.seq, "the event is not the one that the anchor names"));
                 }
                 verified.events += 1;
-                verified.erased += u64::from(raw.is_none());
+                verified.erased += u64::from(behind.salt.is_none());
                 verified.anchor = Anchor { seq: event.seq, hash: event.hash };
             }
         }
@@ -79,19 +86,50 @@ impl Ledger {
     }
 }
 
-fn check(event: &Event, before: &Anchor, raw: Option<&(String, String)>) -> Result<()> {
+/// What may be erased behind an event; without its salt, a part is erased.
+struct Behind {
+    salt: Option<String>,
+    raw: Option<String>,
+    reference: Option<String>,
+    target_salt: Option<String>,
+    content_salt: Option<String>,
+    has_tombstone: bool,
+}
+
+fn check(event: &Event, before: &Anchor, behind: &Behind) -> Result<()> {
     if event.seq != before.seq + 1 {
         return Err(broken(before.seq + 1, "an event is missing"));
     }
     if event.prev_hash != before.hash || event.hashed()? != event.hash {
         return Err(broken(event.seq, "an event was changed"));
     }
-    match raw {
-        Some((salt, raw)) if digest([salt.as_str(), raw.as_str()]) != event.raw_digest => {
-            Err(broken(event.seq, "the words of an event were changed"))
+    let evidence = SourceRef { aliases: Vec::new(), ..event.source_ref.clone() };
+    let words = match &behind.salt {
+        Some(salt) => {
+            let raw = behind.raw.as_deref().unwrap_or_default();
+            event.digest_of_words(salt, raw, behind.reference.as_deref())? == event.raw_digest
         }
-        _ => Ok(()),
+        None => behind.raw.is_none() && behind.reference.is_none() && evidence == SourceRef::default(),
+    };
+    let target = match &behind.target_salt {
+        Some(salt) => event.digest_of_target(salt) == event.target_digest,
+        None => event.target_id.starts_with(FORGOTTEN),
+    };
+    let content = match &behind.content_salt {
+        Some(salt) => event.digest_of_content(salt)? == event.content_digest,
+        None => event.payload.is_empty() && event.source_ref.aliases.is_empty(),
+    };
+    if !(words && target && content) {
+        return Err(broken(event.seq, "the words of an event were changed"));
     }
+    let is_whole = behind.salt.is_some() && behind.target_salt.is_some() && behind.content_salt.is_some();
+    if !is_whole && !behind.has_tombstone {
+        return Err(broken(
+            event.seq,
+            "words of an event are missing, and no tombstone says who had them forgotten",
+        ));
+    }
+    Ok(())
 }
 
 fn broken(seq: u64, what: &'static str) -> Error {

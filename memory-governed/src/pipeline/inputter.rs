@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use memory_core::{ErrorKind, Result};
 
 use crate::bucket::Bucket;
-use crate::encoding::digest;
 use crate::ledger::{COLUMNS, Event, head, read_event};
 use crate::projection::{Projected, Row, SharedMemoryWriter, read};
 use crate::store::{Session, Space, int, maybe, text};
@@ -47,13 +46,23 @@ impl Inputter {
         let last = head(tx).await?;
         event.seq = last.seq + 1;
         event.prev_hash = last.hash;
-        let salt = space.fresh();
-        event.raw_digest = digest([salt.as_str(), raw]);
+        let [salt, target_salt, content_salt] = [space.fresh(), space.fresh(), space.fresh()];
+        event.raw_digest = event.digest_of_words(&salt, raw, reference)?;
+        event.target_digest = event.digest_of_target(&target_salt);
+        event.content_digest = event.digest_of_content(&content_salt)?;
         event.hash = event.hashed()?;
         event.insert(tx).await?;
         tx.exec(
-            "INSERT INTO events_raw (event_id, salt, raw_input, reference_text) VALUES (?, ?, ?, ?)",
-            &[text(&event.event_id), text(salt), text(raw), maybe(reference.map(text))],
+            "INSERT INTO events_raw (event_id, salt, raw_input, reference_text, target_salt, content_salt) \
+             VALUES (?, ?, ?, ?, ?, ?)",
+            &[
+                text(&event.event_id),
+                text(salt),
+                text(raw),
+                maybe(reference.map(text)),
+                text(target_salt),
+                text(content_salt),
+            ],
         )
         .await?;
         let (projection, error) =

@@ -11,6 +11,7 @@ use crate::ledger::{Event, SourceRef};
 use crate::note::{Actor, Note, NoteSource};
 use crate::projection::{Step, read, step};
 use crate::request::WriteRequest;
+use crate::resolve::occurs;
 use crate::seams::{Resolution, Resolver, Scored};
 use crate::store::{Session, Space, text};
 
@@ -147,6 +148,20 @@ async fn bind(
     Ok(Ok(Bound { target, expected_rev: Some(row.rev), candidates, reason }))
 }
 
+/// Why the row that is to take the place of another cannot. It must hold itself, so that no circle can arise: what has
+/// ended is never revived.
+async fn no_successor(tx: &Session<'_>, wanted: &Wanted<'_>, target: &str) -> Result<Option<&'static str>> {
+    let Some(successor) = wanted.request.successor() else { return Ok(None) };
+    if successor == target {
+        return Ok(Some("no row takes its own place"));
+    }
+    if !occurs(&wanted.note.text, successor) {
+        return Ok(Some("the note does not name what takes the row's place"));
+    }
+    let row = read(tx, wanted.request.bucket, successor).await?;
+    Ok((!row.is_some_and(|row| row.is_live())).then_some("what is to take the row's place does not hold"))
+}
+
 async fn commit(
     space: &Space,
     tx: &Session<'_>,
@@ -156,6 +171,9 @@ async fn commit(
     reviewed_by: Option<&Actor>,
 ) -> Result<Settled> {
     let (note, request) = (wanted.note, wanted.request);
+    if let Some(reason) = no_successor(tx, wanted, &bound.target).await? {
+        return Ok(waits(reason, bound.candidates));
+    }
     let event = Event {
         seq: 0,
         event_id: space.fresh(),
@@ -184,6 +202,8 @@ async fn commit(
             reviewed_by: reviewed_by.cloned(),
         },
         raw_digest: String::new(),
+        target_digest: String::new(),
+        content_digest: String::new(),
         prev_hash: String::new(),
         hash: String::new(),
     };

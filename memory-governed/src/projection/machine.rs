@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::row::Row;
 use crate::bucket::{Bucket, Operation};
-use crate::columns::{Kind, columns};
+use crate::columns::{Kind, SUPERSEDED_BY, columns};
 use crate::ledger::Event;
 use crate::note::Trust;
 use crate::seams::Alias;
@@ -54,6 +54,7 @@ fn end(prior: Option<&Row>, event: &Event, status: &str) -> Step {
             let mut row = changed(row, event);
             row.status = status.to_owned();
             row.valid_to = Some(event.observed_at);
+            row.superseded_by = event.payload.get(SUPERSEDED_BY).and_then(Value::as_str).map(str::to_owned);
             Step::Write(Box::new(row))
         }
     }
@@ -110,6 +111,9 @@ fn change(row: &Row, event: &Event) -> Step {
     }
     if !row.is_live() {
         return Step::Defer("the row has ended, and nothing reopens it silently");
+    }
+    if event.is_emptied() {
+        return Step::NoOp("it says nothing, or what it said was forgotten");
     }
     let mut next = row.clone();
     merge(&mut next, event);

@@ -41,6 +41,21 @@ impl SharedMemoryWriter {
         }
     }
 
+    /// Puts a row and its names in the place of what there was of it.
+    pub(crate) async fn replace(tx: &Session<'_>, row: &Row) -> Result<()> {
+        Self::remove(tx, row.bucket, &row.id).await?;
+        write(tx, "", &[row]).await?;
+        write_aliases(tx, row).await
+    }
+
+    /// Removes a row and its names.
+    pub(crate) async fn remove(tx: &Session<'_>, bucket: Bucket, id: &str) -> Result<()> {
+        let sql = format!("DELETE FROM {} WHERE {} = ?", table(bucket), id_column(bucket));
+        tx.exec(&sql, &[text(id)]).await?;
+        let names = "DELETE FROM aliases WHERE bucket = ? AND target_id = ?";
+        tx.exec(names, &[text(bucket.as_str()), text(id)]).await.map(drop)
+    }
+
     /// Writes rows into the shadow tables of a rebuild.
     pub(crate) async fn write_shadow(tx: &Session<'_>, rows: &[&Row]) -> Result<()> {
         write(tx, "shadow_", rows).await

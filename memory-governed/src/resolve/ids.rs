@@ -144,7 +144,7 @@ fn tokens(text: &str) -> Vec<Token> {
 }
 
 /// Whether the text has the id as a whole token.
-pub(super) fn occurs(text: &str, id: &str) -> bool {
+pub(crate) fn occurs(text: &str, id: &str) -> bool {
     let id = normal(id);
     tokens(text).iter().any(|token| token.normal == id)
 }

@@ -15,6 +15,7 @@ mod words;
 
 pub(crate) use decide::named_in;
 pub use decide::resolve;
+pub(crate) use ids::occurs;
 pub use model::Model;
 pub use resolution::{Binding, BoundBy, DeferReason, Deferral, Resolution, Scored};
 pub use row::{Row, Space};

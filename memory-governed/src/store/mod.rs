@@ -4,4 +4,5 @@ mod schema;
 mod space;
 
 pub(crate) use memory_core::host::{Cells, Session, int, maybe, text};
+pub(crate) use schema::FORGOTTEN;
 pub use space::{Options, Space};

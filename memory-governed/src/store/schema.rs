@@ -18,12 +18,17 @@ const TABLES: &[&str] = &[
      source_agent TEXT NOT NULL, source_run TEXT NOT NULL, trust TEXT NOT NULL, note_id TEXT NOT NULL, \
      causation_pending_id TEXT, bucket TEXT NOT NULL, target_id TEXT NOT NULL, operation TEXT NOT NULL, \
      expected_rev BIGINT, payload_json TEXT NOT NULL, source_ref TEXT NOT NULL, raw_digest TEXT NOT NULL, \
-     prev_hash TEXT NOT NULL, hash TEXT NOT NULL)",
+     target_digest TEXT NOT NULL, content_digest TEXT NOT NULL, prev_hash TEXT NOT NULL, hash TEXT NOT NULL)",
     "CREATE INDEX IF NOT EXISTS events_by_target ON events_memory (bucket, target_id, seq)",
     "CREATE INDEX IF NOT EXISTS events_by_note ON events_memory (note_id)",
-    // What a person may have erased: the words, and the salt of their digest.
-    "CREATE TABLE IF NOT EXISTS events_raw (event_id TEXT PRIMARY KEY, salt TEXT NOT NULL, raw_input TEXT NOT NULL, \
-     reference_text TEXT)",
+    // What may be erased: the words behind an event, and the salts of the digests of its three parts.
+    "CREATE TABLE IF NOT EXISTS events_raw (event_id TEXT PRIMARY KEY, salt TEXT, raw_input TEXT, reference_text TEXT, \
+     target_salt TEXT, content_salt TEXT)",
+    // What was forgotten, when and by whom; an event by its position, a row by the name that its events have now.
+    "CREATE TABLE IF NOT EXISTS tombstones (seq BIGINT PRIMARY KEY, kind TEXT NOT NULL \
+     CHECK (kind IN ('note', 'event', 'row', 'pending')), id TEXT NOT NULL, bucket TEXT, event_seq BIGINT, \
+     agent TEXT NOT NULL, run TEXT NOT NULL, trust TEXT NOT NULL, forgotten_at BIGINT NOT NULL)",
+    "CREATE INDEX IF NOT EXISTS tombstones_by_event ON tombstones (event_seq)",
     "CREATE TABLE IF NOT EXISTS event_projection (seq BIGINT PRIMARY KEY, bucket TEXT NOT NULL, target_id TEXT NOT NULL, \
      status TEXT NOT NULL CHECK (status IN ('applied', 'recorded', 'failed', 'blocked', 'dead')), \
      attempts BIGINT NOT NULL, next_attempt_at BIGINT NOT NULL, error TEXT)",
@@ -44,8 +49,20 @@ const TABLES: &[&str] = &[
      kind TEXT NOT NULL, source_event BIGINT NOT NULL, trust TEXT NOT NULL, PRIMARY KEY (bucket, target_id, alias_norm))",
 ];
 
-/// Tables whose rows are never changed.
-const APPEND_ONLY: [&str; 2] = ["events_memory", "reviews"];
+/// The beginning of the name that a forgotten row has in the ledger; no id begins so.
+pub(crate) const FORGOTTEN: &str = "~";
+
+/// Tables whose rows are never removed, with the columns that never change. What the others may become is said by
+/// [`erasure`].
+const APPEND_ONLY: [(&str, &str); 3] = [
+    (
+        "events_memory",
+        "seq, event_id, idempotency_key, observed_at, recorded_at, source_agent, source_run, trust, note_id, \
+         causation_pending_id, bucket, operation, expected_rev, raw_digest, target_digest, content_digest, prev_hash, hash",
+    ),
+    ("reviews", "seq, pending_id, action, agent, run, trust, recorded_at"),
+    ("tombstones", "seq, kind, id, bucket, event_seq, agent, run, trust, forgotten_at"),
+];
 
 /// Creates what is missing.
 pub(super) async fn create(tx: &Session<'_>, dialect: SqlDialect) -> Result<()> {
@@ -56,8 +73,8 @@ pub(super) async fn create(tx: &Session<'_>, dialect: SqlDialect) -> Result<()> 
         tx.exec(&shared_table(bucket, ""), &[]).await?;
         tx.exec(&shared_table(bucket, "shadow_"), &[]).await?;
     }
-    for name in APPEND_ONLY {
-        for trigger in append_only_triggers(dialect, name) {
+    for (name, fixed) in APPEND_ONLY {
+        for trigger in append_only_triggers(dialect, name, &erasure(dialect, name, fixed)) {
             tx.exec(&trigger, &[]).await?;
         }
     }
@@ -72,24 +89,50 @@ fn in_dialect(statement: &str, dialect: SqlDialect) -> String {
     }
 }
 
-/// The triggers that keep the rows of a table from being changed or removed.
-fn append_only_triggers(dialect: SqlDialect, table: &str) -> Vec<String> {
+/// When an update of a row only erases: the fixed columns are as before, and the others are as before or empty.
+fn erasure(dialect: SqlDialect, table: &str, fixed: &str) -> String {
+    let same = match dialect {
+        SqlDialect::Postgres => "IS NOT DISTINCT FROM",
+        _ => "IS",
+    };
+    let mut conditions: Vec<String> =
+        fixed.split(", ").map(|column| format!("NEW.{column} {same} OLD.{column}")).collect();
+    if table != "tombstones" {
+        conditions.push(format!("(NEW.target_id {same} OLD.target_id OR NEW.target_id LIKE '{FORGOTTEN}%')"));
+    }
+    if table == "events_memory" {
+        conditions.push("(NEW.payload_json = OLD.payload_json OR NEW.payload_json = '{}')".to_owned());
+        conditions.push(
+            "(NEW.source_ref = OLD.source_ref OR NEW.source_ref LIKE \
+             '{\"candidates\":[],\"reason\":\"\",\"aliases\":[%],\"interpreter\":\"\",\"resolver\":\"\"}')"
+                .to_owned(),
+        );
+    }
+    conditions.join(" AND ")
+}
+
+/// The triggers that keep the rows of a table from being changed, but for an erasure, or removed.
+fn append_only_triggers(dialect: SqlDialect, table: &str, erasure: &str) -> Vec<String> {
     match dialect {
         SqlDialect::Postgres => vec![
             format!(
-                "CREATE OR REPLACE TRIGGER {table}_rows BEFORE UPDATE OR DELETE ON {table} \
+                "CREATE OR REPLACE TRIGGER {table}_rows BEFORE DELETE ON {table} \
                  FOR EACH ROW EXECUTE FUNCTION mem_sql.append_only()"
+            ),
+            format!(
+                "CREATE OR REPLACE TRIGGER {table}_changes BEFORE UPDATE ON {table} \
+                 FOR EACH ROW WHEN (NOT ({erasure})) EXECUTE FUNCTION mem_sql.append_only()"
             ),
             format!(
                 "CREATE OR REPLACE TRIGGER {table}_all BEFORE TRUNCATE ON {table} \
                  FOR EACH STATEMENT EXECUTE FUNCTION mem_sql.append_only()"
             ),
         ],
-        _ => ["UPDATE", "DELETE"]
+        _ => [("UPDATE", format!("WHEN NOT ({erasure}) ")), ("DELETE", String::new())]
             .into_iter()
-            .map(|event| {
+            .map(|(event, when)| {
                 format!(
-                    "CREATE TRIGGER IF NOT EXISTS {table}_{event} BEFORE {event} ON {table} \
+                    "CREATE TRIGGER IF NOT EXISTS {table}_{event} BEFORE {event} ON {table} {when}\
                      BEGIN SELECT RAISE(ABORT, 'rows of {table} are never changed or removed'); END"
                 )
             })

@@ -11,6 +11,7 @@
 
 mod explicit;
 mod faults;
+mod forget;
 mod guards;
 mod kill;
 mod ledger;

@@ -38,14 +38,14 @@ on_both_stores! {
         let count = events();
         world.sql(&format!(
             "INSERT INTO events_memory (seq, event_id, idempotency_key, observed_at, recorded_at, source_agent, source_run, \
-             trust, note_id, bucket, target_id, operation, payload_json, source_ref, raw_digest, prev_hash, hash) \
+             trust, note_id, bucket, target_id, operation, payload_json, source_ref, raw_digest, target_digest, content_digest, prev_hash, hash) \
              WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {count}) \
              SELECT i, 'e' || i, 'k' || i, i, i, 'ada', 'run', 'agent', 'note', \
              CASE i % 2 WHEN 0 THEN 'results' ELSE 'issues' END, \
              CASE i % 2 WHEN 0 THEN 'r-' || i ELSE 'issue-' || (i % 1000) END, \
              CASE i % 2 WHEN 0 THEN 'append' ELSE 'upsert' END, \
              CASE i % 2 WHEN 0 THEN '{{\"metric_name\":\"m\",\"metric_value\":' || i || '}}' \
-             ELSE '{{\"title\":\"thing ' || i || ' fails\"}}' END, '{{}}', '', '', '' FROM n"
+             ELSE '{{\"title\":\"thing ' || i || ' fails\"}}' END, '{{}}', '', '', '', '', '' FROM n"
         )).await.unwrap();
         let began = Instant::now();
         let rebuilt = world.ledger.rebuild().await.unwrap();

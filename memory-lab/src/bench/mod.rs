@@ -2,6 +2,7 @@
 
 mod drift;
 mod floor;
+mod governed;
 mod graph;
 mod http;
 mod kv;
@@ -42,6 +43,8 @@ enum Bench {
     Recall(recall::RecallArgs),
     /// Graphs of agents on embedded SQLite: files in and out, and recall by words and along edges.
     Graph(graph::GraphArgs),
+    /// Shared state on embedded SQLite: promotions by rules among many open issues.
+    Governed(governed::GovernedArgs),
     /// SQL on embedded SQLite: statements through validator and sandbox, and many scopes.
     Sql(sql::SqlArgs),
 }
@@ -60,6 +63,7 @@ pub(crate) fn run(args: &BenchArgs, json: bool, out: &mut (dyn Write + Send)) ->
                 Bench::Search(search) => search::run(search, json, out),
                 Bench::Recall(args) => recall::run(args, json, out),
                 Bench::Graph(args) => graph::run(args, json, out),
+                Bench::Governed(args) => governed::run(args, json, out),
                 Bench::Sql(sql) => sql::run(sql, json, out),
             });
         match bench.map(std::thread::ScopedJoinHandle::join) {

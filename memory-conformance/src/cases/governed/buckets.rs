@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::case::{Case, case};
 use crate::check::{CaseResult, check, expect_eq};
-use crate::cx::shared::{Shared, append, invalidate, kind, resolve, second, upsert};
+use crate::cx::shared::{Shared, agent, append, having, invalidate, kind, resolve, second, upsert};
 
 pub(crate) const CASES: &[Case] = &[
     case!("gov.plan.replaced-as-a-whole", [Sql, HostTables], ["GOV-1"], |cx| {
@@ -127,6 +127,36 @@ pub(crate) const CASES: &[Case] = &[
             ],
         )
         .await?;
+        shared.is_sound().await?;
+    }),
+    case!("gov.decisions.successors", [Sql, HostTables], ["GOV-47"], |cx| {
+        let shared = cx.shared().await?;
+        for id in ["use_sqlite", "use_postgres", "use_both"] {
+            shared.write(&format!("decision {id}: {}", id.replace('_', " "))).await?;
+        }
+        expect_eq!(kind(&shared.write("use_sqlite is superseded by use_postgres").await?), "applied");
+        let first = shared.row(Bucket::Decisions, "use_sqlite").await?;
+        expect_eq!(
+            (first.status.as_str(), first.superseded_by.as_deref()),
+            ("superseded", Some("use_postgres"))
+        );
+        let by = |id: &str, successor: &str| {
+            having(invalidate("decisions", id), "payload", json!({ "superseded_by": successor }))
+        };
+        for (text, id, successor) in [
+            ("use_postgres is superseded by use_sqlite", "use_postgres", "use_sqlite"),
+            ("use_postgres is superseded by use_postgres", "use_postgres", "use_postgres"),
+            ("use_postgres is superseded by use_nothing", "use_postgres", "use_nothing"),
+            ("use_postgres is superseded", "use_postgres", "use_both"),
+        ] {
+            let outcome = shared.read_as(&agent("ada"), text, by(id, successor)).await?;
+            expect_eq!(kind(&outcome), "deferred", "`{text}`, by {successor}");
+        }
+        expect_eq!(shared.row(Bucket::Decisions, "use_postgres").await?.status, "active");
+        // A chain: each names what took its own place.
+        expect_eq!(kind(&shared.write("use_postgres is superseded by use_both").await?), "applied");
+        let why = shared.state.why(Bucket::Decisions, "use_postgres").await?;
+        expect_eq!(why.row.and_then(|row| row.superseded_by).as_deref(), Some("use_both"));
         shared.is_sound().await?;
     }),
     case!("gov.results.only-added", [Sql, HostTables], ["GOV-5"], |cx| {

@@ -1,8 +1,9 @@
-//! GOV: shared state of several agents, over the provider's tables of the host. One case for each hazard.
+//! GOV: shared state of several agents, over the provider's tables of the host. One case for each hazard, and what is forgotten.
 
 mod authority;
 mod buckets;
 mod faults;
+mod forget;
 mod ledger;
 mod limits;
 mod model;
@@ -25,6 +26,7 @@ pub(super) fn cases() -> Vec<Case> {
         limits::CASES,
         faults::CASES,
         ledger::CASES,
+        forget::CASES,
         pending::CASES,
         race::CASES,
         model::CASES,

@@ -4,7 +4,8 @@ use async_trait::async_trait;
 use memory_core::host::text;
 use memory_core::{Result, Timestamp};
 use memory_governed::{
-    Actor, Anchor, Bucket, Note, NoteSource, Outcome, PendingStatus, Promotion, Report, Trust, Verified,
+    Actor, Anchor, Bucket, Forgotten, Note, NoteSource, Outcome, PendingStatus, Promotion, Report, Trust,
+    Verified,
 };
 
 use crate::governed::{SharedState, Stages};
@@ -32,6 +33,10 @@ mutants! {
         => stages(|setup| setup.wrap = |stages| Box::new(ErasesNote(stages)));
     "gov.erasing-breaks-the-chain": ["GOV-39"] needs [Sql, HostTables], "erased words are replaced, and no longer fit their digest"
         => stages(|setup| setup.wrap = |stages| Box::new(Blanks(stages)));
+    "gov.anybody-forgets": ["GOV-46"] needs [Sql, HostTables], "whoever asks has a note forgotten"
+        => stages(|setup| setup.wrap = |stages| Box::new(AnyoneForgets(stages)));
+    "gov.trial-forgets": ["GOV-46"] needs [Sql, HostTables], "a trial forgets"
+        => stages(|setup| setup.wrap = |stages| Box::new(NoTrials(stages)));
 }
 
 /// Stages of which some steps are others.
@@ -128,26 +133,42 @@ steps! {
     }
 
     ErasesNote(Stages) {
-        async fn forget(&self, note_id: &str) -> Result<bool> {
+        async fn forget(&self, note_id: &str, _: &Actor) -> Result<Forgotten> {
             let sql = "UPDATE notes SET text = NULL, state = 'done', result = NULL WHERE note_id = ?";
-            Ok(self.0.behind().exec(sql, &[text(note_id)]).await? > 0)
+            let mut done = Forgotten::default();
+            if self.0.behind().exec(sql, &[text(note_id)]).await? > 0 {
+                done.notes.insert(note_id.to_owned());
+            }
+            Ok(done)
         }
     }
 
     Blanks(Stages) {
-        async fn forget(&self, note_id: &str) -> Result<bool> {
+        async fn forget(&self, note_id: &str, by: &Actor) -> Result<Forgotten> {
             let kept = "SELECT r.event_id, r.salt FROM events_raw r JOIN events_memory e ON e.event_id = r.event_id \
                         WHERE e.note_id = ?";
             let mut raw = Vec::new();
             for mut cells in self.0.behind().query(kept, &[text(note_id)]).await? {
                 raw.push((cells.text()?, cells.text()?));
             }
-            let found = self.0.forget(note_id).await?;
+            let found = self.0.forget(note_id, by).await?;
             for (event, salt) in raw {
-                let sql = "INSERT INTO events_raw (event_id, salt, raw_input, reference_text) VALUES (?, ?, '', NULL)";
-                self.0.behind().exec(sql, &[text(event), text(salt)]).await?;
+                let sql = "UPDATE events_raw SET salt = ?, raw_input = '' WHERE event_id = ?";
+                self.0.behind().exec(sql, &[text(salt), text(event)]).await?;
             }
             Ok(found)
+        }
+    }
+
+    AnyoneForgets(Stages) {
+        async fn forget(&self, note_id: &str, by: &Actor) -> Result<Forgotten> {
+            self.0.forget(note_id, &Actor { trust: Trust::Person, ..by.clone() }).await
+        }
+    }
+
+    NoTrials(Stages) {
+        async fn forget_row(&self, bucket: Bucket, id: &str, by: &Actor, _: bool) -> Result<Forgotten> {
+            self.0.forget_row(bucket, id, by, false).await
         }
     }
 }

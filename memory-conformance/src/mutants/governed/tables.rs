@@ -67,6 +67,19 @@ mutants! {
         => instead(Request::Exec { sql, .. } if sql.contains("TRIGGER") && sql.contains(" ON events_memory") => Ok(written(0)));
     "gov.hashes-unread": ["GOV-38"] needs [Sql, HostTables], "words are not compared with their digest"
         => around(column_of("LEFT JOIN events_raw r ON r.event_id = e.event_id WHERE e.seq", "raw_input", SqlValue::Null, request, next).await);
+    "gov.ledger-keeps-the-words": ["GOV-43"] needs [Sql, HostTables], "what a forgotten note said of a row stays in the ledger"
+        => instead(Request::Exec { sql, .. } if sql.starts_with("UPDATE events_memory SET payload_json = '{}'") => Ok(written(1)));
+    "gov.names-outlive-the-row": ["GOV-44"] needs [Sql, HostTables], "the names of a forgotten row stay"
+        => instead(Request::Exec { sql, .. } if sql.starts_with("DELETE FROM aliases ") => Ok(written(1)));
+    "gov.id-outlives-the-row": ["GOV-44"] needs [Sql, HostTables], "the id of a forgotten row stays in the ledger"
+        => instead(Request::Exec { sql, .. } if sql.starts_with("UPDATE events_memory SET target_id = ") => Ok(written(1)));
+    "gov.left-by-forgetting": ["GOV-44"] needs [Sql, HostTables], "a deferred write waits on for what is left once a candidate is forgotten"
+        => instead(Request::Exec { sql, .. } if sql.starts_with("UPDATE pending_memory_events SET status = 'needs_review' WHERE pending_id = ? AND")
+            => Ok(written(1)));
+    "gov.forgets-without-a-trace": ["GOV-45"] needs [Sql, HostTables], "what is forgotten leaves no tombstone"
+        => instead(Request::Exec { sql, .. } if sql.starts_with("INSERT INTO tombstones ") => Ok(written(1)));
+    "gov.successor-lost": ["GOV-47"] needs [Sql, HostTables], "what took the place of a row is not kept"
+        => around(column_of("FROM shared_decisions ", "superseded_by", SqlValue::Null, request, next).await);
     "gov.second-note-unmarked": ["GOV-42"] needs [Sql, HostTables], "only the first note is marked as done"
         => around(first_is_marked);
 }

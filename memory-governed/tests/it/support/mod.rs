@@ -13,7 +13,7 @@ use std::time::Duration;
 use memory_core::sql::{SqlValue, StatementOptions};
 use memory_core::{Clock, IdGen, Provider, Result, RunContext, ScopeId, Timestamp};
 use memory_governed::{
-    Actor, Bucket, Ledger, Note, NoteSource, Options, Outcome, PendingMemoryQueue, Promotion,
+    Actor, Bucket, Eraser, Ledger, Note, NoteSource, Options, Outcome, PendingMemoryQueue, Promotion,
     PromotionPipeline, Review, Row, SharedMemory, Space, Trust, WorkingMemory,
 };
 use serde_json::{Value, json};
@@ -62,6 +62,7 @@ pub(crate) struct World {
     pub(crate) review: Review,
     pub(crate) shared: SharedMemory,
     pub(crate) ledger: Ledger,
+    pub(crate) eraser: Eraser,
 }
 
 pub(crate) fn actor(agent: &str, trust: Trust) -> Actor {
@@ -100,6 +101,7 @@ impl World {
             queue,
             shared: SharedMemory::new(&space),
             ledger: Ledger::new(&space),
+            eraser: Eraser::new(&space),
             store,
             space,
             clock,
@@ -164,6 +166,34 @@ impl World {
             SqlValue::Int(count) => count,
             ref other => panic!("{other:?}"),
         }
+    }
+
+    /// Every text in every table behind the stages, with the table.
+    pub(crate) async fn texts(&self) -> Vec<(String, String)> {
+        let run =
+            RunContext::new("acme".parse().unwrap(), ScopeId::new("t").unwrap(), ScopeId::new("t").unwrap());
+        let tables =
+            self.store.provider.sql().unwrap().describe_tables(&run, self.space.scope()).await.unwrap();
+        assert!(tables.len() >= 20, "{tables:?}");
+        let mut found = Vec::new();
+        for table in tables.into_iter().map(|table| table.name) {
+            let texts = self.cells(&format!("SELECT * FROM {table}")).await.into_iter();
+            found.extend(texts.filter_map(|cell| match cell {
+                SqlValue::Text(text) => Some((table.clone(), text)),
+                _ => None,
+            }));
+        }
+        found
+    }
+
+    async fn cells(&self, sql: &str) -> Vec<SqlValue> {
+        let run =
+            RunContext::new("acme".parse().unwrap(), ScopeId::new("t").unwrap(), ScopeId::new("t").unwrap());
+        let facet = self.store.provider.sql().unwrap();
+        let rows =
+            facet.query(&run, self.space.scope(), sql, &[], StatementOptions::default()).await.unwrap();
+        assert!(!rows.truncated);
+        rows.rows.into_iter().flatten().collect()
     }
 
     /// What every test may end with: the chain holds, and the tables are what the events give.

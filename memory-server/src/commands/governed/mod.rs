@@ -60,13 +60,13 @@ impl From<BucketName> for Bucket {
 }
 
 /// Opens the store and its space.
-async fn open(context: &Context, args: &SpaceArgs, access: Access) -> Result<(Opened, Space)> {
+pub(super) async fn open(context: &Context, args: &SpaceArgs, access: Access) -> Result<(Opened, Space)> {
     let opened = context.open(access).await?;
     let space = governed::open(&opened.memory, &opened.settings.tenant, &args.space).await?;
     Ok((opened, space))
 }
 
 /// Who works at this terminal, with the trust that the command gives.
-fn actor(opened: &Opened, trust: Trust) -> Actor {
+pub(super) fn actor(opened: &Opened, trust: Trust) -> Actor {
     Actor { agent: opened.scope().id.as_str().to_owned(), run: "terminal".to_owned(), trust }
 }

@@ -52,16 +52,24 @@ pub(crate) async fn shared(context: &Context, args: SharedArgs, out: &mut Out) -
         let cells = |row: &Row| {
             let said: Vec<String> =
                 row.fields.iter().map(|(name, value)| format!("{name}: {value}")).collect();
-            [row.bucket.to_string(), row.id.clone(), row.status.clone(), row.rev.to_string(), said.join(", ")]
+            [row.bucket.to_string(), row.id.clone(), status(row), row.rev.to_string(), said.join(", ")]
         };
         out.table(["BUCKET", "ID", "STATUS", "REV", "SAYS"], &rows.iter().map(cells).collect::<Vec<_>>())
     })?;
     Ok(Exit::Ok)
 }
 
+/// A row's status, with what took its place.
+fn status(row: &Row) -> String {
+    match &row.superseded_by {
+        Some(successor) => format!("{} by {successor}", row.status),
+        None => row.status.clone(),
+    }
+}
+
 fn tell_why(why: &Why, out: &mut Out) -> Result<(), Failure> {
     if let Some(row) = &why.row {
-        out.line(format!("{} {}: {}, revision {}", row.bucket, row.id, row.status, row.rev))?;
+        out.line(format!("{} {}: {}, revision {}", row.bucket, row.id, status(row), row.rev))?;
     }
     for one in &why.events {
         let event = &one.event;

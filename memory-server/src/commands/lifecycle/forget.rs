@@ -1,13 +1,16 @@
-//! `forget`: a tenant, a scope or a key, everywhere; or facts of a conversational store.
+//! `forget`: a tenant, a scope or a key, everywhere; facts of a conversational store; or a note or row of shared state.
 
 use clap::{Args, ValueEnum};
 use memory::Access;
 use memory::forget::{
     AuditPolicy, ForgetPolicy, ForgetReport, ForgetStep, SnapshotPolicy, StepOutcome, dry_run, forget, resume,
 };
+use memory::governed::{Bucket, Eraser, Trust, is_id};
 use memory_core::layer::{FactId, Forget};
 use memory_core::{EraseTarget, Error, Key};
+use serde_json::json;
 
+use crate::commands::governed::{self, SpaceArgs};
 use crate::terminal::{Context, CredentialArgs, Exit, Failure, Opened, Origin, Out, is_typed};
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -45,6 +48,12 @@ pub(crate) struct ForgetArgs {
     /// Confirm: this cannot be undone
     #[arg(long)]
     yes: bool,
+    /// Forget a note of shared state instead, with what was derived from it, by the id that `note` prints
+    #[arg(long, value_name = "ID", conflicts_with_all = ["ids", "all", "key", "resume", "row"])]
+    note: Option<String>,
+    /// Forget a row of shared state instead, with what depends on it
+    #[arg(long, value_name = "BUCKET/ID", value_parser = row, conflicts_with_all = ["ids", "all", "key", "resume"])]
+    row: Option<(Bucket, String)>,
     /// Complete what an interrupted `forget` began
     #[arg(long, conflicts_with_all = ["key", "dry_run"])]
     resume: bool,
@@ -56,6 +65,8 @@ pub(crate) struct ForgetArgs {
     audit: Audit,
     #[command(flatten)]
     credentials: CredentialArgs,
+    #[command(flatten)]
+    space: SpaceArgs,
 }
 
 impl ForgetArgs {
@@ -69,13 +80,14 @@ pub(crate) async fn run(context: &Context, args: ForgetArgs, out: &mut Out) -> R
     if args.all || !args.ids.is_empty() {
         return facts(context, args, out).await;
     }
+    if args.note.is_some() || args.row.is_some() {
+        return shared(context, args, out).await;
+    }
     // Before opening the store, since the target may be missing.
     let settings = context.settings()?;
     let target = if args.resume { None } else { Some(target(&settings, &args)?) };
     if !(args.yes || args.dry_run || args.resume) {
-        return Err(Failure::invalid(
-            "this cannot be undone: check what would be forgotten with --dry-run, then give --yes",
-        ));
+        return Err(unconfirmed());
     }
     let memory = match args.resume {
         true => settings.open_to_resume(Access::Existing).await?,
@@ -108,6 +120,18 @@ pub(crate) async fn run(context: &Context, args: ForgetArgs, out: &mut Out) -> R
     }
     let complete = reports.iter().all(|report| report.dry_run || report.is_complete());
     Ok(if complete { Exit::Ok } else { Exit::Partial })
+}
+
+fn unconfirmed() -> Failure {
+    Failure::invalid("this cannot be undone: check what would be forgotten with --dry-run, then give --yes")
+}
+
+fn row(typed: &str) -> Result<(Bucket, String), String> {
+    let found = typed.split_once('/').and_then(|(bucket, id)| {
+        let bucket = Bucket::ALL.into_iter().find(|known| known.as_str() == bucket)?;
+        is_id(id).then(|| (bucket, id.to_owned()))
+    });
+    found.ok_or_else(|| "a row is BUCKET/ID, as issues/redis_timeout; `shared` lists them".to_owned())
 }
 
 /// What to forget, from the command line only: neither a file nor the environment decides it.
@@ -180,4 +204,39 @@ async fn facts(context: &Context, args: ForgetArgs, out: &mut Out) -> Result<Exi
     // Ends like `delete` of a missing key.
     let nothing = outcome.forgotten == Some(0) && !outcome.not_found.is_empty();
     Ok(if nothing { Exit::Nothing } else { Exit::Ok })
+}
+
+/// A note or a row of shared state.
+async fn shared(context: &Context, args: ForgetArgs, out: &mut Out) -> Result<Exit, Failure> {
+    if !(args.yes || args.dry_run) {
+        return Err(unconfirmed());
+    }
+    let (opened, space) = governed::open(context, &args.space, Access::Existing).await?;
+    let (eraser, person) = (Eraser::new(&space), governed::actor(&opened, Trust::Person));
+    let forgotten = match (&args.note, &args.row) {
+        (Some(note), _) => eraser.note(note, &person, args.dry_run).await?,
+        (None, Some((bucket, id))) => eraser.row(*bucket, id, &person, args.dry_run).await?,
+        (None, None) => return Err(Failure::invalid("name the note or the row")),
+    };
+    out.tell(&json!({ "dry_run": args.dry_run, "forgotten": forgotten }), |out| {
+        for (bucket, id) in &forgotten.rows {
+            out.line(format!("the row {bucket}/{id}"))?;
+        }
+        for (bucket, id) in &forgotten.changed {
+            out.line(format!("of the row {bucket}/{id}, what the note gave it"))?;
+        }
+        out.line(format!(
+            "{}: {} notes, {} events, {} rows, {} deferred writes",
+            if args.dry_run { "would be forgotten" } else { "forgotten" },
+            forgotten.notes.len(),
+            forgotten.events.len(),
+            forgotten.rows.len(),
+            forgotten.pending.len()
+        ))?;
+        if args.dry_run || forgotten.is_nothing() {
+            return Ok(());
+        }
+        out.line("snapshots that were taken before still hold it")
+    })?;
+    Ok(if forgotten.is_nothing() { Exit::Nothing } else { Exit::Ok })
 }

@@ -44,6 +44,47 @@ fn notes_are_promoted_read_reviewed_rebuilt_and_verified() {
 }
 
 #[test]
+fn a_note_and_a_row_are_forgotten_with_what_was_derived_from_them() {
+    let user = User::new();
+    let note = user.json(&["note", "issue disk_full: Ottilie filled the disk"]);
+    let id = note["note_id"].as_str().unwrap();
+    user.ok(&["note", "decision keep_logs: keep the logs of Ottilie"]);
+    user.ok(&["promote"]);
+    user.refused(&["forget", "--note", id], 3, "invalid_argument");
+    let trial = user.json(&["forget", "--note", id, "--dry-run"]);
+    assert_eq!(trial["forgotten"]["rows"], json!([["issues", "disk_full"]]));
+    let done = user.json(&["forget", "--note", id, "--yes"]);
+    assert_eq!(done["forgotten"], trial["forgotten"]);
+    assert!(user.ok(&["forget", "--row", "decisions/keep_logs", "--yes"]).contains("decisions/keep_logs"));
+    assert_eq!(user.json(&["shared"]), json!([]));
+    assert_eq!(user.json(&["verify"])["erased"], 2);
+    let rebuilt = user.json(&["rebuild"]);
+    assert_eq!((&rebuilt["before"], &rebuilt["rows"]), (&rebuilt["after"], &json!(0)));
+    user.refused(&["forget", "--row", "keep_logs", "--yes"], 3, "invalid_argument");
+}
+
+#[test]
+fn a_snapshot_carries_shared_state_whole() {
+    let user = User::new();
+    for words in [
+        "issue disk_full: the disk is full",
+        "issue lint_step: the linter fails",
+        "the earlier blocker is fixed",
+    ] {
+        user.ok(&["note", words]);
+    }
+    user.ok(&["promote"]);
+    user.ok(&["note", "lint_step is resolved"]);
+    user.ok(&["snapshot", "all.snapshot"]);
+    user.ok(&["restore", "all.snapshot", "--url", "sqlite:other.db"]);
+    for command in [&["shared"][..], &["pending"], &["verify"]] {
+        let there = user.json(&[command, &["--url", "sqlite:other.db"]].concat());
+        assert_eq!(there, user.json(command), "{command:?}");
+    }
+    assert_eq!(user.json(&["promote", "--url", "sqlite:other.db"])["committed"], 1);
+}
+
+#[test]
 fn no_option_reaches_the_tables_behind_shared_state() {
     let user = User::new();
     user.ok(&["note", "a thought"]);

@@ -2,6 +2,8 @@
 
 mod files;
 mod forgotten;
+#[cfg(feature = "governed")]
+mod governed;
 mod hostile;
 mod moving;
 #[cfg(all(feature = "postgres", unix))]
