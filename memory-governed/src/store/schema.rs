@@ -1,7 +1,7 @@
 //! The tables of a space, in words that both dialects understand; triggers are the seam between them.
 
 use memory_core::host::Session;
-use memory_core::{Result, SqlDialect};
+use memory_core::{Error, ErrorKind, Result, SqlDialect};
 
 use crate::bucket::Bucket;
 use crate::columns::{Column, Kind, columns, id_column, rev_column, table};
@@ -69,6 +69,7 @@ pub(super) async fn create(tx: &Session<'_>, dialect: SqlDialect) -> Result<()> 
     for statement in TABLES {
         tx.exec(&in_dialect(statement, dialect), &[]).await?;
     }
+    check_ledger(tx).await?;
     for bucket in Bucket::ALL {
         tx.exec(&shared_table(bucket, ""), &[]).await?;
         tx.exec(&shared_table(bucket, "shadow_"), &[]).await?;
@@ -79,6 +80,19 @@ pub(super) async fn create(tx: &Session<'_>, dialect: SqlDialect) -> Result<()> 
         }
     }
     Ok(())
+}
+
+/// Says so where another build made the tables, without what is needed to forget.
+async fn check_ledger(tx: &Session<'_>) -> Result<()> {
+    let Err(error) = tx.query("SELECT target_digest FROM events_memory LIMIT 0", &[]).await else {
+        return Ok(());
+    };
+    if error.kind() != ErrorKind::InvalidArgument {
+        return Err(error);
+    }
+    let told = "this shared state was made by a build before 0.1.0, whose ledger cannot forget; read it with that build, and \
+                begin another space";
+    Err(Error::new(ErrorKind::Unsupported, told).with_source(error))
 }
 
 /// PostgreSQL replaces a view where SQLite keeps it.

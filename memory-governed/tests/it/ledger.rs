@@ -1,7 +1,9 @@
 //! Events: never changed, chained, and enough to make the tables from.
 
+use std::sync::Arc;
+
 use memory_core::ErrorKind;
-use memory_governed::{Anchor, Trust};
+use memory_governed::{Anchor, Options, Trust};
 use serde_json::json;
 
 use crate::support::*;
@@ -53,6 +55,12 @@ on_both_stores! {
         // Words that are missing without a tombstone were not forgotten.
         world.sql("DELETE FROM events_raw").await.unwrap();
         assert_eq!(seq(world.ledger.verify(None).await.unwrap_err()), 1);
+    }
+
+    async fn a_space_that_an_earlier_build_made_is_refused(world) {
+        world.sql("ALTER TABLE events_memory RENAME COLUMN target_digest TO other").await.unwrap();
+        let again = space_on(Arc::clone(&world.store.provider), Arc::clone(&world.clock), Options::default()).await;
+        assert_eq!(again.unwrap_err().kind(), ErrorKind::Unsupported);
     }
 
     async fn the_tables_are_what_the_events_give_whatever_happened(world) {

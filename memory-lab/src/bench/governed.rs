@@ -9,10 +9,9 @@ use memory::governed::{
     self, Actor, Note, NoteSource, Outcome, PromotionPipeline, Review, Space, Trust, WorkingMemory,
 };
 use memory_core::{Error, Result};
-use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
-use super::machine::{Machine, folder, goes_on, runtime};
+use super::machine::{Folder, Machine, folder, goes_on, runtime};
 use super::measure::{Rounds, Sample, interleave};
 use super::options::chosen;
 use super::report::{Row, Unit, write_foot, write_head_of};
@@ -93,7 +92,7 @@ struct Bench {
     pipeline: PromotionPipeline,
     review: Review,
     writer: Actor,
-    _dir: TempDir,
+    _dir: Folder,
 }
 
 impl Bench {
