@@ -168,7 +168,7 @@ async fn spread(
                     TcpStream::connect(side.address).await.map_err(|error| io("connect", error))?;
                 stream.set_nodelay(true).map_err(|error| io("connect", error))?;
                 let (slice, mut done, mut buffer) = (Slice::lasting(slice, &stop), 0, Vec::new());
-                while slice.goes_on()? {
+                while slice.goes_on(done)? {
                     once(&side, random.pick(&workload.keys), &mut stream, &mut buffer).await?;
                     done += 1;
                 }

@@ -65,13 +65,13 @@ impl<'a> Slice<'a> {
         Self { ends: Instant::now() + duration, stop }
     }
 
-    /// Whether to continue.
+    /// Whether to continue after so many operations: at least one is done, however busy the machine is.
     ///
     /// # Errors
     /// `unavailable` once the user has stopped the run.
-    pub(super) fn goes_on(&self) -> Result<bool> {
+    pub(super) fn goes_on(&self, done: u64) -> Result<bool> {
         goes_on(self.stop)?;
-        Ok(Instant::now() < self.ends)
+        Ok(done == 0 || Instant::now() < self.ends)
     }
 }
 
@@ -146,10 +146,11 @@ mod tests {
     #[test]
     fn a_slice_ends_by_time_or_by_the_user() {
         let stop = AtomicBool::new(false);
-        assert!(Slice::lasting(Duration::from_secs(3_600), &stop).goes_on().unwrap());
-        assert!(!Slice::lasting(Duration::ZERO, &stop).goes_on().unwrap());
+        assert!(Slice::lasting(Duration::from_secs(3_600), &stop).goes_on(1).unwrap());
+        assert!(Slice::lasting(Duration::ZERO, &stop).goes_on(0).unwrap());
+        assert!(!Slice::lasting(Duration::ZERO, &stop).goes_on(1).unwrap());
         stop.store(true, Ordering::Relaxed);
-        assert!(Slice::lasting(Duration::ZERO, &stop).goes_on().is_err());
+        assert!(Slice::lasting(Duration::ZERO, &stop).goes_on(0).is_err());
     }
 
     #[test]

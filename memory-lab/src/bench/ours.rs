@@ -27,7 +27,7 @@ pub(super) fn operations(work: Work) -> u64 {
 /// Repeats `work` until the slice ends; returns how often, in [`operations`].
 pub(super) fn repeat(work: Work, slice: Slice<'_>, mut once: impl FnMut() -> Result<u64>) -> Result<u64> {
     let mut done = 0;
-    while slice.goes_on()? {
+    while slice.goes_on(done)? {
         for _ in 0..if work.entries() == 1 { STRIDE } else { 1 } {
             done += once()?;
         }
@@ -76,7 +76,7 @@ impl Ours {
     pub(super) async fn run(&self, work: Work, mut random: Random, slice: Slice<'_>) -> Result<u64> {
         let mut done = 0;
         let mut inserted = 0;
-        while slice.goes_on()? {
+        while slice.goes_on(done)? {
             for _ in 0..if work.entries() == 1 { STRIDE } else { 1 } {
                 let entries = self.once(work, &mut random, &mut inserted).await?;
                 if entries != work.entries() {

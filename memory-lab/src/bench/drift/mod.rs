@@ -110,7 +110,7 @@ impl Ours {
         let guarded = self.session.guard(self.backend()?);
         // Without a policy this is the backend itself; only the policy differs between the sides.
         let mut done = 0;
-        while slice.goes_on()? {
+        while slice.goes_on(done)? {
             for _ in 0..STRIDE {
                 let key = Key::new(random.pick(&self.workload.keys))?;
                 if work == Work::Get {

@@ -143,7 +143,7 @@ impl Engine for Postgres<'_> {
         let task = self.runtime.spawn(async move {
             let (mut random, mut done) = (Random::new(seed), 0);
             let slice = Slice::lasting(slice, &stop);
-            while slice.goes_on()? {
+            while slice.goes_on(done)? {
                 for _ in 0..STRIDE {
                     let (key, value) = (random.pick(&workload.keys), random.pick(&workload.values));
                     let now = SystemClock.now().as_millis();

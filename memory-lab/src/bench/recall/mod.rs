@@ -196,7 +196,7 @@ impl Bench {
         Sample::of(|| {
             let ends = Slice::lasting(slice, &self.stop);
             let mut done = 0;
-            while ends.goes_on()? {
+            while ends.goes_on(done)? {
                 self.runtime.block_on(ask(*question))?;
                 *question += 1;
                 done += 1;
@@ -217,7 +217,7 @@ impl Bench {
                         self.runtime.spawn(async move {
                             let mut done = 0_u64;
                             let mut asked = first;
-                            while std::time::Instant::now() < ends {
+                            while done == 0 || std::time::Instant::now() < ends {
                                 store.recall(&questions, asked).await?;
                                 asked += count;
                                 done += 1;

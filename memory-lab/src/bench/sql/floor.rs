@@ -53,7 +53,7 @@ impl Floor {
     pub(super) fn repeat(&mut self, work: Work, scopes: &mut ScopeChoice, slice: Slice<'_>) -> Result<u64> {
         let gone = || Error::internal("the floor's thread panicked");
         let mut done = 0;
-        while slice.goes_on()? {
+        while slice.goes_on(done)? {
             for _ in 0..STRIDE {
                 self.count += 1;
                 let scope_number = if work.is_over_scopes() { scopes.next_scope(work) } else { 0 };

@@ -94,7 +94,7 @@ impl Ours {
     ) -> Result<u64> {
         let facet = self.facet()?;
         let mut done = 0;
-        while slice.goes_on()? {
+        while slice.goes_on(done)? {
             for _ in 0..STRIDE {
                 *count += 1;
                 let scope_number = if work.is_over_scopes() { scopes.next_scope(work) } else { 0 };
@@ -165,8 +165,7 @@ pub(super) fn validate(work: Work, slice: Slice<'_>) -> Result<u64> {
     let decide = || {
         let policy = Policy::new(Dialect::Sqlite);
         let mut done = 0;
-        // At least once: starting the thread takes time.
-        while slice.goes_on()? || done == 0 {
+        while slice.goes_on(done)? {
             if let Verdict::Refused(refusal) =
                 Validator::check_here(&sql, Dialect::Sqlite, Mode::Exec, &policy)
             {
