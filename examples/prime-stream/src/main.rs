@@ -27,7 +27,7 @@ const BATCH: usize = 100;
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     let url = std::env::args().nth(1).unwrap_or_else(|| "sqlite::memory:".to_owned());
-    match run(&url).await {
+    match Box::pin(run(&url)).await {
         Ok(report) => {
             say(&report);
             ExitCode::SUCCESS
