@@ -3,9 +3,10 @@
 use memory_core::sql::{SqlFacet as _, SqlScopesQuery, StatementOptions};
 use memory_core::{ErrorKind, Scope, TenantId};
 use memory_postgres::{PostgresProvider, SqlConfig};
-use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::sync::oneshot;
 
 use crate::support;
 use crate::support::sql::{self, exec, rows, run_of};
@@ -111,18 +112,20 @@ async fn sessions_closed_by_others_cost_only_transactions() {
     assert_eq!(rows(&provider, &scope, "SELECT count(*) FROM t").await.unwrap(), "[[3]]");
 }
 
-/// Forwards connections to a server, and cancel requests only after a while.
-async fn slow_to_cancel(server: String) -> u16 {
+/// Forwards connections to a server. A cancel request is announced, and held until it is let go.
+async fn holding_cancel_requests(server: String, held: UnboundedSender<oneshot::Sender<()>>) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     tokio::spawn(async move {
         while let Ok((mut client, _)) = listener.accept().await {
-            let server = server.clone();
+            let (server, held) = (server.clone(), held.clone());
             tokio::spawn(async move {
                 let mut head = [0; 8];
                 client.read_exact(&mut head).await.unwrap();
                 if i32::from_be_bytes(head[4..].try_into().unwrap()) == 80_877_102 {
-                    tokio::time::sleep(Duration::from_millis(200)).await;
+                    let (let_go, waits) = oneshot::channel();
+                    held.send(let_go).unwrap();
+                    waits.await.unwrap();
                 }
                 let mut upstream = TcpStream::connect(server).await.unwrap();
                 upstream.write_all(&head).await.unwrap();
@@ -138,24 +141,56 @@ async fn a_late_cancel_request_hits_no_later_statement() {
     let Some(place) = sql::Place::made(support::SERVER).await else { return };
     let url = place.url();
     let server = url.split(['@', '/']).nth(3).unwrap();
-    let slow = url.replace(server, &format!("127.0.0.1:{}", slow_to_cancel(server.to_owned()).await));
+    let (held, mut arrivals) = unbounded_channel();
+    let port = holding_cancel_requests(server.to_owned(), held).await;
+    let proxied = url.replace(server, &format!("127.0.0.1:{port}"));
     let mut config = place.config();
     if let Some(sql) = &mut config.sql {
-        *sql = SqlConfig::new(format!("{slow}?sslmode=disable")).with_key_file(place.key_file());
+        *sql = SqlConfig::new(format!("{proxied}?sslmode=disable")).with_key_file(place.key_file());
     }
     let provider = PostgresProvider::open(config).await.unwrap();
     let scope = Scope::agent("public", "late-cancel").unwrap();
+    let other = Scope::agent("public", "late-cancel-other").unwrap();
     let run = run_of(&scope);
     let count =
         |n: u32| format!("SELECT count(*) FROM generate_series(1, {n}) a, generate_series(1, 1000) b");
-    rows(&provider, &scope, &count(1)).await.unwrap();
+    let (short, long) = (count(100), count(2_000));
+    for scope in [&scope, &other] {
+        rows(&provider, scope, &short).await.unwrap();
+    }
     for _ in 0..3 {
         let tx = provider.begin(&run, &scope, None).await.unwrap().tx;
         let within = || StatementOptions::default().in_tx(tx.clone());
-        let (first, second) = (count(1_000), count(6_000));
-        let dropped = provider.query(&run, &scope, &first, &[], within());
-        let _ = tokio::time::timeout(Duration::from_millis(20), dropped).await;
-        match provider.query(&run, &scope, &second, &[], within()).await {
+        let mut dropped = provider.query(&run, &scope, &short, &[], within());
+        tokio::select! {
+            biased;
+            _ = &mut dropped => continue,
+            () = std::future::ready(()) => drop(dropped),
+        }
+        let mut next = provider.query(&run, &scope, "SELECT 1", &[], within());
+        // The dropped statement may have ended before it had to be cancelled.
+        let done = tokio::select! {
+            biased;
+            let_go = arrivals.recv() => {
+                // Far longer than what was dropped and what comes next.
+                let early = tokio::select! {
+                    biased;
+                    done = &mut next => Some(done),
+                    counted = rows(&provider, &other, &long) => {
+                        counted.unwrap();
+                        None
+                    }
+                };
+                let_go.unwrap().send(()).unwrap();
+                match early {
+                    // Where the wait for the request took too long.
+                    Some(done) => Err(done.expect_err("sent before the cancel request was carried out")),
+                    None => next.await,
+                }
+            }
+            done = &mut next => done,
+        };
+        match done {
             Ok(_) => drop(provider.commit(&run, &scope, &tx).await.unwrap()),
             Err(error) => assert_eq!(error.kind(), ErrorKind::TransactionLost, "{error}"),
         }
