@@ -189,3 +189,19 @@ async def test_the_client_for_asyncio_has_the_same_calls(server, scope):
 
 def test_everything_that_is_exported_exists():
     assert all(hasattr(memory_client, name) for name in memory_client.__all__)
+
+
+def test_a_program_may_have_many_open_files(server, scope):
+    resource = pytest.importorskip("resource")
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if before[1] < 2048:
+        pytest.skip(f"at most {before[1]} files may be open here")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (2048, before[1]))
+    files = [open("/dev/null", "rb") for _ in range(1100)]
+    try:
+        with server.client() as client:
+            assert [client.get(scope, "absent") for _ in range(3)] == [None] * 3
+    finally:
+        for file in files:
+            file.close()
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)

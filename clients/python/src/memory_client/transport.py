@@ -7,7 +7,7 @@ import http.client
 import io
 import json
 import random
-import select
+import selectors
 import socket
 import ssl
 import threading
@@ -57,6 +57,13 @@ def _left(deadline: float) -> float:
     if left <= 0:
         raise TimeoutError("the deadline has passed")
     return left
+
+
+def _is_readable(sock: socket.socket) -> bool:
+    # Not `select.select`, which refuses the 1,024th open file and those after it.
+    with selectors.DefaultSelector() as selector:
+        selector.register(sock, selectors.EVENT_READ)
+        return bool(selector.select(0))
 
 
 class Transport:
@@ -198,7 +205,7 @@ class Transport:
                     break
                 connection, since = self._idle.pop()
             # Readable while idle: the server has closed it.
-            if time.monotonic() - since < IDLE_SECONDS and not select.select([connection.sock], [], [], 0)[0]:
+            if time.monotonic() - since < IDLE_SECONDS and not _is_readable(connection.sock):
                 return connection
             connection.close()
         try:
