@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 
+use crate::libraries::Ladybug;
 use crate::steps::seconds;
 use crate::tally::Tally;
 use crate::testbed::TestBed;
@@ -27,9 +28,9 @@ const NEWS: Duration = Duration::from_secs(30);
 
 /// Compiles the tests of the workspace and returns the binaries in the order in which to run them: long ones first, so that
 /// no processor is idle at the end.
-pub(crate) fn compile(workspace: &Workspace) -> Result<Vec<Job>> {
-    let mut cargo = workspace.cargo();
-    cargo.args(["test", "--workspace", "--no-run", "--message-format=json-render-diagnostics"]);
+pub(crate) fn compile(workspace: &Workspace, engine: Option<&Ladybug>) -> Result<Vec<Job>> {
+    let mut cargo = cargo_test(workspace, engine);
+    cargo.args(["--no-run", "--message-format=json-render-diagnostics"]);
     let mut jobs = Vec::new();
     process::sift(&mut cargo, process::Stream::Stdout, |line| {
         if let Ok(Message { executable: Some(program), manifest_path, target, profile: Some(profile) }) =
@@ -53,6 +54,17 @@ pub(crate) fn compile(workspace: &Workspace) -> Result<Vec<Job>> {
         (known.unwrap_or(LONGEST.len()), std::cmp::Reverse(*size))
     });
     Ok(jobs.into_iter().map(|(_, job)| job).collect())
+}
+
+/// `cargo test --workspace`, with the graph engine where its library is there: with one set of features every crate is
+/// compiled once.
+pub(crate) fn cargo_test(workspace: &Workspace, engine: Option<&Ladybug>) -> Command {
+    let mut cargo = workspace.cargo();
+    cargo.args(["test", "--workspace"]);
+    if let Some(ladybug) = engine {
+        ladybug.apply(cargo.args(["--features", "memory-ladybug/engine"]));
+    }
+    cargo
 }
 
 /// What cargo says of an artefact that it built.

@@ -59,7 +59,7 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     let share = Duration::from_secs(args.minutes.saturating_mul(60)) / count;
     println!("{} tests and {} fuzz targets, {} each", tests.len(), targets.len(), seconds(share));
     testbed::require(workspace)?;
-    let bed = TestBed::prepare(workspace, None);
+    let bed = TestBed::prepare(workspace, None, None);
     let mut steps = Steps::new("soak");
     for long in &tests {
         steps.step(long.name(), || {

@@ -12,7 +12,8 @@ use crate::workspace::Workspace;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Only the workspace's tests: not the Python client, a SQLite without SQL, PostgreSQL's own grammar, or the graph engine.
+    /// Only what needs no library of its own: not the graph engine, the Python client, a SQLite without SQL, or PostgreSQL's own
+    /// grammar.
     #[arg(long)]
     quick: bool,
 }
@@ -22,7 +23,7 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
         "Builds the workspace and runs every test: unit, integration, conformance and documentation tests, and"
     );
     println!(
-        "the seeds of the fuzz targets; then the Python client, SQLite without SQL, PostgreSQL's own grammar, and the graph engine. Into"
+        "the seeds of the fuzz targets; then the Python client, SQLite without SQL, and PostgreSQL's own grammar. Into"
     );
     println!("{}, unless it is there already, it downloads", workspace.target.display());
     testbed::DOWNLOADS.iter().for_each(|what| println!("  {what}"));
@@ -30,15 +31,22 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     let mut steps = Steps::new("test");
     let mut tally = Tally::default();
     let mut ready = None;
+    let mut engine = None;
     steps.step("compile, set up", || {
         testbed::require(workspace)?;
+        if !args.quick {
+            match Ladybug::prepare(workspace) {
+                Ok(ladybug) => engine = Some(ladybug),
+                Err(error) => println!("LadybugDB: none, tests of it are left out: {error}"),
+            }
+        }
         ready = Some(std::thread::scope(|scope| {
             // Downloads run while the compiler uses the processors.
             let prepared = scope.spawn(|| {
                 let tools = python::Tools::prepare(workspace).map_err(|error| error.to_string());
-                (TestBed::prepare(workspace, Scratch::prepare()), tools)
+                (TestBed::prepare(workspace, Scratch::prepare(), engine.as_ref()), tools)
             });
-            let jobs = binaries::compile(workspace);
+            let jobs = binaries::compile(workspace, engine.as_ref());
             let (bed, tools) = prepared.join().map_err(|_| "setting up panicked")?;
             Ok::<_, Box<dyn std::error::Error>>((bed, tools, jobs?))
         })?);
@@ -47,8 +55,8 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     let Some((bed, tools, mut jobs)) = ready else { return steps.finish() };
 
     steps.step("workspace", || {
-        let mut documentation = workspace.cargo();
-        documentation.args(["test", "--no-fail-fast", "--workspace", "--doc"]);
+        let mut documentation = binaries::cargo_test(workspace, engine.as_ref());
+        documentation.args(["--no-fail-fast", "--doc"]);
         jobs.insert(0, Job::new("documentation tests", documentation));
         binaries::run(jobs, &bed, &mut tally)?;
         Ok(Done::Passed)
@@ -74,18 +82,6 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
             let mut cargo = workspace.cargo();
             cargo.args(["test", "--no-fail-fast", "--package", "memory-validator", "--all-features"]);
             libclang.apply(bed.apply(0, &mut cargo));
-            process::watch(&mut cargo, Stream::Stdout, |line| tally.read(line))?;
-            Ok(Done::Passed)
-        });
-        steps.step("the graph engine", || {
-            let ladybug = match Ladybug::prepare(workspace) {
-                Ok(ladybug) => ladybug,
-                Err(error) => return Ok(Done::Skipped(error.to_string())),
-            };
-            let mut cargo = workspace.cargo();
-            // With the features of the whole workspace, so that nothing but the engine is compiled again.
-            cargo.args(["test", "--no-fail-fast", "--workspace", "--features", "memory-ladybug/engine"]);
-            ladybug.apply(bed.apply(0, cargo.args(["--test", "ladybug"])));
             process::watch(&mut cargo, Stream::Stdout, |line| tally.read(line))?;
             Ok(Done::Passed)
         });

@@ -95,7 +95,12 @@ impl Ladybug {
         FEATURES.contains(&(member, feature))
     }
 
-    /// Gives a build, and what it built, the library.
+    /// What a build, and what it built, finds the library by.
+    pub(crate) fn variables(&self) -> &[(&'static str, String)] {
+        &self.0
+    }
+
+    /// Gives them to a command.
     pub(crate) fn apply<'c>(&self, command: &'c mut Command) -> &'c mut Command {
         command.envs(self.0.iter().map(|(name, value)| (name, value)))
     }

@@ -7,6 +7,7 @@ mod scratch;
 
 use std::process::Command;
 
+use crate::libraries::Ladybug;
 use crate::postgres::Servers;
 use crate::workspace::Workspace;
 use crate::{Result, clients, model, process};
@@ -58,8 +59,8 @@ const MAX_LANES: usize = 4;
 impl TestBed {
     /// Prepares what tests need besides the compiler and sets their variables; prints what is unavailable.
     /// Temporary files of the tests and the servers' data go to `scratch`, if there is one.
-    pub(crate) fn prepare(workspace: &Workspace, scratch: Option<Scratch>) -> Self {
-        let mut variables = Vec::new();
+    pub(crate) fn prepare(workspace: &Workspace, scratch: Option<Scratch>, engine: Option<&Ladybug>) -> Self {
+        let mut variables = engine.map_or_else(Vec::new, |ladybug| ladybug.variables().to_vec());
         if std::env::var_os("RUST_BACKTRACE").is_none() {
             variables.push(("RUST_BACKTRACE", "1".to_owned()));
         }

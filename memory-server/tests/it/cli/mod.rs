@@ -12,6 +12,7 @@ mod missing;
 mod operator;
 mod out_files;
 mod output;
+mod pages;
 mod read_only;
 mod refusals;
 mod search;

@@ -1,0 +1,104 @@
+//! The commands that README and docs/ show: each is one of the program's, and what is shown as a session runs as shown.
+
+use std::path::{Path, PathBuf};
+
+use crate::user::User;
+
+/// Pages whose first block of commands runs in an empty home, as one script.
+const SESSIONS: &[&str] = &["README.md", "docs/embedders.md", "docs/hierarchical.md", "docs/recall.md"];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// README and the pages of docs/, by their path.
+fn pages() -> Vec<(String, String)> {
+    let docs = std::fs::read_dir(root().join("docs")).unwrap().map(|entry| entry.unwrap().path());
+    let pages = docs.filter(|path| path.extension().is_some_and(|ending| ending == "md"));
+    let mut pages: Vec<PathBuf> = pages.chain([root().join("README.md")]).collect();
+    pages.sort();
+    let read = |path: PathBuf| {
+        let text = std::fs::read_to_string(&path).unwrap();
+        (path.strip_prefix(root()).unwrap().display().to_string(), text)
+    };
+    pages.into_iter().map(read).collect()
+}
+
+/// The blocks of shell commands.
+fn blocks(page: &str) -> Vec<Vec<&str>> {
+    let mut blocks = Vec::new();
+    let mut lines = page.lines();
+    while let Some(line) = lines.next() {
+        if line.starts_with("```sh") || line.starts_with("```console") {
+            blocks.push(lines.by_ref().take_while(|line| !line.starts_with("```")).collect());
+        }
+    }
+    blocks
+}
+
+/// The words of the first command of a line as a shell divides it: up to a comment, a pipe, a redirection or `&`. `None` if
+/// it is not `memory`.
+fn words(line: &str) -> Option<Vec<String>> {
+    let line = line.strip_prefix("$ ").unwrap_or(line);
+    let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
+    for character in line.chars() {
+        match (quote, character) {
+            (Some(open), _) if character == open => quote = None,
+            (None, '\'' | '"') => {
+                quote = Some(character);
+                word.get_or_insert_default();
+            }
+            (None, ' ') => words.extend(word.take()),
+            (None, '#') if word.is_none() => break,
+            (None, '|' | '&' | '>' | ';') => break,
+            _ => word.get_or_insert_default().push(character),
+        }
+    }
+    words.extend(word);
+    (words.first()? == "memory").then_some(words)
+}
+
+#[test]
+fn every_command_of_the_pages_is_one_of_the_program() {
+    let (mut wrong, mut seen) = (Vec::new(), 0);
+    for (page, text) in pages() {
+        for line in blocks(&text).concat() {
+            let Some(words) = words(line) else { continue };
+            seen += 1;
+            if let Err(error) = memory_server::command_line().try_get_matches_from(words) {
+                wrong.push(format!("{page}: {line}\n{error}"));
+            }
+        }
+    }
+    assert!(seen > 100, "only {seen} commands were found");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// What is printed stands behind its command, on lines of its own or in comments.
+#[test]
+fn a_session_of_a_page_prints_what_the_page_shows() {
+    for (page, text) in pages().iter().filter(|(page, _)| SESSIONS.contains(&page.as_str())) {
+        let sessions = blocks(text);
+        let session = sessions.iter().find(|block| block.iter().any(|line| words(line).is_some())).unwrap();
+        let user = User::new();
+        user.file("conversations.json", r#"[{"role": "user", "content": "I bought a red kite"}]"#);
+        let mut lines = session.iter().peekable();
+        while let Some(line) = lines.next() {
+            let Some(words) = words(line) else { continue };
+            let arguments: Vec<&str> = words.iter().skip(1).map(String::as_str).collect();
+            let printed = user.ok(&arguments);
+            let mut shown = String::new();
+            while let Some(line) = lines.next_if(|line| is_output(line)) {
+                shown += line.strip_prefix("# ").unwrap_or(line);
+                shown += "\n";
+            }
+            if !shown.is_empty() {
+                assert_eq!(printed, shown, "{page}: {line}");
+            }
+        }
+    }
+}
+
+fn is_output(line: &str) -> bool {
+    !line.is_empty() && words(line).is_none()
+}
