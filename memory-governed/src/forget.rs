@@ -65,7 +65,7 @@ impl Eraser {
     /// promoted yet never is. With `is_trial`, says what would be forgotten, and changes nothing.
     ///
     /// # Errors
-    /// `forbidden` without authority; the store's.
+    /// `forbidden` without authority, and where a writer who is trusted further wrote part of it; the store's.
     pub async fn note(&self, note_id: &str, by: &Actor, is_trial: bool) -> Result<Forgotten> {
         let mut erasure = Erasure::begin(&self.0, by).await?;
         let done = erasure.note(note_id).await;
@@ -167,6 +167,17 @@ impl<'a> Erasure<'a> {
         self.renew_pending().await
     }
 
+    /// Nobody erases what somebody wrote who is trusted further.
+    fn may_erase(&self, trust: Trust) -> Result<()> {
+        if self.by.trust >= trust {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::Forbidden,
+            "part of this was written by someone who is trusted further, so nothing is forgotten: ask a person",
+        ))
+    }
+
     /// Makes a row of what is left of its events; without any, it goes.
     async fn renew(&mut self, bucket: Bucket, id: String) -> Result<()> {
         let before = read(&self.tx, bucket, &id).await?;
@@ -191,6 +202,9 @@ impl<'a> Erasure<'a> {
     /// Removes a row, its id from everywhere, and what depends on it.
     async fn remove(&mut self, bucket: Bucket, id: &str) -> Result<()> {
         let of_row = [text(bucket.as_str()), text(id)];
+        if let Some(row) = read(&self.tx, bucket, id).await? {
+            self.may_erase(row.trust)?;
+        }
         let name = format!("{FORGOTTEN}{}", self.space.fresh());
         for event in self.events("e.bucket = ? AND e.target_id = ?", &of_row).await? {
             self.erase(&event, Parts::Content).await?;
@@ -290,10 +304,11 @@ impl<'a> Erasure<'a> {
     /// Erases the words of a note and of those that say the same, with what they deferred and what is kept beside their
     /// events; returns them.
     async fn words_of_note(&mut self, note_id: &str) -> Result<BTreeSet<String>> {
-        let same = "SELECT note_id FROM notes WHERE note_id = ? OR text = (SELECT text FROM notes WHERE note_id = ?)";
+        let same = "SELECT note_id, trust FROM notes WHERE note_id = ? OR text = (SELECT text FROM notes WHERE note_id = ?)";
         let mut erased = BTreeSet::new();
         for mut cells in self.tx.query(same, &[text(note_id), text(note_id)]).await? {
             erased.insert(cells.text()?);
+            self.may_erase(cells.word()?)?;
         }
         for id in &erased {
             let sql = "UPDATE notes SET text = NULL, state = 'done', lease = NULL, result = NULL \

@@ -36,6 +36,8 @@ pub enum SharedAccess {
     Note,
     /// End what others began, and decide what waits: its notes have the trust of an authority.
     Authority,
+    /// Have notes and rows forgotten, with all that was derived from them: `forget_shared`.
+    Forget,
 }
 
 /// What an agent may do with its own graph (`docs/hierarchical.md`): each includes those before it.

@@ -9,7 +9,7 @@ use crate::columns::{SUPERSEDED_BY, TASK_STATUSES};
 use crate::note::Note;
 use crate::request::{Decision, WriteRequest, is_id};
 use crate::resolve::named_in;
-use crate::resolve::speech::{states_an_end, tokens, without_quotes};
+use crate::resolve::speech::{ends_in, states_an_end, tokens, without_quotes};
 
 /// Verbs that end an issue.
 const RESOLVES: [&str; 17] = [
@@ -50,7 +50,8 @@ const INVALIDATES: [&str; 10] = [
 /// `KIND [ID]: TEXT` adds or changes a row, where `KIND` is `plan`, `constraint`, `issue` (`problem`, `blocker`, `bug`),
 /// `decision`, `result` (`METRIC = VALUE`), `task` (`task ID: STATUS`) or `learning` (`lesson`). A sentence with a verb of
 /// ending (`resolved`, `fixed`, `invalidated`, …) ends a row, unless it denies, supposes, asks, quotes or promises it.
-/// `ID is also called NAME` names a row. Anything else is rejected.
+/// `ID is also called NAME` names a row. Each line that begins with a prefix, or ends a row by its id, is a write of its own;
+/// other lines belong to the one before. Anything else is rejected.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Rules;
 
@@ -69,19 +70,76 @@ impl Rules {
     /// What the text asks for.
     #[must_use]
     pub fn decide(text: &str, context: &Context) -> Decision {
-        let request = match prefixed(text) {
-            Some(request) => request,
-            None => naming(text, context).map_or_else(|| ending(text, context), Ok),
-        };
-        match request {
-            Err(reason) => Decision::Reject(reason),
-            Ok(request) => match request.check() {
-                Ok(()) => Decision::Accept(vec![request]),
-                Err(error) => Decision::Reject(error.to_string()),
-            },
+        let parts = statements(text, context);
+        let mut requests = Vec::new();
+        for (at, part) in parts.iter().enumerate() {
+            let refused = |reason: String| match parts.len() {
+                1 => Decision::Reject(reason),
+                _ => Decision::Reject(format!("nothing of it is written: statement {}: {reason}", at + 1)),
+            };
+            let request = match prefixed(part) {
+                Some(Err(reason)) => return refused(reason),
+                Some(Ok(request)) => request,
+                None => match naming(part, context).map_or_else(|| ending(part, context), Ok) {
+                    Ok(request) => request,
+                    Err(reason) if parts.len() == 1 => return Decision::Reject(reason),
+                    // What stands beside a statement need not be one.
+                    Err(_) => continue,
+                },
+            };
+            if let Err(error) = request.check() {
+                return refused(error.message().to_owned());
+            }
+            requests.push(request);
         }
+        if requests.is_empty() { Decision::Reject(NO_FORM.to_owned()) } else { Decision::Accept(requests) }
     }
 }
+
+/// Why a note is rejected that has no form at all.
+const NO_FORM: &str = "no rule applies: shared state is what is written as `issue ID: TEXT`, `task ID: done`, `ID is resolved`, \
+     `decision: TEXT`, `constraint ID: TEXT`, `learning: TEXT`, `result: NAME = 0.7` or `plan: TEXT`";
+
+/// The statements of a text.
+fn statements(text: &str, context: &Context) -> Vec<String> {
+    let (mut parts, mut in_block): (Vec<String>, bool) = (Vec::new(), false);
+    for line in text.trim().lines() {
+        let is_fence = line.trim_start().starts_with("```");
+        in_block ^= is_fence;
+        let begins = !in_block
+            && !is_fence
+            && (prefixed(line).is_some()
+                || ending(line, context).is_ok_and(|request| request.target_id.is_some()));
+        match parts.last_mut().filter(|_| !begins) {
+            Some(part) => {
+                part.push('\n');
+                part.push_str(line);
+            }
+            None => parts.push(line.to_owned()),
+        }
+    }
+    parts
+}
+
+/// After a kind, these are no id: "issue found: …", "lesson learned: …".
+const TOLD: [&str; 11] = [
+    "found",
+    "seen",
+    "reported",
+    "made",
+    "taken",
+    "learned",
+    "learnt",
+    "noted",
+    "noticed",
+    "detected",
+    "identified",
+];
+/// Nor are these, and what they say is no new row: "issue reopened: …", "task status: …".
+const NO_IDS: [&str; 16] = [
+    "reopened", "reopens", "reopen", "open", "still", "not", "no", "update", "updated", "updates", "changed",
+    "status", "is", "was", "again", "recurred",
+];
 
 /// The write of a note with a prefix.
 fn prefixed(text: &str) -> Option<Result<WriteRequest, String>> {
@@ -104,8 +162,15 @@ fn prefixed(text: &str) -> Option<Result<WriteRequest, String>> {
     };
     let body = body.trim();
     let mut request = WriteRequest::new(bucket, operation);
-    match id {
-        Some(id) if is_id(&id.to_lowercase()) => request.target_id = Some(id.to_lowercase()),
+    match id.map(str::to_lowercase) {
+        Some(id) if TOLD.contains(&id.as_str()) => {}
+        Some(id)
+            if is_id(&id)
+                && !NO_IDS.contains(&id.as_str())
+                && ends_in(std::slice::from_ref(&id)).is_empty() =>
+        {
+            request.target_id = Some(id);
+        }
         Some(_) => return None,
         None => {}
     }
@@ -156,7 +221,7 @@ fn status(body: &str) -> Result<Map<String, Value>, String> {
     if TASK_STATUSES.contains(&written.as_str()) {
         Ok(Map::from_iter([("status".to_owned(), Value::from(written))]))
     } else {
-        Err(format!("a task is one of {}", TASK_STATUSES.join(", ")))
+        Err(format!("a task is one of {}, and nothing else: `task ID: done`", TASK_STATUSES.join(", ")))
     }
 }
 
@@ -180,14 +245,36 @@ fn successor(text: &str) -> Option<String> {
     is_id(id).then(|| id.to_owned())
 }
 
+/// `task ID is STATUS`.
+fn task(id: &str, rest: &[String]) -> Result<WriteRequest, String> {
+    let said: Vec<&str> =
+        rest.iter().map(String::as_str).skip_while(|word| ["is", "now", "was"].contains(word)).collect();
+    let request = WriteRequest::new(Bucket::TaskState, Operation::Upsert).with_target(id);
+    Ok(WriteRequest { payload: status(&said.join(" "))?, ..request })
+}
+
 /// The write of a note that says that something has ended.
 fn ending(text: &str, context: &Context) -> Result<WriteRequest, String> {
     let spoken = without_quotes(text);
     let words = tokens(&spoken);
+    if let [kind, id, rest @ ..] = words.as_slice()
+        && kind == "task"
+        && is_id(id)
+        && rest.first().is_some_and(|word| ["is", "now", "was"].contains(&word.as_str()))
+    {
+        return task(id, rest);
+    }
+    if words.first().is_some_and(|word| word == "task") {
+        return Err("the state of a task is written `task ID: done`".to_owned());
+    }
     let has = |list: &[&str]| words.iter().any(|word| list.contains(&word.as_str()));
-    let (resolves, invalidates) = (has(&RESOLVES), has(&INVALIDATES));
+    let verbs = ends_in(&words);
+    let ends = |list: &[&str]| {
+        verbs.iter().filter_map(|at| words.get(*at)).any(|word| list.contains(&word.as_str()))
+    };
+    let (resolves, invalidates) = (ends(&RESOLVES), ends(&INVALIDATES));
     if !resolves && !invalidates {
-        return Err("no rule applies".to_owned());
+        return Err(NO_FORM.to_owned());
     }
     if let Some(mood) = states_an_end(text) {
         return Err(format!("the note does not state that something has ended: {mood:?}").to_lowercase());

@@ -39,8 +39,14 @@ impl Review {
     async fn bind_in(&self, tx: &Session<'_>, id: &str, target: &str, by: &Actor) -> Result<Outcome> {
         let pending = undecided(tx, id).await?;
         let request = pending.request.as_ref().ok_or_else(|| not_found("deferred write"))?;
-        if !is_id(target) || read(tx, request.bucket, target).await?.is_none() {
-            return Err(not_found("row"));
+        let row = if is_id(target) { read(tx, request.bucket, target).await? } else { None };
+        let row = row.ok_or_else(|| not_found("row"))?;
+        // Who may not end a row does not do so by deciding what its own note meant.
+        if by.trust < row.trust && row.created_by != by.agent {
+            return Err(Error::new(
+                ErrorKind::Forbidden,
+                "whoever began this row is trusted further: only a writer of that trust decides about it",
+            ));
         }
         let wanted = Wanted {
             note: &pending.note,

@@ -6,10 +6,11 @@ use super::candidates::candidates;
 use super::inputter::{Appended, Entry, Inputter};
 use super::outcome::Outcome;
 use super::target::{Target, target};
+use crate::bucket::{Bucket, Operation};
 use crate::encoding::digest;
 use crate::ledger::{Event, SourceRef};
-use crate::note::{Actor, Note, NoteSource};
-use crate::projection::{Step, read, step};
+use crate::note::{Actor, Note, NoteSource, Trust};
+use crate::projection::{Row, Step, read, step};
 use crate::request::WriteRequest;
 use crate::resolve::occurs;
 use crate::seams::{Resolution, Resolver, Scored};
@@ -148,6 +149,38 @@ async fn bind(
     Ok(Ok(Bound { target, expected_rev: Some(row.rev), candidates, reason }))
 }
 
+/// The candidates, and the row that was meant.
+fn frozen(mut candidates: Vec<Scored>, meant: Option<Row>) -> Vec<Scored> {
+    if let Some(row) = meant.filter(|row| candidates.iter().all(|one| one.id != row.id)) {
+        candidates.push(Scored { id: row.id, rev: row.rev, score: 1.0 });
+    }
+    candidates
+}
+
+/// Why an upsert may not change a row that is there: the id is the interpreter's alone, or the writer may
+/// only add.
+fn may_not_change(row: &Row, wanted: &Wanted<'_>) -> Option<&'static str> {
+    let Wanted { note, request, .. } = wanted;
+    let is_plan = row.bucket == Bucket::Plan;
+    if request.operation != Operation::Upsert {
+        return None;
+    }
+    let is_guess = !is_plan && request.target_id.as_ref().is_some_and(|id| !occurs(&note.text, id));
+    if is_guess {
+        return Some("the id is not in the note");
+    }
+    let is_foreign = note.source == NoteSource::ToolResult || note.actor.trust == Trust::Untrusted;
+    match row.bucket {
+        Bucket::TaskState => None,
+        _ if is_foreign => Some("what a tool or text from outside says changes no row by itself"),
+        // What binds others.
+        Bucket::Plan | Bucket::Constraints if note.actor.trust < row.trust => {
+            Some("its writer may not change this row")
+        }
+        _ => None,
+    }
+}
+
 /// Why the row that is to take the place of another cannot. It must hold itself, so that no circle can arise: what has
 /// ended is never revived.
 async fn no_successor(tx: &Session<'_>, wanted: &Wanted<'_>, target: &str) -> Result<Option<&'static str>> {
@@ -215,14 +248,13 @@ async fn commit(
             Step::Write(_) | Step::Record(_) => {}
             Step::NoOp(reason) => return Ok(Settled::Done(Outcome::NoOp { reason: reason.to_owned() })),
             Step::Reject(reason) => return Ok(Settled::Done(Outcome::Rejected { reason })),
-            Step::Defer(reason) => {
-                let mut frozen = bound.candidates;
-                if let Some(row) = prior.filter(|row| frozen.iter().all(|one| one.id != row.id)) {
-                    frozen.push(Scored { id: row.id, rev: row.rev, score: 1.0 });
-                }
-                return Ok(waits(reason, frozen));
-            }
+            Step::Defer(reason) => return Ok(waits(reason, frozen(bound.candidates, prior))),
         }
+    }
+    let refused =
+        prior.as_ref().filter(|_| reviewed_by.is_none()).and_then(|row| may_not_change(row, wanted));
+    if let Some(reason) = refused {
+        return Ok(waits(reason, frozen(bound.candidates, prior)));
     }
     let reference = request.reference_text.as_deref();
     let entry = Entry { event, raw: &note.text, reference, prior, is_blocked };

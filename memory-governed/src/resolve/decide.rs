@@ -5,7 +5,9 @@ use super::model::Model;
 use super::note_words::NoteWords;
 use super::resolution::{Binding, BoundBy, DeferReason, Resolution, Scored};
 use super::row::{Row, Space};
-use super::speech::{named_end, names_another, states_an_end, sweeps, without_quotes};
+use super::speech::{
+    named_end, names_another, states_an_end, states_the_end_of, sweeps, tokens, told, without_quotes,
+};
 use super::weigh::weigh;
 use super::words::folded;
 use crate::bucket::{Bucket, Operation};
@@ -117,7 +119,12 @@ impl Ending<'_> {
         let is_live = |id: &String| self.space.get(self.request.bucket, id).is_some_and(|row| row.live);
         match self.named() {
             Err(reason) => return defer(reason),
-            Ok(Some((id, by))) => return self.permit(&id, by, 1.0, Vec::new()),
+            Ok(Some((id, by))) => {
+                return match states_the_end_of(text, |clause| self.is_named(&id, clause)) {
+                    Ok(()) => self.permit(&id, by, 1.0, Vec::new()),
+                    Err(mood) => defer(mood.map_or(DeferReason::NamedAside, DeferReason::NotStated)),
+                };
+            }
             Ok(None) => {}
         }
         if !self.frozen.iter().all(is_live) {
@@ -142,7 +149,7 @@ impl Ending<'_> {
 
     /// The likeliest rows, and the log odds that the first is meant.
     fn rank(&self) -> (Vec<Scored>, f64) {
-        let words = NoteWords::new(&self.note.text);
+        let words = NoteWords::new(&told(&self.note.text));
         let weighed = weigh(self.space, self.model, self.request.bucket, &words, self.note.observed_at);
         let ranking = self.model.rank(&weighed);
         let scored = ranking.order.iter().take(OFFERED).filter_map(|(at, score)| {
@@ -191,18 +198,17 @@ impl Ending<'_> {
 
     /// Live rows with a confirmed alias that the note has as a whole phrase.
     fn aliased(&self, text: &str) -> Vec<String> {
-        let phrase = |text: &str| {
-            let words: Vec<String> = super::speech::tokens(&folded(text));
-            format!(" {} ", words.join(" "))
-        };
         let text = phrase(text);
-        let telling = |alias: &&String| alias.contains(|c: char| c.is_whitespace() || c == '_' || c == '-');
-        let has = |alias: &String| text.contains(&phrase(alias));
-        self.space
-            .rows(self.request.bucket)
-            .filter(|row| row.live && row.aliases.iter().filter(telling).any(has))
-            .map(|row| row.id.clone())
-            .collect()
+        let rows = self.space.rows(self.request.bucket);
+        rows.filter(|row| row.live && has_alias(row, &text)).map(|row| row.id.clone()).collect()
+    }
+
+    /// Whether a piece of the note names the row.
+    fn is_named(&self, id: &str, piece: &str) -> bool {
+        let row = self.space.get(self.request.bucket, id);
+        let is_name = |mention| matches!(mention, Mention::Named(_));
+        mentions(piece, [id], self.request.target_id.as_deref()).into_iter().any(is_name)
+            || row.is_some_and(|row| has_alias(row, &phrase(piece)))
     }
 
     /// Binds `id` if the row was open by then and the writer may end it.
@@ -222,6 +228,17 @@ impl Ending<'_> {
         }
         Resolution::Bind(Binding { id: id.to_owned(), by, score, candidates })
     }
+}
+
+/// Words in lower case, so that whole phrases can be found.
+fn phrase(text: &str) -> String {
+    format!(" {} ", tokens(&folded(text)).join(" "))
+}
+
+/// Whether a phrase has one of the row's aliases that cannot be an ordinary word.
+fn has_alias(row: &Row, text: &str) -> bool {
+    let telling = |alias: &&String| alias.contains(|c: char| c.is_whitespace() || c == '_' || c == '-');
+    row.aliases.iter().filter(telling).any(|alias| text.contains(&phrase(alias)))
 }
 
 /// Whether the writer of `note` may end `row`: not a tool or untrusted text; the row's creator or owner, or one with

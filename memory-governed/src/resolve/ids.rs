@@ -52,6 +52,25 @@ const ASIDES: [&str; 36] = [
     "isn't",
     "mentioned",
 ];
+/// Words right before an id that make it the place of something else: "a typo in db_outage".
+const PLACES: [&str; 14] = [
+    "in",
+    "of",
+    "on",
+    "for",
+    "about",
+    "to",
+    "at",
+    "into",
+    "within",
+    "around",
+    "regarding",
+    "concerning",
+    "through",
+    "over",
+];
+/// Words that may stand between.
+const ARTICLES: [&str; 4] = ["the", "this", "our", "that"];
 /// How many words before an id are read.
 const REACH: usize = 4;
 /// Nouns that make a plain word an id: "issue outage".
@@ -171,7 +190,10 @@ pub(super) fn mentions<'a>(
                 if plain && !token.marked && !introduced && wanted != Some(id) {
                     continue;
                 }
-                if previous.iter().any(|word| ASIDES.contains(word)) {
+                let filler = |word: &&&str| NOUNS.contains(*word) || ARTICLES.contains(*word);
+                let is_place =
+                    previous.iter().find(|word| !filler(word)).is_some_and(|word| PLACES.contains(word));
+                if is_place || previous.iter().any(|word| ASIDES.contains(word)) {
                     aside = true;
                 } else {
                     named = true;

@@ -9,6 +9,7 @@ use super::model::Model;
 use super::note_words::NoteWords;
 use super::resolution::Resolution;
 use super::row::Space;
+use super::speech::told;
 use super::weigh::{SCENE, weigh};
 use super::words;
 use crate::bucket::Bucket;
@@ -45,7 +46,7 @@ pub fn features(
     note: &str,
     observed_at: Timestamp,
 ) -> Features {
-    let words = NoteWords::new(note);
+    let words = NoteWords::new(&told(note));
     let weighed = weigh(space, model, bucket, &words, observed_at);
     let ranking = model.rank(&weighed);
     let ids: Vec<String> = weighed.rows.iter().map(|row| row.row.id.clone()).collect();

@@ -7,6 +7,7 @@ pub mod lab;
 mod measure;
 mod model;
 mod note_words;
+mod phrases;
 mod resolution;
 mod row;
 pub(crate) mod speech;

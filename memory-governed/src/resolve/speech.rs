@@ -4,6 +4,13 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::note_words::sentences;
+use super::phrases::{
+    AFTER_NEGATES, ASKS, BARE_DENIALS, BE, BEFORE_NEGATES, CONDITION_PHRASES, CONDITIONS, DENIALS,
+    DETERMINERS, ENDS, FUTURE, FUTURE_AFTER, HEARSAY, HEDGES, HEDGES_AFTER, LEADS, LINKS, NEXT, NOUNS,
+    OBJECTS, OTHER_ROWS, PRONOUNS, QUESTION_STARTS, RELAPSES, TURNS,
+};
+
 /// Why a note's words state no end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -33,137 +40,41 @@ impl Mood {
     }
 }
 
-/// Verbs that end a row.
-const ENDS: [&str; 30] = [
-    "resolve",
-    "resolved",
-    "resolves",
-    "resolving",
-    "close",
-    "closed",
-    "closes",
-    "closing",
-    "fix",
-    "fixed",
-    "fixes",
-    "done",
-    "complete",
-    "completed",
-    "completes",
-    "finish",
-    "finished",
-    "finishes",
-    "solved",
-    "solves",
-    "invalidate",
-    "invalidated",
-    "invalidates",
-    "superseded",
-    "lifted",
-    "dropped",
-    "revoked",
-    "withdrawn",
-    "gone",
-    "retired",
-];
-const BEFORE_NEGATES: [&str; 22] = [
-    "not",
-    "never",
-    "cannot",
-    "no",
-    "nothing",
-    "none",
-    "without",
-    "hardly",
-    "barely",
-    "failed",
-    "unable",
-    "neither",
-    "nor",
-    "nobody",
-    "partially",
-    "partly",
-    "almost",
-    "nearly",
-    "mostly",
-    "half",
-    "still",
-    "yet",
-];
-const AFTER_NEGATES: [&str; 9] =
-    ["not", "failed", "fails", "reverted", "yet", "partially", "partly", "incorrectly", "prematurely"];
-const CONDITIONS: [&str; 10] =
-    ["if", "unless", "once", "assuming", "provided", "until", "pending", "whether", "till", "supposing"];
-const FUTURE: [&str; 28] = [
-    "will", "shall", "going", "gonna", "plan", "plans", "planned", "planning", "todo", "tomorrow", "soon",
-    "next", "should", "need", "needs", "must", "would", "could", "might", "may", "want", "wants", "about",
-    "let's", "lets", "please", "hope", "expect",
-];
-const ASKS: [&str; 14] = [
-    "please confirm",
-    "please check",
-    "please verify",
-    "can someone",
-    "can you",
-    "could you",
-    "not sure",
-    "unsure",
-    "unclear",
-    "wondering",
-    "i wonder",
-    "asked whether",
-    "asked if",
-    "does anyone",
-];
-const QUESTION_STARTS: [&str; 17] = [
-    "is", "are", "was", "were", "can", "could", "should", "would", "will", "did", "does", "do", "has",
-    "have", "who", "why", "which",
-];
-const HEARSAY: [&str; 15] = [
-    "said",
-    "says",
-    "claims",
-    "claimed",
-    "claiming",
-    "reportedly",
-    "allegedly",
-    "supposedly",
-    "according to",
-    "thinks",
-    "believes",
-    "told",
-    "wrote",
-    "mentioned that",
-    "reads",
-];
 /// How many words before or after a verb turn it.
 const REACH: usize = 5;
 const AFTER: usize = 4;
+/// Verbs of one sentence that are looked at: a bound on the time that a note can take.
+const VERBS: usize = 16;
 
 /// Whether the note states an end: nothing if it does, otherwise why not.
 ///
 /// A note that uses no verb of ending is taken by its first sentence.
 pub(crate) fn states_an_end(note: &str) -> Option<Mood> {
-    let mut first = None;
+    let (mut first, mut nouns) = (None, None);
     let mut found = false;
     let spoken = without_quotes(note);
-    for sentence in super::note_words::sentences(&spoken) {
+    for sentence in sentences(&spoken) {
         let tokens = tokens(sentence);
-        for at in ends_in(&tokens) {
+        for at in ends_in(&tokens).into_iter().take(VERBS) {
             found = true;
             match mood(sentence, &tokens, at) {
                 None => return None,
                 Some(mood) => first = first.or(Some(mood)),
             }
         }
+        let noun = |at: &usize| mood(sentence, &tokens, *at);
+        nouns = nouns.or_else(|| words_of_ending(&tokens).iter().take(VERBS).find_map(noun));
     }
     if found {
         return first;
     }
-    if super::note_words::sentences(note).iter().any(|sentence| !ends_in(&tokens(sentence)).is_empty()) {
+    if nouns.is_some() {
+        return nouns;
+    }
+    if sentences(note).iter().any(|sentence| !ends_in(&tokens(sentence)).is_empty()) {
         return Some(Mood::Quoted);
     }
-    let sentence = super::note_words::sentences(&spoken).first().copied().unwrap_or_default().to_owned();
+    let sentence = sentences(&spoken).first().copied().unwrap_or_default().to_owned();
     opening(&sentence)
 }
 
@@ -204,12 +115,123 @@ fn opening(sentence: &str) -> Option<Mood> {
     None
 }
 
+/// Whether the note states the end of what `is_named` finds in it, where it names it. The clause that has the name must
+/// say so, or one after it that goes on about the same ("db_outage: restarted the primary. Fixed now.").
+///
+/// # Errors
+/// The mood of what is said of it; nothing where only something else is said to have ended.
+pub(crate) fn states_the_end_of(note: &str, is_named: impl Fn(&str) -> bool) -> Result<(), Option<Mood>> {
+    let spoken = without_quotes(note);
+    let (mut is_found, mut is_stated, mut goes_on, mut has_verb) = (false, false, false, false);
+    for sentence in sentences(&spoken) {
+        let all = tokens(sentence);
+        let verbs = ends_in(&all);
+        has_verb |= !verbs.is_empty();
+        let mut end = 0;
+        for clause in clauses(sentence) {
+            let words = tokens(clause);
+            let start = end;
+            end += words.len();
+            let verbs = verbs.iter().take(VERBS).filter(|at| (start..end).contains(*at));
+            let mut moods = verbs.map(|at| mood(sentence, &all, *at));
+            let first = moods.next();
+            let named = is_named(clause);
+            is_found |= named;
+            if !named && !(goes_on && is_about_the_same(&words)) {
+                goes_on &= first.is_none();
+                continue;
+            }
+            goes_on = true;
+            match first {
+                Some(Some(mood)) if moods.all(|mood| mood.is_some()) => return Err(Some(mood)),
+                Some(_) => is_stated = true,
+                None if denies(&words) => return Err(Some(Mood::Negated)),
+                None => {}
+            }
+        }
+    }
+    if is_stated || !is_found || !has_verb { Ok(()) } else { Err(None) }
+}
+
+/// The clauses of a sentence: up to a comma, or before a word that turns it ("but").
+fn clauses(sentence: &str) -> Vec<&str> {
+    let mut cuts = vec![0];
+    for (at, c) in sentence.char_indices() {
+        let after = sentence.get(at + c.len_utf8()..).unwrap_or_default();
+        let turns = c.is_whitespace()
+            && after
+                .split_whitespace()
+                .next()
+                .is_some_and(|word| TURNS.contains(&word.to_lowercase().as_str()));
+        if turns || (c == ',' && after.starts_with(char::is_whitespace)) {
+            cuts.push(at + c.len_utf8());
+        }
+    }
+    let ends = cuts.iter().copied().skip(1).chain([sentence.len()]);
+    cuts.iter().zip(ends).filter_map(|(start, end)| sentence.get(*start..end)).collect()
+}
+
+/// Whether a clause goes on about what the one before named: it has a pronoun or no subject of its own.
+fn is_about_the_same(words: &[String]) -> bool {
+    let lead = words.iter().position(|word| !LEADS.contains(&word.as_str())).unwrap_or(words.len());
+    let Some(first) = words.get(lead) else { return false };
+    if BE.contains(&first.as_str()) || first.ends_with("n't") || BARE_DENIALS.contains(&first.as_str()) {
+        return true;
+    }
+    let is_pronoun = PRONOUNS.contains(&first.as_str());
+    let verb = ends_in(words).first().copied();
+    let is_bare = |at: usize| {
+        let object = words.get(at + 1).map(String::as_str);
+        object.is_none_or(|word| LINKS.contains(&word) || OBJECTS.contains(&word))
+    };
+    match verb {
+        None => is_pronoun,
+        Some(at) if at == lead => is_bare(at),
+        Some(at) => {
+            is_pronoun && (is_bare(at) || words.get(at - 1).is_some_and(|word| BE.contains(&word.as_str())))
+        }
+    }
+}
+
+/// Whether words without a verb of ending say that something goes on.
+fn denies(words: &[String]) -> bool {
+    words.iter().any(|word| DENIALS.contains(&word.as_str()) || BARE_DENIALS.contains(&word.as_str()))
+        || relapses(&words.join(" "))
+}
+
+fn relapses(text: &str) -> bool {
+    RELAPSES.iter().any(|words| contains_word(text, words))
+}
+
+/// The note without sentences that deny, suppose, ask or promise an end, or say that something goes on, where another states
+/// one: what they are about is not what has ended.
+pub(super) fn told(note: &str) -> std::borrow::Cow<'_, str> {
+    let (mut kept, mut states, mut left_out) = (String::new(), false, false);
+    for sentence in sentences(note) {
+        let words = tokens(sentence);
+        let mut moods = ends_in(&words).into_iter().take(VERBS).map(|at| mood(sentence, &words, at));
+        let turned = match moods.next() {
+            None => relapses(&words.join(" ")),
+            Some(first) => first.is_some() && moods.all(|mood| mood.is_some()),
+        };
+        if turned {
+            left_out = true;
+            continue;
+        }
+        states |= !ends_in(&words).is_empty();
+        kept.push_str(sentence);
+        kept.push('\n');
+    }
+    if left_out && states { kept.into() } else { note.into() }
+}
+
 /// The mood of the verb at `at`.
 fn mood(sentence: &str, tokens: &[String], at: usize) -> Option<Mood> {
     let lower = sentence.to_lowercase();
     let before: Vec<&str> = tokens.iter().take(at).map(String::as_str).collect();
     let near: Vec<&str> = before.iter().rev().take(REACH).copied().collect();
-    let after: Vec<&str> = tokens.iter().skip(at + 1).take(AFTER).map(String::as_str).collect();
+    let rest: Vec<&str> = tokens.iter().skip(at + 1).map(String::as_str).collect();
+    let after = rest.get(..AFTER).unwrap_or(&rest);
     let starts = tokens.first().map(String::as_str).unwrap_or_default();
     let asked = lower.trim_end().ends_with('?')
         || ASKS.iter().any(|ask| lower.contains(ask))
@@ -220,34 +242,74 @@ fn mood(sentence: &str, tokens: &[String], at: usize) -> Option<Mood> {
     if HEARSAY.iter().any(|word| contains_word(&lower, word)) {
         return Some(Mood::Quoted);
     }
-    // What comes after the verb may tell what was wrong ("fixed the crash when …"); these words do not.
-    if tokens.iter().any(|token| CONDITIONS.contains(&token.as_str())) || before.contains(&"when") {
+    let last = near.first().copied().unwrap_or_default();
+    // What comes after the verb may tell what was wrong ("fixed the crash when …"); these words do not, nor does "is fixed
+    // when".
+    let conditional = tokens.iter().any(|token| CONDITIONS.contains(&token.as_str()))
+        || before.contains(&"when")
+        || (["is", "are", "be"].contains(&last) && after.first() == Some(&"when"))
+        || CONDITION_PHRASES.iter().any(|words| lower.contains(words));
+    let hedges_after = HEDGES.get(..HEDGES_AFTER).unwrap_or_default();
+    if conditional
+        || near.iter().any(|token| HEDGES.contains(token))
+        || after.iter().any(|token| hedges_after.contains(token))
+        || rest
+            .windows(2)
+            .any(|pair| matches!(pair, ["i", "think" | "believe" | "guess" | "hope" | "assume"]))
+    {
         return Some(Mood::Conditional);
     }
-    let negates = |token: &&str| BEFORE_NEGATES.contains(token) || token.ends_with("n't");
-    if near.iter().any(negates)
-        || after.iter().any(|token| AFTER_NEGATES.contains(token) || token.ends_with("n't"))
+    let denies = |token: &&str| token.ends_with("n't") || BARE_DENIALS.contains(token);
+    let far = matches!(near.as_slice(), ["from", "far", ..] | ["but", "anything" | "nothing" | "all", ..]);
+    let share = last.parse::<u32>().is_ok_and(|share| {
+        share < 100 && (lower.contains(&format!("{share}%")) || lower.contains(&format!("{share} %")))
+    });
+    if far
+        || share
+        || near.iter().any(|token| BEFORE_NEGATES.contains(token) || denies(token))
+        || after.iter().any(|token| AFTER_NEGATES.contains(token) || denies(token))
+        || relapses(&rest.join(" "))
     {
         return Some(Mood::Negated);
     }
     let modal = near.iter().any(|token| FUTURE.contains(token) || token.ends_with("'ll"));
-    let infinitive =
-        near.first() == Some(&"to") || (near.first() == Some(&"be") && near.get(1) == Some(&"to"));
+    let infinitive = last == "to" || (last == "be" && near.get(1) == Some(&"to"));
     let trying = near
         .iter()
         .any(|token| ["trying", "try", "attempt", "attempting", "working", "started"].contains(token));
-    (modal || infinitive || trying).then_some(Mood::Future)
+    let later = after.iter().any(|token| FUTURE_AFTER.contains(token))
+        || after.windows(2).any(|pair| matches!(pair, ["next", time] if NEXT.contains(time)));
+    (modal || infinitive || trying || later).then_some(Mood::Future)
 }
 
 /// Where verbs of ending stand.
-fn ends_in(tokens: &[String]) -> Vec<usize> {
+pub(crate) fn ends_in(tokens: &[String]) -> Vec<usize> {
+    words_of_ending(tokens).into_iter().filter(|at| is_verb(tokens, *at)).collect()
+}
+
+/// Where words stand that may be verbs of ending.
+fn words_of_ending(tokens: &[String]) -> Vec<usize> {
     let is_end = |token: &str| ENDS.contains(&token);
     tokens.iter().enumerate().filter(|(_, token)| is_end(token)).map(|(at, _)| at).collect()
 }
 
+/// Whether a word that may be a verb of ending is one: not "a fix for it", "the completed log", "close to it", "gone through
+/// it", "done some work on it".
+fn is_verb(tokens: &[String], at: usize) -> bool {
+    let word = |at: Option<usize>| at.and_then(|at| tokens.get(at)).map_or("", String::as_str);
+    let (before, next) = (word(at.checked_sub(1)), word(Some(at + 1)));
+    !DETERMINERS.contains(&before)
+        && match word(Some(at)) {
+            "close" => next != "to" && next != "by",
+            "gone" => !["through", "over", "into", "to", "back"].contains(&next),
+            "done" => !["some", "more", "most", "a", "little", "part", "what", "any"].contains(&next),
+            _ => true,
+        }
+}
+
 /// Whether the note ends everything at once ("resolve all issues"): never one row.
 pub(crate) fn sweeps(note: &str) -> bool {
-    super::note_words::sentences(note).iter().any(|sentence| {
+    sentences(note).iter().any(|sentence| {
         let tokens = tokens(sentence);
         let kinds = [
             "issues",
@@ -273,27 +335,36 @@ pub(crate) fn sweeps(note: &str) -> bool {
     })
 }
 
-/// A name in the place of what is ended: "resolved postgres_timeout.", "postgres_timeout is fixed".
+/// A name in the place of what is ended: "resolved postgres_timeout.", "the postgres_timeout issue is fixed".
 pub(crate) fn named_end(note: &str) -> Option<String> {
-    const LINKS: [&str; 12] =
-        ["and", "by", "after", "with", "in", "as", "because", "now", "today", "via", "for", "since"];
-    const BE: [&str; 8] = ["is", "was", "has", "are", "been", "now", "got", "be"];
-    for sentence in super::note_words::sentences(note) {
+    let is_filler = |token: &&String| {
+        NOUNS.contains(&token.as_str())
+            || DETERMINERS.contains(&token.as_str())
+            || BE.contains(&token.as_str())
+    };
+    for sentence in sentences(note) {
         let tokens = tokens(sentence);
         for at in ends_in(&tokens) {
-            let object = tokens.get(at + 1).filter(|token| is_slug_like(token));
-            let whole = tokens.get(at + 2).is_none_or(|next| LINKS.contains(&next.as_str()));
-            if let Some(object) = object.filter(|_| whole) {
+            let mut object = tokens.iter().skip(at + 1).skip_while(is_filler);
+            if let Some(object) = object.next().filter(|token| is_slug_like(token))
+                && object_ends(tokens.iter().skip_while(|token| *token != object).nth(1))
+            {
                 return Some(object.clone());
             }
-            let subject = tokens.iter().take(at).rev().find(|token| !BE.contains(&token.as_str()));
+            let mut subject = tokens.iter().take(at).rev().skip_while(is_filler);
+            let name = subject.next().filter(|token| is_slug_like(token));
             let linked = at > 0 && tokens.get(at - 1).is_some_and(|token| BE.contains(&token.as_str()));
-            if let Some(subject) = subject.filter(|token| linked && is_slug_like(token)) {
-                return Some(subject.clone());
+            if let Some(name) = name.filter(|_| linked || subject.all(|token| is_filler(&token))) {
+                return Some(name.clone());
             }
         }
     }
     None
+}
+
+/// Whether nothing, or a new phrase, follows the name of what is ended.
+fn object_ends(next: Option<&String>) -> bool {
+    next.is_none_or(|next| LINKS.contains(&next.as_str()) || NOUNS.contains(&next.as_str()))
 }
 
 /// Whether a token looks like an id that someone made up: lower case with `_`, or with `-` and a digit.
@@ -367,35 +438,6 @@ fn contains_word(lower: &str, word: &str) -> bool {
     })
 }
 
-/// Words that make a note about another row than the one it stands on.
-const OTHER_ROWS: [&str; 26] = [
-    "duplicate",
-    "overlap",
-    "supersede",
-    "subsumed",
-    "merged into",
-    "covered by",
-    "covered in",
-    "tracked in",
-    "tracked by",
-    "tracked under",
-    "moved to",
-    "same as",
-    "obsolete",
-    "already exists",
-    "already covered",
-    "already tracked",
-    "replaced by",
-    "folded into",
-    "consolidated into",
-    "absorbed",
-    "handled by",
-    "in favor of",
-    "in favour of",
-    "part of",
-    "follow-up to",
-    "dup of",
-];
 /// How far into a note they count, in characters.
 const OTHER_ROWS_WITHIN: usize = 160;
 

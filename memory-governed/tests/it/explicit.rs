@@ -17,9 +17,15 @@ fn an_id_in_the_note_binds_whatever_the_words_say() {
 #[test]
 fn an_unknown_id_never_ends_its_neighbour() {
     let space = space([issue("redis_timeout", "Redis timeout")]);
-    for text in
-        ["postgres_timeout is fixed", "Resolved postgres_timeout.", "Fixed postgres_timeout and redeployed"]
-    {
+    for text in [
+        "postgres_timeout is fixed",
+        "Resolved postgres_timeout.",
+        "Fixed postgres_timeout and redeployed",
+        "The postgres_timeout issue is fixed",
+        "Fixed the postgres_timeout issue",
+        "Closed issue postgres_timeout",
+        "postgres_timeout resolved",
+    ] {
         assert_eq!(
             deferred(&end(&space, text)),
             &DeferReason::UnknownId("postgres_timeout".to_owned()),

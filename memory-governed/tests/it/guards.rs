@@ -28,6 +28,71 @@ fn denied_supposed_asked_quoted_and_promised_ends_are_none() {
     assert_eq!(bound(&end(&busy(), "db_outage is resolved")), "db_outage");
 }
 
+/// An end that is stated of one thing is none of another that the note names.
+#[test]
+fn the_clause_that_names_a_row_must_state_its_end() {
+    for text in [
+        "The parser is fixed. db_outage is not fixed yet.",
+        "Fixed the parser. db_outage is still failing.",
+        "Lint is closed, db_outage needs more work",
+        "The parser is fixed, but db_outage remains open",
+        "db_outage is resolved. Correction: db_outage is not resolved.",
+        "db_outage was fixed but it came back",
+        "db_outage is fixed. It broke again an hour later.",
+        "db_outage: looked at the logs. Fixed the parser meanwhile.",
+        "Fixed a typo in db_outage",
+        "Completed the first part of db_outage",
+        "I have done some work on db_outage",
+        "We are close to a fix for db_outage",
+        "The fix for db_outage is in review",
+        "The completed log of db_outage is attached",
+        "I have gone through db_outage",
+    ] {
+        let resolution = end(&busy(), text);
+        assert!(matches!(resolution, Resolution::Defer(_)), "{text}: {resolution:?}");
+    }
+    for text in [
+        "db_outage: restarted the primary. Fixed now.",
+        "Checked db_outage, it is resolved",
+        "The primary is up again, db_outage is resolved.",
+        "Fixed db_outage, will watch it tomorrow",
+        "db_outage is fixed, tested and deployed",
+        "db_outage, which kept us awake, is resolved",
+        "I am done with db_outage",
+        "Closes #db_outage.",
+        "Resolved: db_outage",
+        "The db_outage issue is fixed",
+    ] {
+        assert_eq!(bound(&end(&busy(), text)), "db_outage", "{text}");
+    }
+}
+
+#[test]
+fn doubt_progress_and_shares_are_no_ends() {
+    for (text, mood) in [
+        ("db_outage isnt fixed", Mood::Negated),
+        ("db_outage is far from fixed", Mood::Negated),
+        ("db_outage is anything but resolved", Mood::Negated),
+        ("db_outage is 80% done", Mood::Negated),
+        ("db_outage is not unblocked", Mood::Negated),
+        ("db_outage was closed prematurely", Mood::Negated),
+        ("db_outage is temporarily fixed", Mood::Negated),
+        ("db_outage is probably fixed", Mood::Conditional),
+        ("I think db_outage is resolved", Mood::Conditional),
+        ("db_outage is fixed, I believe", Mood::Conditional),
+        ("db_outage seems to be fixed", Mood::Conditional),
+        ("db_outage is resolved when Frankfurt answers", Mood::Conditional),
+        ("db_outage is fixed as soon as it is deployed", Mood::Conditional),
+        ("db_outage is being fixed", Mood::Future),
+        ("db_outage can be closed", Mood::Future),
+        ("db_outage is fixed tomorrow", Mood::Future),
+        ("db_outage is fixed in the next release", Mood::Future),
+    ] {
+        assert_eq!(deferred(&end(&busy(), text)), &DeferReason::NotStated(mood), "{text}");
+    }
+    assert_eq!(bound(&end(&busy(), "db_outage is 100% done")), "db_outage");
+}
+
 #[test]
 fn commands_to_end_everything_end_nothing() {
     for text in

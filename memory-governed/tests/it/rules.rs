@@ -106,6 +106,93 @@ fn verbs_of_ending_end_what_is_named() {
     assert_eq!(accepted("The decision on SQLite was revoked").bucket, Bucket::Decisions);
 }
 
+/// A word after the kind that tells what happened is no id: "issue found: …" once opened an issue `found`, and the next one
+/// changed its title; "issue resolved: X" opened one.
+#[test]
+fn words_that_tell_what_happened_are_no_ids() {
+    for text in ["Issue found: the disk is full", "Problem reported: the disk is full"] {
+        let request = accepted(text);
+        assert_eq!(
+            (request.bucket, request.operation, request.target_id),
+            (Bucket::Issues, Operation::Upsert, None)
+        );
+    }
+    assert_eq!(accepted("Lesson learned: measure first").target_id, None);
+    assert_eq!(accepted("Decision made: use SQLite").target_id, None);
+    for text in ["Issue resolved: db_outage", "Bug fixed: db_outage", "Problem solved: db_outage"] {
+        let request = accepted(text);
+        assert_eq!(
+            (request.operation, request.target_id.as_deref()),
+            (Operation::Resolve, Some("db_outage")),
+            "{text}"
+        );
+    }
+    for text in [
+        "Issue reopened: db_outage",
+        "Task completed: import",
+        "Task status: import is fine",
+        "Plan updated: x",
+    ] {
+        rejected(text);
+    }
+}
+
+#[test]
+fn a_note_of_several_statements_asks_for_each_or_for_none() {
+    let requests = |text: &str| match decide(text) {
+        Decision::Accept(requests) => requests,
+        other => panic!("{text}: {other:?}"),
+    };
+    let told = requests(
+        "Status of today:\ntask import: done\nissue disk: no space left\nSeen on host 7\ndb_outage is resolved",
+    );
+    let told: Vec<_> = told.iter().map(|one| (one.bucket, one.target_id.as_deref())).collect();
+    assert_eq!(
+        told,
+        [
+            (Bucket::TaskState, Some("import")),
+            (Bucket::Issues, Some("disk")),
+            (Bucket::Issues, Some("db_outage"))
+        ]
+    );
+    let disk = requests("issue disk: no space left\nSeen on host 7\n```\ntask import: done\n```");
+    assert_eq!(
+        json!(disk[0].payload),
+        json!({"title": "no space left", "description": "Seen on host 7\n```\ntask import: done\n```"})
+    );
+    let both = requests("db_outage is resolved\ncsv_export is resolved");
+    assert_eq!(both.len(), 2, "each can be bound by itself: {both:?}");
+    assert_eq!(requests("plan: {\n\"steps\": [\n1]}").len(), 1);
+    let reason = rejected("task import: done\ntask deploy: nearly");
+    assert!(reason.starts_with("nothing of it is written: statement 2: a task is one of"), "{reason}");
+}
+
+#[test]
+fn the_state_of_a_task_is_told_in_a_sentence_too() {
+    for (text, status) in [
+        ("task import is done", "done"),
+        ("Task import is now in progress.", "in_progress"),
+        ("task import is blocked", "blocked"),
+    ] {
+        let request = accepted(text);
+        assert_eq!(
+            (request.bucket, request.target_id.as_deref()),
+            (Bucket::TaskState, Some("import")),
+            "{text}"
+        );
+        assert_eq!(json!(request.payload), json!({"status": status}));
+    }
+    // The end of a task is never that of an issue with the same words.
+    for text in [
+        "task import is not done yet",
+        "task import is nearly done",
+        "Task done: import",
+        "task import will be done",
+    ] {
+        rejected(text);
+    }
+}
+
 /// The original read the first as a resolve, the second as in progress.
 #[test]
 fn questions_denials_and_promises_ask_for_nothing() {
@@ -129,7 +216,7 @@ fn everything_else_is_noise() {
     for text in
         ["", "hello", "Looking at the logs now.", "note to self: buy milk", "http://example.com/: see there"]
     {
-        assert_eq!(rejected(text), "no rule applies", "{text}");
+        assert!(rejected(text).starts_with("no rule applies: "), "{text}");
     }
 }
 

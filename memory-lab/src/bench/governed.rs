@@ -1,14 +1,16 @@
-//! `memory-lab bench governed`: a promotion by rules among many open issues on embedded SQLite.
+//! `memory-lab bench governed`: a promotion by rules among many open issues, on embedded SQLite or another store.
 
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use memory::Memory;
 use memory::governed::{
     self, Actor, Note, NoteSource, Outcome, PromotionPipeline, Review, Space, Trust, WorkingMemory,
 };
-use memory_core::{Error, Result};
+use memory_core::{EraseTarget, Error, Provider as _, Result, TenantId};
+use memory_server::terminal::note;
 use tokio::runtime::Runtime;
 
 use super::machine::{Folder, Machine, folder, goes_on, runtime};
@@ -30,6 +32,9 @@ pub(super) struct GovernedArgs {
     /// Folder for the temporary files, which are removed afterwards [default: the system's temporary folder]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
+    /// Measure in this store instead, under a tenant of its own that is erased afterwards
+    #[arg(long, value_name = "URL", conflicts_with = "dir")]
+    url: Option<String>,
 }
 
 /// What one row measures: the promotion of a note that ends an issue. The floor promotes one that refers to no row, a
@@ -60,7 +65,12 @@ const MOST: f64 = 5_000.0;
 pub(super) fn run(args: &GovernedArgs, json: bool, out: &mut (dyn Write + Send)) -> Result<()> {
     let plans = chosen(&PLANS, |plan| plan.name, args.only.as_deref())?;
     let parent = args.dir.clone().unwrap_or_else(std::env::temp_dir);
-    let machine = Machine::of(&parent);
+    let machine = match &args.url {
+        Some(url) => {
+            Machine::with_server(url.split_once(':').map_or("another store", |(kind, _)| kind).to_owned())
+        }
+        None => Machine::of(&parent),
+    };
     let issues = usize::try_from(args.issues).unwrap_or(usize::MAX);
     if !json {
         let what = format!("{issues} open issues");
@@ -72,7 +82,7 @@ pub(super) fn run(args: &GovernedArgs, json: bool, out: &mut (dyn Write + Send))
             "a measurement, in the same space",
         )?;
     }
-    let bench = Bench::load(issues, parent)?;
+    let bench = Bench::load(issues, parent, args.url.as_deref())?;
     let mut met = 0;
     for plan in &plans {
         let measured = bench.measure(plan.work, args.rounds)?;
@@ -92,22 +102,36 @@ struct Bench {
     pipeline: PromotionPipeline,
     review: Review,
     writer: Actor,
+    memory: Memory,
+    tenant: TenantId,
     _dir: Folder,
 }
 
+impl Drop for Bench {
+    fn drop(&mut self) {
+        let target = EraseTarget::Tenant(self.tenant.clone());
+        if let Err(error) = self.runtime.block_on(self.memory.erase(&target)) {
+            note(&format!("the tenant {} of the benchmark could not be erased: {error}", self.tenant));
+        }
+    }
+}
+
 impl Bench {
-    fn load(issues: usize, parent: PathBuf) -> Result<Self> {
+    fn load(issues: usize, parent: PathBuf, url: Option<&str>) -> Result<Self> {
         let dir = folder(parent)?;
         let (runtime, stop) = runtime()?;
-        let url = format!("sqlite:{}", dir.path().join("memory.db").display());
-        let space: Space = runtime.block_on(async {
-            let memory = memory::open(&url).await?;
-            governed::open(&memory, &"bench".parse()?, governed::DEFAULT_SPACE).await
+        let file = format!("sqlite:{}", dir.path().join("memory.db").display());
+        let tenant: TenantId = format!("bench-{}", std::process::id()).parse()?;
+        let (memory, space): (Memory, Space) = runtime.block_on(async {
+            let memory = memory::open(url.unwrap_or(&file)).await?;
+            let space = governed::open(&memory, &tenant, governed::DEFAULT_SPACE).await?;
+            Ok::<_, Error>((memory, space))
         })?;
         let writer = Actor { agent: "ada".to_owned(), run: "bench".to_owned(), trust: Trust::Agent };
         let (notes, pipeline) = (WorkingMemory::new(&space), governed::pipeline(&space));
         let review = Review::new(governed::queue(&space));
-        let bench = Self { issues, runtime, stop, notes, pipeline, review, writer, _dir: dir };
+        let bench =
+            Self { issues, runtime, stop, notes, pipeline, review, writer, memory, tenant, _dir: dir };
         for at in 0..issues {
             bench.promote(&bench.note(&opening(at))?)?;
         }
@@ -196,7 +220,8 @@ mod tests {
     #[test]
     fn every_row_is_measured_on_both_sides_and_the_files_are_removed() {
         let dir = tempfile::tempdir().unwrap();
-        let args = GovernedArgs { issues: 4, rounds: 1, only: None, dir: Some(dir.path().to_owned()) };
+        let args =
+            GovernedArgs { issues: 4, rounds: 1, only: None, dir: Some(dir.path().to_owned()), url: None };
         let mut out = Vec::new();
         std::thread::scope(|threads| threads.spawn(|| run(&args, true, &mut out).unwrap()).join().unwrap());
         let rows: Vec<serde_json::Value> =

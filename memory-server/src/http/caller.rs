@@ -251,7 +251,7 @@ fn on_whole_stores(op: Op) -> bool {
 }
 
 /// What a token must allow for an operation of the tool; `None`: nothing is needed, or it is not known here. Reading shared
-/// state or a graph counts as `recall`, and whatever may change them as `add`.
+/// state or a graph counts as `recall`, forgetting in shared state as `forget`, and whatever else may change them as `add`.
 pub(crate) fn needs(op: ToolOp) -> Option<Op> {
     Some(match op {
         ToolOp::Get => Op::Get,
@@ -266,7 +266,7 @@ pub(crate) fn needs(op: ToolOp) -> Option<Op> {
         ToolOp::Recall | ToolOp::Shared | ToolOp::Why | ToolOp::RecallGraph => Op::Recall,
         ToolOp::Facts => Op::Facts,
         ToolOp::Event => Op::Event,
-        ToolOp::Forget => Op::Forget,
+        ToolOp::Forget | ToolOp::ForgetShared => Op::Forget,
         ToolOp::SqlExec => Op::Exec,
         ToolOp::SqlQuery => Op::Query,
         ToolOp::SqlBegin => Op::Begin,

@@ -266,7 +266,7 @@ impl Config {
         let ceiling = Policy {
             memory_scopes: ScopeKind::ALL.into(),
             sql_scopes: if self.file.sql.enabled { ScopeKind::ALL.into() } else { BTreeSet::new() },
-            shared_state: Some(SharedAccess::Authority),
+            shared_state: Some(SharedAccess::Forget),
             shared_space: rules.shared_space.clone(),
             graph: Some(GraphAccess::Supersede),
             tools: None,

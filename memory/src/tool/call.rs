@@ -103,6 +103,7 @@ impl MemoryTool {
             ToolOp::Shared => self.shared(call.read()?).await,
             ToolOp::Why => self.why(call.read()?).await,
             ToolOp::Pending => self.pending(call.read()?).await,
+            ToolOp::ForgetShared => self.forget_shared(call.read()?).await,
             ToolOp::Remember => self.remember(call.read()?).await,
             ToolOp::Relate => self.relate(call.read()?).await,
             ToolOp::RecallGraph => self.recall_graph(call.read()?).await,

@@ -157,7 +157,7 @@ impl MemoryTool {
             ToolOp::SqlBegin | ToolOp::SqlCommit | ToolOp::SqlRollback => {
                 sql && capabilities.sql_transactions
             }
-            ToolOp::Note | ToolOp::Shared | ToolOp::Why | ToolOp::Pending => {
+            ToolOp::Note | ToolOp::Shared | ToolOp::Why | ToolOp::Pending | ToolOp::ForgetShared => {
                 cfg!(feature = "governed") && capabilities.host_tables && self.granted(op).is_ok()
             }
             ToolOp::Remember | ToolOp::Relate | ToolOp::RecallGraph => {

@@ -1,7 +1,7 @@
 //! The operations on shared state. What an agent notes has the trust that the operator's policy gives it, never one that the
 //! call names.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{MutexGuard, PoisonError};
 
 use memory_core::{Error, ErrorKind, Result, Timestamp};
@@ -11,10 +11,11 @@ use serde_json::value::RawValue;
 
 use super::answer::{Budget, raw, text};
 use super::memory_tool::MemoryTool;
-use super::ops::{BucketWord, Note, Pending, Shared, ToolOp, Why};
+use super::ops::{BucketWord, ForgetShared, Note, Pending, Shared, ToolOp, Why};
 use crate::governed::{
-    self, Actor, AsOf, Bucket, NoteSource, Operation, Outcome, Pending as Deferred, PendingStatus, Promotion,
-    PromotionPipeline, Review, Row, Scored, SharedMemory, Space, Trust, WhyEvent, WorkingMemory, is_id,
+    self, Actor, AsOf, Bucket, Eraser, NoteSource, Operation, Outcome, Pending as Deferred, PendingStatus,
+    Promotion, PromotionPipeline, Review, Row, Scored, SharedMemory, Space, Trust, WhyEvent, WorkingMemory,
+    is_id,
 };
 use crate::policy::SharedAccess;
 
@@ -101,6 +102,13 @@ struct DeferredAnswer<'a> {
     expires_at: Timestamp,
 }
 
+/// A row that another belongs to, or that is forgotten.
+#[derive(Serialize)]
+struct Named<'a> {
+    bucket: Bucket,
+    id: &'a str,
+}
+
 /// What became of a request, with the rows that it may mean.
 #[derive(Serialize)]
 struct Became {
@@ -134,7 +142,7 @@ impl MemoryTool {
     /// This run as a writer.
     pub(super) fn writer(&self) -> Actor {
         let trust = match self.policy.shared_state {
-            Some(SharedAccess::Authority) => Trust::Authority,
+            access if access >= Some(SharedAccess::Authority) => Trust::Authority,
             _ => Trust::Agent,
         };
         Actor { agent: self.run.agent.as_str().to_owned(), run: self.run.run.as_str().to_owned(), trust }
@@ -224,11 +232,6 @@ impl MemoryTool {
             dependents: Vec<Box<RawValue>>,
             truncated: bool,
         }
-        #[derive(Serialize)]
-        struct Dependent<'a> {
-            bucket: Bucket,
-            id: &'a str,
-        }
         check_row_id("id", Some(&op.id))?;
         let (space, _) = self.shared_space(ToolOp::Why).await?;
         let bucket = Bucket::from(op.bucket);
@@ -254,7 +257,7 @@ impl MemoryTool {
         }
         events.reverse();
         for (bucket, id) in &why.dependents {
-            let dependent = raw(&Dependent { bucket: *bucket, id })?;
+            let dependent = raw(&Named { bucket: *bucket, id })?;
             if dependents.len() >= self.policy.max_rows || !budget.take(&dependent) {
                 all = false;
                 break;
@@ -299,6 +302,54 @@ impl MemoryTool {
             pending.push(shown);
         }
         text(&Answer { truncated: pending.len() < found.len(), pending })
+    }
+}
+
+impl MemoryTool {
+    pub(super) async fn forget_shared(&self, op: ForgetShared) -> Result<String> {
+        #[derive(Serialize)]
+        struct Answer {
+            dry_run: bool,
+            rows: Vec<Box<RawValue>>,
+            changed: Vec<Box<RawValue>>,
+            notes: usize,
+            events: usize,
+            pending: usize,
+            truncated: bool,
+        }
+        check_row_id("id", op.id.as_deref())?;
+        let (space, _) = self.shared_space(ToolOp::ForgetShared).await?;
+        let (eraser, writer, is_trial) = (Eraser::new(&space), self.writer(), op.dry_run == Some(true));
+        let forgotten = match (&op.note_id, op.bucket, &op.id) {
+            (Some(note), None, None) => eraser.note(note, &writer, is_trial).await?,
+            (None, Some(bucket), Some(id)) => eraser.row(bucket.into(), id, &writer, is_trial).await?,
+            _ => return Err(Error::invalid("name a note by `note_id`, or a row by `bucket` and `id`")),
+        };
+        if forgotten.is_nothing() {
+            return Err(Error::new(
+                ErrorKind::NotFound,
+                "there is no such note or row in this space, or it was forgotten before",
+            ));
+        }
+        let mut budget = Budget::new(self.policy.max_answer_bytes);
+        let mut shown = |rows: &BTreeSet<(Bucket, String)>| {
+            let named: Vec<Named<'_>> = rows
+                .iter()
+                .take(self.policy.max_rows)
+                .map(|(bucket, id)| Named { bucket: *bucket, id })
+                .collect();
+            budget.fit(&named)
+        };
+        let (rows, changed) = (shown(&forgotten.rows)?, shown(&forgotten.changed)?);
+        text(&Answer {
+            dry_run: is_trial,
+            truncated: rows.len() < forgotten.rows.len() || changed.len() < forgotten.changed.len(),
+            rows,
+            changed,
+            notes: forgotten.notes.len(),
+            events: forgotten.events.len(),
+            pending: forgotten.pending.len(),
+        })
     }
 }
 

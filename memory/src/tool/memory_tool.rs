@@ -208,6 +208,9 @@ impl MemoryTool {
             ToolOp::Note if shared.is_some() => {
                 (shared >= Some(SharedAccess::Note), "only read shared state")
             }
+            ToolOp::ForgetShared if shared.is_some() => {
+                (shared >= Some(SharedAccess::Forget), "say in a note what has ended")
+            }
             ToolOp::Remember | ToolOp::Relate if graph.is_some() => {
                 (graph >= Some(GraphAccess::Add), "only recall from your graph")
             }

@@ -88,6 +88,8 @@ operations! {
     Why = "why": Why;
     /// List writes that wait until it is certain which row they mean.
     Pending = "pending": Pending;
+    /// Forget a note (`note_id`), or a row (`bucket`, `id`), and all that was derived from it.
+    ForgetShared = "forget_shared": ForgetShared;
     /// Keep what you learned, or what happened, in your graph.
     Remember = "remember": Remember;
     /// Say how two memories of your graph belong together.
@@ -387,6 +389,17 @@ unscoped_fields! {
         bind: Option<String>,
         /// Id of the row that `bind` means.
         target: Option<String>,
+    }
+
+    ForgetShared {
+        /// Id of a note, as `note` gave it.
+        note_id: Option<String>,
+        /// Kind of shared state.
+        bucket: Option<BucketWord>,
+        /// Id of a row.
+        id: Option<String>,
+        /// Only tell what would be forgotten.
+        dry_run: Option<bool>,
     }
 
     Remember {

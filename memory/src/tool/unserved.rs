@@ -7,7 +7,7 @@ use memory_core::{Error, ErrorKind, Retry};
 use super::memory_tool::MemoryTool;
 use super::ops::ToolOp;
 #[cfg(not(feature = "governed"))]
-use super::ops::{Note, Pending, Shared, Why};
+use super::ops::{ForgetShared, Note, Pending, Shared, Why};
 #[cfg(not(feature = "hierarchical"))]
 use super::ops::{RecallGraph, Relate, Remember};
 
@@ -85,6 +85,10 @@ impl MemoryTool {
     pub(super) async fn pending(&self, _: Pending) -> Result<String> {
         self.granted(ToolOp::Pending).and_then(|()| Err(self.unsupported(ToolOp::Pending)))
     }
+
+    pub(super) async fn forget_shared(&self, _: ForgetShared) -> Result<String> {
+        self.granted(ToolOp::ForgetShared).and_then(|()| Err(self.unsupported(ToolOp::ForgetShared)))
+    }
 }
 
 /// Without the feature there are no graphs.
@@ -109,7 +113,7 @@ fn is_graph(op: ToolOp) -> bool {
 }
 
 fn is_shared(op: ToolOp) -> bool {
-    matches!(op, ToolOp::Note | ToolOp::Shared | ToolOp::Why | ToolOp::Pending)
+    matches!(op, ToolOp::Note | ToolOp::Shared | ToolOp::Why | ToolOp::Pending | ToolOp::ForgetShared)
 }
 
 fn is_sql(op: ToolOp) -> bool {

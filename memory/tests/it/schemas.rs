@@ -15,7 +15,7 @@ async fn tool() -> MemoryTool {
     let policy = Policy::default()
         .with_memory_scopes(ScopeKind::ALL)
         .with_sql_scopes(ScopeKind::ALL)
-        .with_shared_state(SharedAccess::Authority)
+        .with_shared_state(SharedAccess::Forget)
         .with_graph(GraphAccess::Supersede);
     MemoryTool::new(memory, policy, run.with_user("ada".parse().unwrap())).unwrap()
 }

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::case::{Case, case};
 use crate::check::{CaseResult, check, expect_eq, expect_kind, expect_some};
-use crate::cx::shared::{Shared, agent, append, having, pending_of, person, resolve, upsert};
+use crate::cx::shared::{Shared, agent, append, authority, having, pending_of, person, resolve, upsert};
 
 pub(crate) const CASES: &[Case] = &[
     case!("gov.forget.derived", [Sql, HostTables], ["GOV-43", "GOV-44"], |cx| {
@@ -74,6 +74,20 @@ pub(crate) const CASES: &[Case] = &[
             ErrorKind::Forbidden,
             "an agent that forgets"
         );
+        let theirs = shared
+            .note(&person("pat"), NoteSource::Agent, "constraint budget: at most 10 euros", None)
+            .await?;
+        shared.promoted().await?;
+        expect_kind!(
+            shared.state.forget(&theirs.id, &authority("bob")).await,
+            ErrorKind::Forbidden,
+            "an agent that forgets what a person wrote"
+        );
+        expect_kind!(
+            shared.state.forget_row(Bucket::Constraints, "budget", &authority("bob"), false).await,
+            ErrorKind::Forbidden,
+            "an agent that forgets a person's row"
+        );
         let trial = shared.state.forget_row(Bucket::Issues, "db_outage", &person("pat"), true).await?;
         expect_eq!(
             (trial.events.len(), trial.notes.len(), trial.rows.len()),
@@ -85,7 +99,7 @@ pub(crate) const CASES: &[Case] = &[
         let forgotten = shared.state.forget_row(Bucket::Issues, "db_outage", &person("pat"), false).await?;
         expect_eq!(forgotten, trial, "what was forgotten, and what a trial said");
         let verified = shared.state.verify(Some(&anchor)).await?;
-        expect_eq!((verified.events, verified.erased), (2, 2), "the chain after a row was forgotten");
+        expect_eq!((verified.events, verified.erased), (3, 2), "the chain after a row was forgotten");
         expect_eq!(
             shared.count("tombstones WHERE agent = 'pat' AND forgotten_at > 0").await?,
             5,

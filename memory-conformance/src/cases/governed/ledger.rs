@@ -85,8 +85,11 @@ pub(crate) const CASES: &[Case] = &[
             &["ALTER TABLE events_memory DISABLE TRIGGER USER"],
         );
         tables.exec_all(off).await?;
+        tables.exec("UPDATE events_memory SET source_agent = 'eve' WHERE seq = 2").await?;
+        is_broken_at(shared.state.verify(None).await, 2, "an event whose writer was changed")?;
+        tables.exec("UPDATE events_memory SET source_agent = 'ada' WHERE seq = 2").await?;
         tables.exec("UPDATE events_memory SET target_id = 'x' WHERE seq = 3").await?;
-        is_broken_at(shared.state.verify(None).await, 3, "an event that was changed")?;
+        is_broken_at(shared.state.verify(None).await, 3, "an event whose row was changed")?;
         tables.exec("UPDATE events_memory SET target_id = 'disk_2' WHERE seq = 3").await?;
         shared.state.verify(Some(&anchor)).await?;
         tables.exec("UPDATE events_raw SET raw_input = raw_input || '!'").await?;

@@ -58,7 +58,11 @@ pub(crate) const CASES: &[Case] = &[case!("gov.limits.floods", [Sql, HostTables]
     let fits = upsert("issues", "disk_full", json!({ "title": "x".repeat(8 << 10) }));
     expect_eq!(kind(&shared.read_as(&agent("ada"), "a title of 8 KiB", fits).await?), "applied");
     expect_eq!(
-        kind(&shared.read_as(&agent("ada"), "eight names", with("candidate_aliases", names(8))).await?),
+        kind(
+            &shared
+                .read_as(&agent("ada"), "eight names of disk_full", with("candidate_aliases", names(8)))
+                .await?
+        ),
         "applied"
     );
     shared.is_sound().await?;

@@ -109,6 +109,19 @@ pub(crate) const CASES: &[Case] = &[
             (shared.issue("db_outage").await?, shared.issue("lint_errors").await?),
             ("open".into(), "open".into())
         );
+        // Nor does a model change a row that the note does not name.
+        let before = shared.row(Bucket::Issues, "db_outage").await?;
+        let other = upsert("issues", "db_outage", json!({ "title": "The printer is out of paper" }));
+        expect_eq!(
+            kind(&shared.read_as(&ada, "The printer is out of paper", other).await?),
+            "deferred",
+            "a change of a row that only the model names"
+        );
+        expect_eq!(
+            shared.row(Bucket::Issues, "db_outage").await?,
+            before,
+            "the row that only the model names"
+        );
         // Whoever has authority confirms a name.
         called = having(called, "candidate_aliases", json!(["the billing mess"]));
         shared.read_as(&authority("eve"), "lint_errors is the billing mess", called).await?;

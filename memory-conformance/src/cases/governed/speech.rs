@@ -26,6 +26,10 @@ pub(crate) const CASES: &[Case] = &[
                 "db_outage was never fixed",
                 "db_outage is only partly fixed",
                 "The fix of db_outage failed, it is not done",
+                "db_outage isnt fixed",
+                "db_outage was fixed but it came back",
+                "The parser is fixed. db_outage is not fixed yet.",
+                "Fixed the parser, db_outage still fails",
             ],
         )
         .await?;
@@ -39,6 +43,9 @@ pub(crate) const CASES: &[Case] = &[
                 "Unless it rains, db_outage is fixed",
                 "Will resolve db_outage tomorrow",
                 "db_outage should be fixed by Friday",
+                "db_outage is probably fixed",
+                "db_outage is being fixed",
+                "db_outage is fixed as soon as it is deployed",
             ],
         )
         .await?;

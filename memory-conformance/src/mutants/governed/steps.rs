@@ -35,6 +35,14 @@ mutants! {
         => stages(|setup| setup.wrap = |stages| Box::new(Blanks(stages)));
     "gov.anybody-forgets": ["GOV-46"] needs [Sql, HostTables], "whoever asks has a note forgotten"
         => stages(|setup| setup.wrap = |stages| Box::new(AnyoneForgets(stages)));
+    "gov.changes-what-a-model-names": ["GOV-15"] needs [Sql, HostTables], "a row that only the model names is changed"
+        => stages(|setup| setup.wrap = |stages| Box::new(Decides(stages, "the id is not in the note")));
+    "gov.tools-change-rows": ["GOV-17"] needs [Sql, HostTables], "what a tool says changes rows that are there"
+        => stages(|setup| setup.wrap = |stages| Box::new(Decides(stages, "changes no row by itself")));
+    "gov.anybody-changes": ["GOV-18"] needs [Sql, HostTables], "whoever writes changes a person's constraint"
+        => stages(|setup| setup.wrap = |stages| Box::new(Decides(stages, "may not change")));
+    "gov.review-lends-authority": ["GOV-18"] needs [Sql, HostTables], "who may not end a row decides that its own note meant it"
+        => stages(|setup| setup.wrap = |stages| Box::new(ReviewsAll(stages)));
     "gov.trial-forgets": ["GOV-46"] needs [Sql, HostTables], "a trial forgets"
         => stages(|setup| setup.wrap = |stages| Box::new(NoTrials(stages)));
 }
@@ -163,6 +171,25 @@ steps! {
     AnyoneForgets(Stages) {
         async fn forget(&self, note_id: &str, by: &Actor) -> Result<Forgotten> {
             self.0.forget(note_id, &Actor { trust: Trust::Person, ..by.clone() }).await
+        }
+    }
+
+    Decides(Stages, &'static str) {
+        async fn promote_one(&self) -> Result<Option<Promotion>> {
+            let promotion = self.0.promote_one().await?;
+            for waits in self.0.pending(PendingStatus::Waiting).await? {
+                if let Some(row) = waits.candidates.first().filter(|_| waits.reason.contains(self.1)) {
+                    let by = Actor { trust: Trust::Person, ..waits.actor.clone() };
+                    self.0.bind(&waits.id, &row.id, &by).await?;
+                }
+            }
+            Ok(promotion)
+        }
+    }
+
+    ReviewsAll(Stages) {
+        async fn bind(&self, id: &str, target: &str, by: &Actor) -> Result<Outcome> {
+            self.0.bind(id, target, &Actor { trust: Trust::Person, ..by.clone() }).await
         }
     }
 

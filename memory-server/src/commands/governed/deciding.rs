@@ -47,15 +47,18 @@ pub(crate) async fn pending(context: &Context, args: PendingArgs, out: &mut Out)
     };
     let queue = governed::queue(&space);
     let found = queue.list(status, LISTED).await?;
-    if found.is_empty() && matches!(args.state, State::Waiting) {
-        let review = queue.list(PendingStatus::NeedsReview, LISTED).await?.len();
-        out.tell(&found, |out| match review {
-            0 => out.line("nothing waits"),
-            _ => out.line(format!("{review} need a person: memory review list")),
-        })?;
-        return Ok(Exit::Ok);
+    let tells = matches!(args.state, State::Waiting) && !out.is_json();
+    if !(tells && found.is_empty()) {
+        list(&found, out)?;
     }
-    list(&found, out)
+    if tells {
+        match queue.list(PendingStatus::NeedsReview, LISTED).await?.len() {
+            0 if found.is_empty() => out.line("nothing waits")?,
+            0 => {}
+            review => out.line(format!("{review} need a person: memory review list"))?,
+        }
+    }
+    Ok(Exit::Ok)
 }
 
 fn list(found: &[Pending], out: &mut Out) -> Result<Exit, Failure> {

@@ -9,6 +9,9 @@ use serde_json::json;
 use super::{SpaceArgs, actor, open};
 use crate::terminal::{Context, Exit, Failure, Out, Progress, Stop};
 
+/// Rejected notes that `promote` tells of.
+const TOLD: usize = 20;
+
 /// How far the writer of a note is trusted.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Writer {
@@ -86,15 +89,20 @@ pub(crate) async fn promote(context: &Context, args: PromoteArgs, out: &mut Out)
     };
     let (pipeline, stop) = (governed::pipeline_with(&space, model), Stop::listen());
     let (mut report, mut progress) = (Report::default(), Progress::new(context.is_quiet()));
+    let mut rejected = Vec::new();
     while report.notes < args.limit && !stop.is_asked() {
         let Some(promotion) = pipeline.promote_one().await? else { break };
         report.add(&promotion);
+        if let Some(reason) = promotion.reason.filter(|_| !promotion.is_retried && rejected.len() < TOLD) {
+            rejected.push((promotion.note_id, reason));
+        }
         progress.update(report.notes, || format!("{} notes, {} committed", report.notes, report.committed));
     }
     // What was left by others is tried, too.
     report.committed += pipeline.promote(0).await?.committed;
     progress.finish();
     out.tell(&report, |out| {
+        rejected.iter().try_for_each(|(id, reason)| out.line(format!("rejected {id}: {reason}")))?;
         out.line(format!(
             "{} notes: {} committed, {} deferred, {} without effect, {} rejected, {} to be tried again",
             report.notes, report.committed, report.deferred, report.no_ops, report.rejected, report.retried

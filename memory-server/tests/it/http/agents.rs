@@ -6,7 +6,7 @@ use super::door::{Answer, Door};
 use crate::support::user::has;
 
 const RULES: &str = "shared_space = \"team\"\n[agents.ann]\nshared_state = \"note\"\ngraph = \"add\"\n\
-    [agents.chief]\nshared_state = \"authority\"\n[audit]\nfile = \"audit.jsonl\"\n";
+    [agents.chief]\nshared_state = \"authority\"\n[agents.keeper]\nshared_state = \"forget\"\n[audit]\nfile = \"audit.jsonl\"\n";
 
 struct Agents {
     door: Door,
@@ -79,6 +79,37 @@ fn agents_note_decide_and_prove_over_v1_as_by_the_tool() {
     assert_eq!(agents.ok("ann", "verify", &json!({"anchor": proof["anchor"]})), proof);
     let forged = json!({"anchor": {"seq": 2, "hash": "0".repeat(64)}});
     assert_eq!(agents.refused(&agents.token, "acme/agents/ann/verify", &forged).1, "corrupt");
+}
+
+#[test]
+fn whom_the_policy_and_the_token_let_forgets_over_v1() {
+    let agents = agents();
+    let secret = agents.ok("ann", "note", &json!({"note": "issue ottilie: Ottilie lost her key"}));
+    let row = json!({"bucket": "issues", "id": "ottilie"});
+    assert_eq!(
+        agents.refused(&agents.token, "acme/agents/chief/forget_shared", &row),
+        (403, "scope_denied".to_owned()),
+        "authority is not enough"
+    );
+    let other = agents.door.token("other", &["--tenant", "acme", "--ops", "add,recall"]);
+    assert_eq!(
+        agents.refused(&other, "acme/agents/keeper/forget_shared", &row),
+        (403, "forbidden".to_owned())
+    );
+    let reads = agents.door.token("reads", &["--tenant", "acme", "--read-only"]);
+    assert_eq!(
+        agents.refused(&reads, "acme/agents/keeper/forget_shared", &row),
+        (403, "read_only".to_owned())
+    );
+
+    let trial = agents.ok("keeper", "forget_shared", &json!({"note_id": secret["note_id"], "dry_run": true}));
+    let gone = json!([{"bucket": "issues", "id": "ottilie"}]);
+    has(&trial, json!({"dry_run": true, "rows": gone, "notes": 1, "events": 1}));
+    has(&agents.ok("ann", "shared", &row)["rows"][0], json!({"id": "ottilie"}));
+    has(&agents.ok("keeper", "forget_shared", &row), json!({"dry_run": false, "rows": gone}));
+    assert_eq!(agents.ok("ann", "shared", &row)["rows"], json!([]));
+    assert_eq!(agents.refused(&agents.token, "acme/agents/keeper/forget_shared", &row).1, "not_found");
+    has(&agents.ok("ann", "verify", &json!({})), json!({"events": 1, "erased": 1}));
 }
 
 #[test]

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::door::{Answer, Door};
 
-const RULES: &str = "sql_scopes = [\"agent\", \"run\"]\nshared_space = \"team\"\nshared_state = \"authority\"\ngraph = \"supersede\"\n\
+const RULES: &str = "sql_scopes = [\"agent\", \"run\"]\nshared_space = \"team\"\nshared_state = \"forget\"\ngraph = \"supersede\"\n\
     [sql]\nenabled = true\n";
 /// The tenants' names are in requests of both. Their marks are only in what they write.
 const NAMES: [&str; 2] = ["acme", "globex"];
@@ -63,13 +63,14 @@ const OPS: [&str; 44] = [
     "tombstones",
 ];
 const OF_BATCH: usize = 33;
-const STATE_OPS: [&str; 14] = [
+const STATE_OPS: [&str; 15] = [
     "note",
     "note",
     "shared",
     "why",
     "pending",
     "reject",
+    "forget_shared",
     "verify",
     "remember",
     "remember",
@@ -79,7 +80,7 @@ const STATE_OPS: [&str; 14] = [
     "graph_stats",
     "sessions",
 ];
-const TOOL_OPS: [&str; 15] = [
+const TOOL_OPS: [&str; 16] = [
     "get",
     "set",
     "list",
@@ -92,6 +93,7 @@ const TOOL_OPS: [&str; 15] = [
     "shared",
     "why",
     "pending",
+    "forget_shared",
     "remember",
     "recall_graph",
     "describe",
@@ -268,6 +270,8 @@ impl Fuzz {
             "shared" => json!({"bucket": "issues", "id": self.random.one_in(2).then_some(row)}),
             "why" => json!({"bucket": "issues", "id": row}),
             "pending" if self.random.one_in(2) => json!({"bind": name, "target": row}),
+            "forget_shared" if self.random.one_in(2) => json!({"note_id": name}),
+            "forget_shared" => json!({"bucket": "issues", "id": row, "dry_run": self.random.one_in(2)}),
             "reject" => json!({"id": name, "reason": words}),
             "remember" => json!({"content": words}),
             "relate" => json!({"source_id": name, "relation": "similar_to", "target_id": other}),

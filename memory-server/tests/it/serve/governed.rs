@@ -50,12 +50,31 @@ fn an_issue_is_noted_by_one_agent_and_ended_by_the_decision_of_another() {
 }
 
 #[test]
+fn an_agent_that_may_forget_does_so_over_mcp_and_another_is_not_even_shown_how() {
+    let place = Place::new();
+    place.write(
+        "memory.toml",
+        "[backends.main]\nurl = \"sqlite:memory.db\"\n[agents.chief]\nshared_state = \"authority\"\n\
+         [agents.keeper]\nshared_state = \"forget\"\n",
+    );
+    let mut chief = place.connect_with(&["--agent", "chief"]);
+    let mut keeper = place.connect_with(&["--agent", "keeper"]);
+    let noted = chief.ok(json!({"op": "note", "note": "issue ottilie: Ottilie lost her key"}));
+    let forget = json!({"op": "forget_shared", "note_id": noted["note_id"]});
+    assert_eq!(chief.refused(forget.clone())["code"], "scope_denied");
+    assert!(!chief.ok(json!({"op": "describe"})).to_string().contains("forget_shared"));
+    has(&keeper.ok(forget.clone()), json!({"rows": [{"bucket": "issues", "id": "ottilie"}], "notes": 1}));
+    assert_eq!(keeper.refused(forget)["code"], "not_found");
+    assert_eq!(chief.ok(json!({"op": "shared", "bucket": "issues"}))["rows"], json!([]));
+}
+
+#[test]
 fn worker_processes_serve_shared_state_too() {
     an_issue_goes_its_way("[sql]\nenabled = true\nworkers = 1\n");
 }
 
 #[test]
-fn what_an_agent_may_do_with_shared_state_is_one_of_three_words() {
+fn what_an_agent_may_do_with_shared_state_is_one_of_four_words() {
     let place = Place::new();
     place.write(
         "memory.toml",
@@ -64,7 +83,7 @@ fn what_an_agent_may_do_with_shared_state_is_one_of_three_words() {
     let refused = place.command(&["serve", "--agent", "ann"]).output().unwrap();
     let stderr = String::from_utf8_lossy(&refused.stderr);
     assert_eq!(refused.status.code(), Some(3), "{stderr}");
-    for word in ["line 4", "`read`", "`note`", "`authority`"] {
+    for word in ["line 4", "`read`", "`note`", "`authority`", "`forget`"] {
         assert!(stderr.contains(word), "{word}: {stderr}");
     }
 }

@@ -156,7 +156,7 @@ pub struct DefaultSection {
     pub memory_scopes: Option<BTreeSet<ScopeKind>>,
     /// Kinds of scope on whose database SQL may be run.
     pub sql_scopes: Option<BTreeSet<ScopeKind>>,
-    /// What may be done with shared state: `read`, `note` or `authority`.
+    /// What may be done with shared state: `read`, `note`, `authority` or `forget`.
     pub shared_state: Option<SharedAccess>,
     /// The shared space of the tenant.
     pub shared_space: Option<ScopeId>,
@@ -187,7 +187,7 @@ pub struct AgentSection {
     pub memory_scopes: Option<BTreeSet<ScopeKind>>,
     /// Kinds of scope on whose database it may run SQL.
     pub sql_scopes: Option<BTreeSet<ScopeKind>>,
-    /// What it may do with shared state: `read`, `note` or `authority`.
+    /// What it may do with shared state: `read`, `note`, `authority` or `forget`.
     pub shared_state: Option<SharedAccess>,
     /// The shared space of the tenant.
     pub shared_space: Option<ScopeId>,

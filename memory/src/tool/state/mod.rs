@@ -68,6 +68,8 @@ operations! {
     Pending = "pending", as Pending;
     /// Reject a write that waits; for agents with `authority`.
     Reject = "reject", as Pending;
+    /// Forget a note (`note_id`), or a row (`bucket`, `id`), and all that was derived from it.
+    ForgetShared = "forget_shared", as ForgetShared;
     /// Prove the ledger of shared state, since an anchor that was kept elsewhere.
     Verify = "verify", as Shared;
     /// Keep what the agent learned, or what happened, in its graph.
@@ -180,6 +182,7 @@ impl MemoryTool {
                 ToolOp::Shared => self.shared(call.read()?).await,
                 ToolOp::Why => self.why(call.read()?).await,
                 ToolOp::Pending => self.pending(call.read()?).await,
+                ToolOp::ForgetShared => self.forget_shared(call.read()?).await,
                 ToolOp::Remember => self.remember(call.read()?).await,
                 ToolOp::Relate => self.relate(call.read()?).await,
                 ToolOp::RecallGraph => self.recall_graph(call.read()?).await,

@@ -124,7 +124,8 @@ on_both_stores! {
         assert_eq!(governed::pipeline(&space).promote(10).await.unwrap().committed, 1);
         assert_eq!(rows(&ann, json!({"op": "shared", "bucket": "issues"})).await.len(), 2);
         let rejected = note(&ann, "just a thought").await;
-        assert_eq!((&rejected["status"], &rejected["reason"]), (&json!("rejected"), &json!("no rule applies")));
+        assert_eq!(rejected["status"], "rejected");
+        assert!(rejected["reason"].as_str().unwrap().starts_with("no rule applies: "), "{rejected:?}");
         Ledger::new(&space).verify(None).await.unwrap();
     }
 
@@ -155,6 +156,51 @@ on_both_stores! {
         let chief = tool(&memory, "chief", SharedAccess::Authority);
         assert!(chief.description().contains("- pending(bind?, target?): ") && shown(&chief, "note"));
         assert_eq!(chief.schema()["properties"]["bucket"]["enum"][5], "task_state");
+    }
+
+    async fn forgetting_needs_its_own_grant_and_reaches_what_was_derived(memory) {
+        let (ann, chief) = (tool(&memory, "ann", SharedAccess::Note), tool(&memory, "chief", SharedAccess::Authority));
+        let keeper = tool(&memory, "keeper", SharedAccess::Forget);
+        note(&ann, "issue ottilie_key: Ottilie lost her key").await;
+        let learned = note(&ann, "learning: label every key of Ottilie").await;
+        let row = r#"{"op":"forget_shared","bucket":"issues","id":"ottilie_key"}"#;
+        for denied in [&ann, &chief] {
+            let (code, message, _) = refused(denied, row).await;
+            assert_eq!(code, "scope_denied");
+            assert!(message.contains("say in a note what has ended"), "{message}");
+            assert!(!denied.description().contains("forget_shared"));
+        }
+        assert!(keeper.description().contains("- forget_shared(bucket?, dry_run?, id?, note_id?): "), "{}", keeper.description());
+        assert_eq!(note(&keeper, "ottilie_key is resolved").await["outcomes"][0]["outcome"], "committed", "with authority, too");
+        let trial = ok(&keeper, &row.replace('}', r#","dry_run":true}"#)).await;
+        assert_eq!((&trial["dry_run"], &trial["rows"]), (&json!(true), &json!([{"bucket": "issues", "id": "ottilie_key"}])));
+        assert_eq!(rows(&ann, json!({"op": "shared", "bucket": "issues", "id": "ottilie_key"})).await.len(), 1);
+        let gone = ok(&keeper, row).await;
+        assert_eq!((&gone["rows"], &gone["notes"], &gone["events"]), (&trial["rows"], &json!(2), &json!(2)), "{gone:?}");
+        assert_eq!(code(&ann, r#"{"op":"why","bucket":"issues","id":"ottilie_key"}"#).await, "not_found");
+        let by_note = json!({"op": "forget_shared", "note_id": learned["note_id"]}).to_string();
+        assert_eq!(ok(&keeper, &by_note).await["rows"][0]["bucket"], "learnings");
+        for (input, expected) in [
+            (row, "not_found"),
+            (by_note.as_str(), "not_found"),
+            (r#"{"op":"forget_shared"}"#, "invalid_argument"),
+            (r#"{"op":"forget_shared","bucket":"issues"}"#, "invalid_argument"),
+            (r#"{"op":"forget_shared","note_id":"x","bucket":"issues","id":"y"}"#, "invalid_argument"),
+            (r#"{"op":"forget_shared","bucket":"issues","id":"No Id"}"#, "invalid_argument"),
+            (r#"{"op":"forget_shared","note_id":"x","scope":"agent"}"#, "invalid_argument"),
+        ] {
+            assert_eq!(code(&keeper, input).await, expected, "{input}");
+        }
+        // What a person wrote is not the agent's to erase.
+        let space = governed::open(&memory, &"acme".parse().unwrap(), "shared").await.unwrap();
+        let person = governed::Actor { agent: "pat".to_owned(), run: "t".to_owned(), trust: Trust::Person };
+        let theirs = WorkingMemory::new(&space).note(&person, NoteSource::Agent, "constraint no_leaks: tell nobody", None).await.unwrap();
+        governed::pipeline(&space).promote_note(&theirs.id).await.unwrap().unwrap();
+        for of in [json!({"op": "forget_shared", "note_id": theirs.id}), json!({"op": "forget_shared", "bucket": "constraints", "id": "no_leaks"})] {
+            assert_eq!(code(&keeper, &of.to_string()).await, "forbidden");
+        }
+        assert_eq!(rows(&ann, json!({"op": "shared", "bucket": "constraints"})).await.len(), 1);
+        Ledger::new(&space).verify(None).await.unwrap();
     }
 
     async fn spaces_and_tenants_are_apart_and_begin_empty(memory) {
@@ -286,12 +332,13 @@ impl AuditSink for Kept {
 #[tokio::test]
 async fn a_store_without_tables_of_the_host_refuses_and_says_what_serves_them() {
     let fake = Memory::new(Arc::<super::fake::Fake>::default()).unwrap();
-    let tool = tool(&fake, "ann", SharedAccess::Authority);
+    let tool = tool(&fake, "ann", SharedAccess::Forget);
     for input in [
         r#"{"op":"note","note":"issue lint: fails"}"#,
         r#"{"op":"shared","bucket":"issues"}"#,
         r#"{"op":"why","bucket":"issues","id":"lint"}"#,
         r#"{"op":"pending"}"#,
+        r#"{"op":"forget_shared","note_id":"x"}"#,
     ] {
         let (code, message, details) = refused(&tool, input).await;
         assert_eq!((code.as_str(), &details["provider"]), ("capability_unsupported", &json!(fake.name())));

@@ -97,7 +97,7 @@ async fn every_example_of_the_page_answers_as_it_says() {
             let policy = policy.clone().with_sql_scopes([ScopeKind::Agent]);
             compare(&MemoryTool::new(memory.clone(), policy, run(None)).unwrap(), about("sql")).await;
             if cfg!(feature = "governed") {
-                let policy = Policy::default().with_shared_state(SharedAccess::Authority);
+                let policy = Policy::default().with_shared_state(SharedAccess::Forget);
                 compare(&MemoryTool::new(memory.clone(), policy, run(None)).unwrap(), about("governed"))
                     .await;
             }

@@ -76,7 +76,7 @@ impl Shared {
     /// Who is signed in, as one who decides.
     fn actor(&self, visit: &Visit) -> Actor {
         let agent = visit.caller.grant().agent.as_ref();
-        let trust = if self.access == SharedAccess::Authority { Trust::Authority } else { Trust::Agent };
+        let trust = if self.access >= SharedAccess::Authority { Trust::Authority } else { Trust::Agent };
         Actor {
             agent: agent.map_or_else(|| visit.caller.id().to_owned(), |agent| agent.as_str().to_owned()),
             run: format!("{}-page", visit.caller.id()),
@@ -86,7 +86,7 @@ impl Shared {
 
     /// Whether decisions are offered.
     fn decides(&self, visit: &Visit) -> bool {
-        self.access == SharedAccess::Authority && visit.caller.allows(Op::Add).is_ok()
+        self.access >= SharedAccess::Authority && visit.caller.allows(Op::Add).is_ok()
     }
 }
 
