@@ -123,7 +123,7 @@ async fn limits_are_those_of_the_provider() {
         assert_eq!(refusal(&index, request).await, ErrorKind::InvalidArgument, "{threshold}");
     }
     let by_vectors = index.clone().with_mode(memory::backend::SearchMode::Vector);
-    assert_eq!(refusal(&by_vectors, request("city", 1)).await, ErrorKind::EmbedderNotConfigured);
+    assert_eq!(refusal(&by_vectors, request("city", 1)).await, ErrorKind::VectorUnsupported);
 }
 
 #[tokio::test]
