@@ -4,12 +4,16 @@ use std::path::Path;
 use std::sync::Arc;
 
 use memory_core::*;
-use redb::{Database, Durability, ReadableDatabase, ReadableTable, Table, TableDefinition};
+use redb::Durability::{self, Immediate};
+use redb::{Database, ReadableDatabase, ReadableTable, Table, TableDefinition};
 
 /// Rows `TENANT\0KIND\0ID\0KEY`, each an entry as JSON. No id and no key has a NUL.
 const ENTRIES: TableDefinition<&str, &[u8]> = TableDefinition::new("entries");
 /// The last version under each of these names, which outlives the entry: no version is ever given twice.
 const VERSIONS: TableDefinition<&str, u64> = TableDefinition::new("versions");
+
+/// The name of a row, and its entry.
+type Row = (String, Entry);
 
 /// One file. Calls block while they wait for the disk; a server would run them on threads of their own.
 #[derive(Debug)]
@@ -33,11 +37,11 @@ impl RedbMemory {
     fn write<T>(
         &self,
         scope: &Scope,
-        durability: Durability,
-        work: impl FnOnce(&mut Shelf<'_>) -> Result<T>,
+        sync: Durability,
+        work: impl FnOnce(&mut Shelf) -> Result<T>,
     ) -> Result<T> {
         let mut transaction = self.database.begin_write().map_err(failed)?;
-        transaction.set_durability(durability).map_err(failed)?;
+        transaction.set_durability(sync).map_err(failed)?;
         let done = work(&mut Shelf {
             prefix: prefix(scope),
             now: self.clock.now(),
@@ -51,21 +55,17 @@ impl RedbMemory {
         Ok(done)
     }
 
-    /// The live entries of one moment whose rows begin with `prefix`, from the row `start` on, with the names of their rows.
-    fn read(
-        &self,
-        prefix: String,
-        start: &str,
-    ) -> Result<impl Iterator<Item = Result<(String, Entry)>> + use<>> {
+    /// The live entries of one moment whose rows begin with `prefix`, from `start` behind it on, with the names of their rows.
+    fn read(&self, prefix: String, start: &str) -> Result<impl Iterator<Item = Result<Row>> + use<>> {
         let now = self.clock.now();
         let table = self.database.begin_read().map_err(failed)?.open_table(ENTRIES).map_err(failed)?;
-        let rows = table.range(start..).map_err(failed)?.map(|row| {
+        let rows = table.range(format!("{prefix}{start}").as_str()..).map_err(failed)?.map(|row| {
             let (name, bytes) = row.map_err(failed)?;
             Ok((name.value().to_owned(), parsed(bytes.value())?))
         });
-        let rows =
-            rows.take_while(move |row| row.as_ref().map_or(true, |(name, _)| name.starts_with(&prefix)));
-        Ok(rows.filter(move |row| row.as_ref().map_or(true, |(_, entry)| !entry.is_expired(now))))
+        let inside = move |row: &Result<Row>| row.as_ref().map_or(true, |row| row.0.starts_with(&prefix));
+        let live = move |row: &Result<Row>| row.as_ref().map_or(true, |row| !row.1.is_expired(now));
+        Ok(rows.take_while(inside).filter(live))
     }
 }
 
@@ -131,10 +131,6 @@ impl Provider for RedbMemory {
         self.database.begin_read().map_err(failed)?;
         Ok(Health::new(HealthStatus::Ok, "the file is open"))
     }
-
-    async fn end_run(&self, tenant: &TenantId, root_run: &ScopeId) -> Result<()> {
-        self.drop_scope(&Scope::new(tenant.clone(), ScopeKind::Run, root_run.clone())).await.map(drop)
-    }
 }
 
 #[async_trait]
@@ -155,11 +151,11 @@ impl Backend for RedbMemory {
     }
 
     async fn set(&self, scope: &Scope, key: &Key, value: Json, options: SetOptions) -> Result<SetOutcome> {
-        self.write(scope, Durability::Immediate, |shelf| shelf.put(key, value, options))
+        self.write(scope, Immediate, |shelf| shelf.put(key, value, options))
     }
 
     async fn delete(&self, scope: &Scope, key: &Key, options: DeleteOptions) -> Result<DeleteOutcome> {
-        self.write(scope, Durability::Immediate, |shelf| {
+        self.write(scope, Immediate, |shelf| {
             let Some(live) = shelf.live(key)? else { return Ok(DeleteOutcome::new(false)) };
             if !options.expect.holds(Some((live.version, &live.value))) {
                 return Err(Error::conflict(Some(live.version)));
@@ -170,8 +166,7 @@ impl Backend for RedbMemory {
     }
 
     async fn list(&self, scope: &Scope, query: ListQuery) -> Result<Page> {
-        let (rows, start) = (prefix(scope), query.start(scope)?);
-        let found = self.read(format!("{rows}{}", query.prefix), &format!("{rows}{start}"))?;
+        let found = self.read(prefix(scope), &query.start(scope)?)?;
         Page::of(scope, &query, found.map(|row| Ok(row?.1)))
     }
 
@@ -181,7 +176,7 @@ impl Backend for RedbMemory {
         items: Vec<NewEntry>,
         _: BulkOptions,
     ) -> Result<Vec<SetOutcome>> {
-        self.write(scope, Durability::Immediate, |shelf| {
+        self.write(scope, Immediate, |shelf| {
             let put = |(index, item): (usize, NewEntry)| {
                 let outcome = shelf.put(&item.key, item.value, item.options);
                 outcome.map_err(|error| error.with_detail("index", index))
@@ -191,8 +186,7 @@ impl Backend for RedbMemory {
     }
 
     async fn scopes(&self, tenant: &TenantId, query: ScopesQuery) -> Result<ScopePage> {
-        let rows = format!("{tenant}\0");
-        let found = self.read(rows.clone(), &rows)?.map(|row| {
+        let found = self.read(format!("{tenant}\0"), "")?.map(|row| {
             let (name, entry) = row?;
             let mut parts = name.split('\0').skip(1);
             let (kind, id) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
@@ -202,7 +196,7 @@ impl Backend for RedbMemory {
     }
 
     async fn drop_scope(&self, scope: &Scope) -> Result<DropOutcome> {
-        self.write(scope, Durability::Immediate, |shelf| {
+        self.write(scope, Immediate, |shelf| {
             let mut live = 0;
             let (from, to) = (shelf.prefix.as_str(), end(&shelf.prefix));
             for row in shelf.entries.extract_from_if(from..to.as_str(), |_, _| true).map_err(failed)? {
@@ -214,8 +208,7 @@ impl Backend for RedbMemory {
     }
 
     async fn export_scope(&self, scope: &Scope) -> Result<RecordStream> {
-        let rows = prefix(scope);
-        let found = self.read(rows.clone(), &rows)?;
+        let found = self.read(prefix(scope), "")?;
         Ok(record_stream(found.map(|row| Ok(Record::from(row?.1)))))
     }
 
@@ -228,7 +221,7 @@ impl Backend for RedbMemory {
         let mut outcome = ImportOutcome::default();
         while let Some(record) = std::future::poll_fn(|context| records.as_mut().poll_next(context)).await {
             let record = record?.entry;
-            self.write(scope, Durability::Immediate, |shelf| {
+            self.write(scope, Immediate, |shelf| {
                 let (live, version) = (shelf.live(&record.key)?, shelf.next_version(&record.key)?);
                 let stored = options.apply(live.as_ref(), record, version, shelf.now, &mut outcome)?;
                 stored.map_or(Ok(()), |entry| shelf.store(entry))

@@ -105,8 +105,8 @@ impl Page {
         Self { entries, next }
     }
 
-    /// The page of a query, of the live entries under its prefix in order of their keys, from [`ListQuery::start`] on. No more are
-    /// taken than the page needs.
+    /// The page of a query, of the live entries of the scope in order of their keys, from [`ListQuery::start`] on. No more are taken
+    /// than the page needs.
     ///
     /// # Errors
     /// The first of `entries`.
@@ -118,6 +118,9 @@ impl Page {
         let (mut page, mut bytes) = (Self::new(Vec::new(), None), 0_u64);
         for entry in entries {
             let entry = entry?;
+            if !entry.key.as_str().starts_with(&query.prefix) {
+                break;
+            }
             if query.filter.as_ref().is_some_and(|filter| !filter.matches(&entry)) {
                 continue;
             }
