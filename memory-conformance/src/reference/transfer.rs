@@ -1,6 +1,6 @@
 //! Export and import: records that keep versions, times and vectors.
 
-use memory_core::{Entry, Error, ImportOptions, ImportOutcome, OnExisting, Record, Result, Timestamp};
+use memory_core::{Error, ImportOptions, ImportOutcome, OnExisting, Record, Result, Timestamp};
 
 use super::fault::{Fault, Viewer};
 use super::state::{ScopeState, Stored};

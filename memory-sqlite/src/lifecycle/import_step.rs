@@ -1,8 +1,7 @@
 //! One step of an import: a few records in a transaction.
 
 use memory_core::{
-    Entry, Error, ImportOptions, ImportOutcome, OnExisting, Record, RecordStream, RecordVector, Result,
-    Source,
+    Error, ImportOptions, ImportOutcome, OnExisting, Record, RecordStream, RecordVector, Result, Source,
 };
 
 use super::export::record_bytes;
