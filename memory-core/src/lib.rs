@@ -46,7 +46,7 @@ pub use backend::{
     GetOptions, Hit, ImportOptions, ImportOutcome, IncrementOutcome, ListQuery, ModelStats, NewEntry,
     OnExisting, Page, Record, RecordStream, RecordVector, ReembedOptions, ReembedOutcome, ScopeInfo,
     ScopePage, ScopeStats, ScopesQuery, SearchMode, SearchQuery, SearchResults, SetOptions, SetOutcome,
-    UpdateOptions, UpdateOutcome,
+    UpdateOptions, UpdateOutcome, record_stream,
 };
 pub use capabilities::{Capabilities, Consistency, EmbeddingOwner, SqlDialect};
 pub use chat::{ChatModel, ChatPrompt, ChatReply};

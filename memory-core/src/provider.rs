@@ -13,7 +13,7 @@ use crate::layer::MemoryLayer;
 use crate::lifecycle::erase::{EraseTarget, Erased, Tombstone, TombstoneId, TombstonesOf};
 use crate::lifecycle::eviction::{EvictOutcome, Reclaimed, ScopeUsesPage, ScopeUsesQuery};
 use crate::lifecycle::snapshot::ReadSnapshot;
-use crate::scope::{Scope, ScopeId, TenantId};
+use crate::scope::{Scope, ScopeId, ScopeKind, TenantId};
 use crate::sql::SqlFacet;
 use crate::time::Timestamp;
 
@@ -95,9 +95,14 @@ pub trait Provider: Send + Sync + Debug {
     /// - RUN-4: The fence lasts for a day by default, and can be configured. After that the id may be used again,
     ///   and the record kept for the fence is removed.
     ///
+    /// Default: drops the run's scope of entries. For a provider with that facet alone, and without a fence.
+    ///
     /// # Errors
     /// `unavailable`, `outcome_unknown`; call again.
-    async fn end_run(&self, tenant: &TenantId, root_run: &ScopeId) -> Result<()>;
+    async fn end_run(&self, tenant: &TenantId, root_run: &ScopeId) -> Result<()> {
+        let Some(backend) = self.backend() else { return Ok(()) };
+        backend.drop_scope(&Scope::new(tenant.clone(), ScopeKind::Run, root_run.clone())).await.map(drop)
+    }
 
     /// Lists the tenants that ever stored something in the key/value or SQL facet, in byte order of their ids: at most
     /// `limit` (1 to 1,000) after `after`. For operators only: an agent never sees this list.

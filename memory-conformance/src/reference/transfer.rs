@@ -1,6 +1,6 @@
 //! Export and import: records that keep versions, times and vectors.
 
-use memory_core::{Entry, Error, ImportOptions, ImportOutcome, OnExisting, Record, Result, Timestamp};
+use memory_core::{Error, ImportOptions, ImportOutcome, OnExisting, Record, Result, Timestamp};
 
 use super::fault::{Fault, Viewer};
 use super::state::{ScopeState, Stored};
@@ -37,7 +37,7 @@ pub(crate) fn import(
             return Err(Error::conflict(Some(live.version)));
         }
         if options.on_existing == OnExisting::Skip
-            || is_same(live, &entry) && !state.faults.has(Fault::ImportStoresSame)
+            || entry.is_copy_of(live) && !state.faults.has(Fault::ImportStoresSame)
         {
             outcome.skipped += 1;
             return Ok(());
@@ -64,15 +64,4 @@ pub(crate) fn import(
         outcome.created += 1;
     }
     Ok(())
-}
-
-/// Whether a record equals a live entry. Versions differ after a replacement, and reads count accesses.
-fn is_same(live: &Entry, record: &Entry) -> bool {
-    live.value == record.value
-        && live.metadata == record.metadata
-        && live.source == record.source
-        && live.text == record.text
-        && live.created_at == record.created_at
-        && live.updated_at == record.updated_at
-        && live.expires_at == record.expires_at
 }

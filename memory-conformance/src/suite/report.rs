@@ -1,6 +1,8 @@
 //! The results of a run, for programs, people and badges.
 
 use std::fmt::Write as _;
+use std::path::Path;
+use std::{fs, io};
 
 use serde::Serialize;
 
@@ -183,6 +185,17 @@ impl Report {
     #[must_use]
     pub fn is_success(&self) -> bool {
         self.failed.is_empty() && self.mutants.survivors.is_empty() && !self.cancelled
+    }
+
+    /// Writes the report as `conformance.json` and `conformance.md`, and its `badge.json`, into a folder, over what is there.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub fn write_to(&self, folder: impl AsRef<Path>) -> io::Result<()> {
+        let folder = folder.as_ref();
+        fs::write(folder.join("conformance.json"), self.to_json())?;
+        fs::write(folder.join("conformance.md"), self.to_markdown())?;
+        fs::write(folder.join("badge.json"), self.to_badge())
     }
 
     /// The report as JSON, indented.

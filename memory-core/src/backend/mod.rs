@@ -3,25 +3,26 @@
 pub mod embedding;
 mod read;
 mod search;
+mod stream;
 mod transfer;
 mod write;
 
 use std::fmt::Debug;
-use std::pin::Pin;
 
 use async_trait::async_trait;
-use futures_core::Stream;
 
-use crate::entry::Entry;
-use crate::error::{Error, Result};
+use crate::entry::{Entry, Expect};
+use crate::error::{Error, ErrorKind, Result};
 use crate::json::Json;
 use crate::lifecycle::drift::DriftState;
-use crate::reduce::Reducer;
+use crate::limits::DEFAULT_MAX_VALUE_BYTES;
+use crate::reduce::{Reducer, incremented, reduce};
 use crate::scope::{Key, Scope, TenantId};
 
 pub use crate::rank::SearchMode;
 pub use read::{GetOptions, ListQuery, ModelStats, Page, ScopeInfo, ScopePage, ScopeStats, ScopesQuery};
 pub use search::{Hit, SearchQuery, SearchResults};
+pub use stream::{RecordStream, record_stream};
 pub use transfer::{
     Atomicity, ImportOptions, ImportOutcome, OnExisting, Record, RecordVector, check_vectors,
 };
@@ -30,8 +31,8 @@ pub use write::{
     ReembedOptions, ReembedOutcome, SetOptions, SetOutcome, UpdateOptions, UpdateOutcome,
 };
 
-/// A stream of export records. An `Err` item ends it.
-pub type RecordStream = Pin<Box<dyn Stream<Item = Result<Record>> + Send>>;
+/// How often `increment` and `update` try again, where they are composed of `get` and `set`.
+const MAX_TRIES: usize = 1_000;
 
 /// Faithful key/value storage with search, for one scope per call.
 ///
@@ -40,6 +41,9 @@ pub type RecordStream = Pin<Box<dyn Stream<Item = Result<Record>> + Send>>;
 /// may rely on the documented limits, and is never called for operations that it does not advertise.
 ///
 /// Futures may be dropped at any point: a write then happens as a whole or not at all.
+///
+/// What has a default is composed of other methods (`get`, `increment`, `update`), or refuses, as is right for a backend that does
+/// not advertise it.
 #[async_trait]
 pub trait Backend: Send + Sync + Debug {
     /// Reads one entry. Requires `Capabilities::kv`.
@@ -54,7 +58,9 @@ pub trait Backend: Send + Sync + Debug {
     ///
     /// # Errors
     /// `unavailable`, `timeout`, `corrupt`.
-    async fn get(&self, scope: &Scope, key: &Key, options: GetOptions) -> Result<Option<Entry>>;
+    async fn get(&self, scope: &Scope, key: &Key, options: GetOptions) -> Result<Option<Entry>> {
+        Ok(self.get_many(scope, std::slice::from_ref(key), options).await?.pop().flatten())
+    }
 
     /// Reads many entries from one snapshot; `result[i]` answers `keys[i]`. Requires `Capabilities::kv`.
     ///
@@ -146,6 +152,9 @@ pub trait Backend: Send + Sync + Debug {
     ///   value.
     /// - TTL-7, QUO-1, DRF-16: Lifetime and quota apply as for `set`; the call is never refused for drift.
     ///
+    /// Default: reads and sets until nothing came between. For a backend whose `set` honours [`Expect`], and without drift
+    /// policies; one that holds a lock or a transaction meanwhile saves the repeats.
+    ///
     /// # Errors
     /// `wrong_type` if the value is no 64-bit integer, `invalid_argument` if the sum is not.
     async fn increment(
@@ -154,7 +163,16 @@ pub trait Backend: Send + Sync + Debug {
         key: &Key,
         delta: i64,
         options: UpdateOptions,
-    ) -> Result<IncrementOutcome>;
+    ) -> Result<IncrementOutcome> {
+        for _ in 0..MAX_TRIES {
+            let live = self.get(scope, key, GetOptions::uncounted()).await?;
+            let sum = incremented(live.as_ref().map(|live| &live.value), delta)?;
+            if let Some(set) = exchange(self, scope, key, live, sum.into(), options).await? {
+                return Ok(IncrementOutcome::new(sum, set.version, set.expires_at));
+            }
+        }
+        Err(contended())
+    }
 
     /// Applies a reducer, atomically. Requires `Capabilities::kv`.
     ///
@@ -173,6 +191,8 @@ pub trait Backend: Send + Sync + Debug {
     ///   the same.
     /// - TTL-7, QUO-1, DRF-16: Lifetime and quota apply as for `set`; the call is never refused for drift.
     ///
+    /// Default: as for [`increment`](Self::increment), with [`max_value_bytes`](Self::max_value_bytes).
+    ///
     /// # Errors
     /// `wrong_type`, `too_large` if the result exceeds the value limit, `quota_exceeded`.
     async fn update(
@@ -181,7 +201,29 @@ pub trait Backend: Send + Sync + Debug {
         key: &Key,
         reducer: Reducer,
         options: UpdateOptions,
-    ) -> Result<UpdateOutcome>;
+    ) -> Result<UpdateOutcome> {
+        let limit = self.max_value_bytes();
+        for _ in 0..MAX_TRIES {
+            let live = self.get(scope, key, GetOptions::uncounted()).await?;
+            let reduced = reduce(live.as_ref().map(|live| &live.value), &reducer)?;
+            if reduced.value.len_bytes() > limit {
+                return Err(Error::too_large("value", reduced.value.len_bytes(), limit, "bytes"));
+            }
+            if let Some(set) = exchange(self, scope, key, live, reduced.value.clone(), options).await? {
+                let mut outcome = UpdateOutcome::new(reduced.value, set.version, set.expires_at);
+                (outcome.appended, outcome.dropped) = (reduced.appended, reduced.dropped);
+                outcome.embedding = set.embedding;
+                return Ok(outcome);
+            }
+        }
+        Err(contended())
+    }
+
+    /// The limit of the default [`update`](Self::update): `Capabilities::max_value_bytes` of the provider, where that is not the
+    /// default one.
+    fn max_value_bytes(&self) -> usize {
+        DEFAULT_MAX_VALUE_BYTES
+    }
 
     /// Writes many entries, all or none; `result[i]` answers `items[i]`. Requires what `set` requires.
     ///
@@ -222,7 +264,9 @@ pub trait Backend: Send + Sync + Debug {
     /// # Errors
     /// `vector_unsupported`, `embedder_not_configured`, `capability_unsupported`, `invalid_argument`,
     /// `too_large`; as the embedder fails.
-    async fn search(&self, scope: &Scope, query: SearchQuery) -> Result<SearchResults>;
+    async fn search(&self, _scope: &Scope, _query: SearchQuery) -> Result<SearchResults> {
+        Err(unserved("search"))
+    }
 
     /// Counts a scope's live entries. Requires `Capabilities::stats`.
     ///
@@ -236,7 +280,9 @@ pub trait Backend: Send + Sync + Debug {
     ///
     /// # Errors
     /// `unavailable`, `corrupt`.
-    async fn stats(&self, scope: &Scope) -> Result<ScopeStats>;
+    async fn stats(&self, _scope: &Scope) -> Result<ScopeStats> {
+        Err(unserved("stats"))
+    }
 
     /// Embeds what the current model has not embedded yet; call again while `remaining` shrinks.
     /// Requires `Capabilities::vector_search`.
@@ -260,7 +306,9 @@ pub trait Backend: Send + Sync + Debug {
     ///
     /// # Errors
     /// The embedder's errors.
-    async fn reembed(&self, scope: &Scope, options: ReembedOptions) -> Result<ReembedOutcome>;
+    async fn reembed(&self, _scope: &Scope, _options: ReembedOptions) -> Result<ReembedOutcome> {
+        Err(unserved("reembed"))
+    }
 
     /// Lists a tenant's scopes that hold live entries. Requires `Capabilities::kv`.
     ///
@@ -352,6 +400,37 @@ pub trait Backend: Send + Sync + Debug {
         records: RecordStream,
         options: ImportOptions,
     ) -> Result<ImportOutcome>;
+}
+
+/// Sets what was derived from `live`; `None`: something came between.
+async fn exchange<B: Backend + ?Sized>(
+    backend: &B,
+    scope: &Scope,
+    key: &Key,
+    live: Option<Entry>,
+    value: Json,
+    options: UpdateOptions,
+) -> Result<Option<SetOutcome>> {
+    let expect = live.as_ref().map_or(Expect::Absent, |live| Expect::Version(live.version));
+    let options = SetOptions::keeping(live, options).with_expect(expect);
+    match backend.set(scope, key, value, options).await {
+        // What is stored already was stored by somebody else.
+        Ok(outcome) => Ok(Some(outcome).filter(|outcome| outcome.written)),
+        Err(error) if error.kind() == ErrorKind::Conflict => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn contended() -> Error {
+    Error::new(ErrorKind::Unavailable, "others kept writing this key, and nothing was changed; try again")
+}
+
+fn unserved(operation: &'static str) -> Error {
+    Error::new(
+        ErrorKind::Unsupported,
+        format!("this backend does not serve `{operation}`; ask its capabilities"),
+    )
+    .with_detail("operation", operation)
 }
 
 /// Conveniences over [`Backend`], for every implementation.

@@ -1,13 +1,16 @@
 //! Options and results of reads.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::cursor::Cursor;
 use crate::embed::EmbeddingModel;
 use crate::entry::Entry;
+use crate::error::Result;
 use crate::filter::Filter;
-use crate::limits::DEFAULT_PAGE;
-use crate::scope::{Scope, ScopeKind};
+use crate::limits::{DEFAULT_PAGE, MAX_PAGE_BYTES};
+use crate::scope::{Scope, ScopeKind, TenantId, successor};
 use crate::setters::setters;
 
 /// Options of [`Backend::get`](super::Backend::get) and [`Backend::get_many`](super::Backend::get_many).
@@ -64,6 +67,17 @@ impl ListQuery {
     }
 }
 
+impl ListQuery {
+    /// The least key that the page can hold: where a backend begins to read.
+    ///
+    /// # Errors
+    /// `invalid_argument` for a cursor of another scope or prefix.
+    pub fn start(&self, scope: &Scope) -> Result<String> {
+        let after = self.cursor.as_ref().map(|cursor| cursor.key(scope, &self.prefix)).transpose()?;
+        Ok(after.map_or_else(|| self.prefix.clone(), |key| successor(key.as_str())))
+    }
+}
+
 setters! { ListQuery {
     /// Sets the filter.
     with_filter(filter: Filter) as Some;
@@ -89,6 +103,36 @@ impl Page {
     #[must_use]
     pub fn new(entries: Vec<Entry>, next: Option<Cursor>) -> Self {
         Self { entries, next }
+    }
+
+    /// The page of a query, of the live entries of the scope in order of their keys, from [`ListQuery::start`] on. No more are taken
+    /// than the page needs.
+    ///
+    /// # Errors
+    /// The first of `entries`.
+    pub fn of(
+        scope: &Scope,
+        query: &ListQuery,
+        entries: impl IntoIterator<Item = Result<Entry>>,
+    ) -> Result<Self> {
+        let (mut page, mut bytes) = (Self::new(Vec::new(), None), 0_u64);
+        for entry in entries {
+            let entry = entry?;
+            if !entry.key.as_str().starts_with(&query.prefix) {
+                break;
+            }
+            if query.filter.as_ref().is_some_and(|filter| !filter.matches(&entry)) {
+                continue;
+            }
+            if page.entries.len() >= query.limit || bytes >= MAX_PAGE_BYTES as u64 {
+                let last = page.entries.last();
+                page.next = last.map(|last| Cursor::after_key(scope, &query.prefix, &last.key));
+                break;
+            }
+            bytes += entry.size_bytes();
+            page.entries.push(entry);
+        }
+        Ok(page)
     }
 }
 
@@ -198,5 +242,34 @@ impl ScopePage {
     #[must_use]
     pub fn new(scopes: Vec<ScopeInfo>, next: Option<Cursor>) -> Self {
         Self { scopes, next }
+    }
+
+    /// The page of a query, of every live entry of the tenant: its scope and its [`Entry::size_bytes`], in any order.
+    ///
+    /// # Errors
+    /// `invalid_argument` for a cursor of another tenant; the first of `entries`.
+    pub fn of(
+        tenant: &TenantId,
+        query: &ScopesQuery,
+        entries: impl IntoIterator<Item = Result<(Scope, u64)>>,
+    ) -> Result<Self> {
+        let after = query.cursor.as_ref().map(|cursor| cursor.scope(tenant)).transpose()?;
+        let after = after.map(|(kind, id)| Scope::new(tenant.clone(), kind, id));
+        let mut sizes = BTreeMap::<Scope, (u64, u64)>::new();
+        for entry in entries {
+            let (scope, bytes) = entry?;
+            let of_page = query.kind.is_none_or(|kind| kind == scope.kind)
+                && after.as_ref().is_none_or(|after| scope > *after);
+            if of_page {
+                let size = sizes.entry(scope).or_default();
+                *size = (size.0 + 1, size.1 + bytes);
+            }
+        }
+        let more = sizes.len() > query.limit;
+        let infos = sizes.into_iter().map(|(scope, (entries, bytes))| ScopeInfo::new(scope, entries, bytes));
+        let scopes: Vec<ScopeInfo> = infos.take(query.limit).collect();
+        let last = scopes.last().filter(|_| more).map(|last| &last.scope);
+        let next = last.map(|scope| Cursor::after_scope(tenant, scope.kind, &scope.id));
+        Ok(Self { scopes, next })
     }
 }

@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 use crate::lifecycle::erase::Taken;
 use crate::limits::{MAX_DIMENSIONS, MAX_MODEL_NAME_BYTES, MAX_RECORD_VECTORS, MAX_TEXT_BYTES};
 use crate::setters::setters;
+use crate::time::Timestamp;
 
 /// A stored vector in transfer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -171,6 +172,38 @@ setters! { ImportOptions {
     with_taken(taken: Taken);
 } }
 
+impl ImportOptions {
+    /// What an import stores of a record over the live entry, counted in `outcome`; `None`: nothing. `version` is one that the key
+    /// never had; the record's is kept if it is higher. Quota, vectors and what was forgotten are the backend's.
+    ///
+    /// # Errors
+    /// `conflict` for a live entry with [`OnExisting::Fail`].
+    pub fn apply(
+        &self,
+        live: Option<&Entry>,
+        record: Entry,
+        version: u64,
+        now: Timestamp,
+        outcome: &mut ImportOutcome,
+    ) -> Result<Option<Entry>> {
+        let (index, before) = (outcome.records(), outcome.created + outcome.replaced);
+        let counted = match live {
+            _ if record.is_expired(now) => &mut outcome.expired,
+            None => &mut outcome.created,
+            Some(live) if self.on_existing == OnExisting::Fail => {
+                return Err(Error::conflict(Some(live.version)).with_detail("index", index));
+            }
+            Some(live) if self.on_existing == OnExisting::Replace && !record.is_copy_of(live) => {
+                &mut outcome.replaced
+            }
+            Some(_) => &mut outcome.skipped,
+        };
+        *counted += 1;
+        let stored = outcome.created + outcome.replaced;
+        Ok((stored > before).then(|| Entry { version: record.version.max(version), ..record }))
+    }
+}
+
 /// The result of [`Backend::import_scope`](super::Backend::import_scope).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -188,10 +221,18 @@ pub struct ImportOutcome {
     pub forgotten: u64,
 }
 
+impl ImportOutcome {
+    /// Records that it counts: the position of the next one.
+    #[must_use]
+    pub fn records(&self) -> u64 {
+        self.created + self.replaced + self.skipped + self.expired + self.forgotten
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Json, Key, Timestamp};
+    use crate::{Json, Key};
 
     #[test]
     fn a_record_is_always_one_line() {

@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::entry::{Expect, Metadata, Quota, Source, Ttl};
+use crate::entry::{Entry, Expect, Metadata, Quota, Source, Ttl};
+use crate::error::{Error, Result};
 use crate::json::Json;
 use crate::lifecycle::drift::{DriftChange, DriftCheck};
 use crate::scope::Key;
@@ -63,6 +64,58 @@ pub struct SetOptions {
 }
 
 impl SetOptions {
+    /// Of a write that changes the value of the live entry alone, as `increment` and `update` do.
+    #[must_use]
+    pub fn keeping(live: Option<Entry>, options: UpdateOptions) -> Self {
+        let mut kept = Self::default().with_ttl(options.ttl).with_quota(options.quota);
+        if let Some(live) = live {
+            (kept.metadata, kept.source, kept.text) = (live.metadata, live.source, live.text);
+        }
+        kept
+    }
+
+    /// What `set` stores over the live entry, and what it answers; `None`: nothing, since the precondition does not hold but the
+    /// result is there already (VER-7). `version` is one that the key never had. Quota, drift and embedding are the backend's.
+    ///
+    /// # Errors
+    /// `conflict` if the precondition does not hold; `invalid_argument` for a lifetime out of range.
+    pub fn apply(
+        self,
+        live: Option<&Entry>,
+        key: &Key,
+        value: Json,
+        version: u64,
+        now: Timestamp,
+    ) -> Result<(SetOutcome, Option<Entry>)> {
+        if !self.expect.holds(live.map(|live| (live.version, &live.value))) {
+            let stored = live.filter(|live| self.is_stored(live, &value));
+            let stored = stored.ok_or_else(|| Error::conflict(live.map(|live| live.version)))?;
+            return Ok((SetOutcome::new(stored.version, false, false, stored.expires_at), None));
+        }
+        let mut entry = Entry::new(key.clone(), value, version, now);
+        entry.expires_at = self.ttl.expiry(now, live.and_then(|live| live.expires_at))?;
+        if let Some(live) = live {
+            (entry.created_at, entry.access_count) = (live.created_at, live.access_count);
+        }
+        (entry.metadata, entry.source, entry.text) = (self.metadata, self.source, self.text);
+        Ok((SetOutcome::new(version, live.is_none(), true, entry.expires_at), Some(entry)))
+    }
+
+    fn is_stored(&self, live: &Entry, value: &Json) -> bool {
+        let same_lifetime = match self.ttl {
+            Ttl::Keep => true,
+            Ttl::Never => live.expires_at.is_none(),
+            Ttl::After(after) => {
+                live.expires_at.is_some() && live.expires_at == live.updated_at.checked_add(after)
+            }
+        };
+        same_lifetime
+            && live.value == *value
+            && live.metadata == self.metadata
+            && live.source == self.source
+            && live.text == self.text
+    }
+
     /// Sets the text to index.
     #[must_use]
     pub fn with_text(mut self, text: impl Into<String>) -> Self {

@@ -134,6 +134,19 @@ impl Entry {
         size_bytes(&self.key, &self.value, &self.metadata, self.source.as_ref(), self.text.as_deref())
     }
 
+    /// Whether importing it over the other would change nothing: all but the version, which importing changes, and the accesses, which
+    /// reading counts.
+    #[must_use]
+    pub fn is_copy_of(&self, other: &Self) -> bool {
+        self.value == other.value
+            && self.metadata == other.metadata
+            && self.source == other.source
+            && self.text == other.text
+            && self.created_at == other.created_at
+            && self.updated_at == other.updated_at
+            && self.expires_at == other.expires_at
+    }
+
     /// The text that full-text search indexes: the explicit text, or [`Json::search_text`].
     #[must_use]
     pub fn search_text(&self) -> Cow<'_, str> {

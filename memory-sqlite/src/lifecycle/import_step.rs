@@ -1,8 +1,7 @@
 //! One step of an import: a few records in a transaction.
 
 use memory_core::{
-    Entry, Error, ImportOptions, ImportOutcome, OnExisting, Record, RecordStream, RecordVector, Result,
-    Source,
+    Error, ImportOptions, ImportOutcome, OnExisting, Record, RecordStream, RecordVector, Result, Source,
 };
 
 use super::export::record_bytes;
@@ -102,7 +101,7 @@ fn import_record(
             OnExisting::Replace => {}
         }
         let stored = batch.entry(&space, &entry.key)?;
-        if stored.is_some_and(|stored| is_same(&stored.entry, entry)) {
+        if stored.is_some_and(|stored| entry.is_copy_of(&stored.entry)) {
             outcome.skipped += 1;
             return Ok(());
         }
@@ -154,15 +153,4 @@ fn import_record(
         None => outcome.created += 1,
     }
     Ok(())
-}
-
-/// Whether importing the record again would change nothing. Version and access count may differ.
-fn is_same(stored: &Entry, record: &Entry) -> bool {
-    stored.value == record.value
-        && stored.metadata == record.metadata
-        && stored.source == record.source
-        && stored.text == record.text
-        && stored.created_at == record.created_at
-        && stored.updated_at == record.updated_at
-        && stored.expires_at == record.expires_at
 }

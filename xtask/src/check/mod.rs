@@ -43,6 +43,7 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
         ("unchecked providers", passed(|| structure::doors(workspace))),
         ("formatting", passed(|| formatting(workspace))),
         ("interleavings", passed(|| interleavings(workspace))),
+        ("rig", passed(|| rig(workspace))),
         ("dependency trees", passed(|| tree::feature_sets(workspace))),
         ("lints", passed(|| lints(workspace, libraries()))),
         ("documentation", passed(|| documentation(workspace, libraries()))),
@@ -72,6 +73,17 @@ fn interleavings(workspace: &Workspace) -> Result<()> {
     let mut cargo = workspace.cargo();
     cargo.args(["test", "--locked", "--manifest-path", "memory-sqlite/loom/Cargo.toml", "--target-dir"]);
     process::run(cargo.arg(workspace.target.join("loom")))
+}
+
+/// Tests memory-rig, a package outside the workspace. It shares the target folder, and with it the SQLite that is built there.
+fn rig(workspace: &Workspace) -> Result<()> {
+    let cargo = |arguments: &[&str]| {
+        let mut cargo = workspace.cargo();
+        process::run(cargo.args(arguments).args(["--manifest-path", "memory-rig/Cargo.toml"]))
+    };
+    cargo(&["fmt", "--check"])?;
+    let target = workspace.target.display().to_string();
+    cargo(&["test", "--locked", "--features", "history", "--tests", "--examples", "--target-dir", &target])
 }
 
 fn lints(workspace: &Workspace, libraries: &Libraries) -> Result<()> {
