@@ -96,9 +96,9 @@ impl Authority {
         Ok(Arc::clone(caller))
     }
 
-    /// Whether [`Authority::prepare`] may have something to wait for.
-    pub(crate) fn waits_for(&self, text: &str) -> bool {
-        self.jwt.is_some() && is_jwt(text)
+    /// Whether a JWT may be valid here, for which [`Authority::prepare`] may have something to wait for.
+    pub(crate) fn takes_jwt(&self) -> bool {
+        self.jwt.is_some()
     }
 
     /// Gets what is needed to check this JWT; [`Authority::caller`] waits for nothing.

@@ -19,6 +19,7 @@ use tokio::time::Instant;
 use super::authority::Authority;
 use super::body::guarded;
 use super::caller::{Caller, needs};
+use super::jwt::is_jwt;
 use super::metrics::{Metrics, Refused, Route};
 use super::page;
 use super::recording::Reads;
@@ -115,11 +116,7 @@ impl Gate {
             )
         };
         let given = only(request.headers(), header::AUTHORIZATION)?.ok_or_else(missing)?;
-        let text = given
-            .split_once(' ')
-            .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
-            .map(|(_, token)| token.trim())
-            .ok_or_else(missing)?;
+        let text = token_of(given).ok_or_else(missing)?;
         let caller = self.authority.caller(text)?;
         if path == "/metrics" && caller.grant().tenant.is_some() {
             return Err(Error::new(
@@ -184,7 +181,9 @@ impl Gate {
         let route = Route::of(request.uri().path());
         self.metrics.in_flight.fetch_add(1, Relaxed);
         let counted = InFlight(&self.metrics);
-        if let Some(jwt) = bearer(&request).filter(|text| self.authority.waits_for(text)).map(str::to_owned) {
+        if self.authority.takes_jwt()
+            && let Some(jwt) = bearer(&request).filter(|text| is_jwt(text)).map(str::to_owned)
+        {
             self.authority.prepare(&jwt).await;
         }
         let response = match self.admit(&request, peer) {
@@ -268,7 +267,11 @@ fn only(headers: &HeaderMap, name: HeaderName) -> Result<Option<&str>> {
 
 /// The token that a request gives, if it gives one.
 fn bearer(request: &Request) -> Option<&str> {
-    let given = request.headers().get(header::AUTHORIZATION)?.to_str().ok()?;
+    token_of(request.headers().get(header::AUTHORIZATION)?.to_str().ok()?)
+}
+
+/// The token of an `Authorization`.
+fn token_of(given: &str) -> Option<&str> {
     given
         .split_once(' ')
         .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
