@@ -80,9 +80,9 @@ impl Api {
 /// # Errors
 /// `invalid_argument` where it is no UTF-8.
 pub(super) fn decoded(part: &str) -> Result<Cow<'_, str>> {
-    percent_decode_str(part)
-        .decode_utf8()
-        .map_err(|error| Error::invalid("the path is not UTF-8 once it is decoded").with_source(error))
+    percent_decode_str(part).decode_utf8().map_err(|error| {
+        Error::invalid("a part of the path is not UTF-8 once it is decoded; encode UTF-8").with_source(error)
+    })
 }
 
 /// A reply as JSON.
