@@ -26,7 +26,7 @@ pub(crate) struct Authority {
     rules: Arc<Rules>,
     clock: Arc<dyn Clock>,
     metrics: Arc<Metrics>,
-    read: Mutex<Option<Tokens>>,
+    read: Mutex<Option<Arc<Tokens>>>,
     buckets: Mutex<BTreeMap<Arc<str>, Bucket>>,
 }
 
@@ -61,8 +61,8 @@ impl Authority {
     /// As [`TokenFile::read`].
     pub(crate) fn has_tokens(&self) -> Result<bool> {
         let now = self.clock.now();
-        let jwt = self.jwt.is_some();
-        self.with(|tokens| jwt || tokens.known.values().any(|(known, _)| !known.token.is_expired(now)))
+        let tokens = self.tokens()?;
+        Ok(self.jwt.is_some() || tokens.known.values().any(|(known, _)| !known.token.is_expired(now)))
     }
 
     /// The caller with this token. An unknown, revoked or expired one is refused in the same words.
@@ -80,32 +80,25 @@ impl Authority {
             return self.holder(jwt, text);
         }
         let id = id_of(text).ok_or_else(refused)?;
-        let at = self.clock.now();
-        let found = self
-            .with(|tokens| {
-                let (known, caller) = tokens.known.get(id.as_str())?;
-                let token = &known.token;
-                token.is(text).then(|| (token.is_expired(at), token.per_minute, Arc::clone(caller)))
-            })
-            .map_err(|error| {
-                note(&format!("memory: no token can be checked: {error}"));
-                // What is wrong with the file is the operator's alone.
-                Error::new(ErrorKind::Unavailable, "tokens cannot be checked now; try again later")
-            })?;
-        let (is_expired, per_minute, caller) = found.ok_or_else(refused)?;
-        if is_expired {
+        let tokens = self.tokens().map_err(|error| {
+            note(&format!("memory: no token can be checked: {error}"));
+            // What is wrong with the file is the operator's alone.
+            Error::new(ErrorKind::Unavailable, "tokens cannot be checked now; try again later")
+        })?;
+        let (known, caller) = tokens.known.get(id.as_str()).ok_or_else(refused)?;
+        if !known.token.is(text) || known.token.is_expired(self.clock.now()) {
             return Err(refused());
         }
         self.rules.serves(caller.grant().agent.as_ref(), caller.id())?;
-        if let Some(per_minute) = per_minute {
+        if let Some(per_minute) = known.token.per_minute {
             self.spend(caller.shared_id(), per_minute)?;
         }
-        Ok(caller)
+        Ok(Arc::clone(caller))
     }
 
-    /// Whether [`Authority::prepare`] may have something to wait for.
-    pub(crate) fn waits_for(&self, text: &str) -> bool {
-        self.jwt.is_some() && is_jwt(text)
+    /// Whether a JWT may be valid here, for which [`Authority::prepare`] may have something to wait for.
+    pub(crate) fn takes_jwt(&self) -> bool {
+        self.jwt.is_some()
     }
 
     /// Gets what is needed to check this JWT; [`Authority::caller`] waits for nothing.
@@ -150,15 +143,16 @@ impl Authority {
         .with_retry(Retry::After(wait)))
     }
 
-    /// Looks into the tokens, read again if their file has changed.
-    fn with<T>(&self, look: impl FnOnce(&Tokens) -> T) -> Result<T> {
-        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+    /// The tokens as their file has them now; it is read again if it has changed. One request does not wait while another
+    /// looks at the file or computes a hash.
+    fn tokens(&self) -> Result<Arc<Tokens>> {
         let now = self.file.look()?;
+        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(tokens) = read.as_ref().filter(|tokens| tokens.look == now) {
-            return Ok(look(tokens));
+            return Ok(Arc::clone(tokens));
         }
         *read = None;
-        let (seen, known) = self.file.read()?;
+        let (look, known) = self.file.read()?;
         let known = known
             .into_iter()
             .filter(|(_, known)| known.revoked_at.is_none())
@@ -169,6 +163,6 @@ impl Authority {
                 (id, (known, Arc::new(caller)))
             })
             .collect();
-        Ok(look(read.insert(Tokens { look: seen, known })))
+        Ok(Arc::clone(read.insert(Arc::new(Tokens { look, known }))))
     }
 }

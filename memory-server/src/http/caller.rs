@@ -46,8 +46,7 @@ impl Grant {
     }
 }
 
-/// The token of a request, within the operator's policy. The authentication puts it into the request's extensions, as
-/// `Arc<Caller>`.
+/// The token of a request, within the operator's policy.
 #[derive(Clone, Debug)]
 pub(crate) struct Caller {
     id: Arc<str>,

@@ -19,18 +19,25 @@ use tokio::time::Instant;
 use super::authority::Authority;
 use super::body::guarded;
 use super::caller::{Caller, needs};
+use super::jwt::is_jwt;
 use super::metrics::{Metrics, Refused, Route};
 use super::page;
 use super::recording::Reads;
 use super::refusal::{late, refused};
 
-/// The address that a connection is from; the listener puts it into the request's extensions.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Peer(pub(crate) SocketAddr);
-
 /// A request's place among those in flight. Whoever works on after the head of the answer keeps it.
 #[derive(Clone, Debug)]
 pub(crate) struct Place(#[allow(dead_code, reason = "held, not read")] Option<Arc<OwnedSemaphorePermit>>);
+
+/// What is known of a request that is let in.
+#[derive(Debug)]
+pub(crate) struct Admitted {
+    /// `None`: the request needs no token.
+    pub(crate) caller: Option<Arc<Caller>>,
+    pub(crate) place: Place,
+    pub(crate) reads: Reads,
+    op: Option<Op>,
+}
 
 /// What decides about requests.
 #[derive(Debug)]
@@ -93,14 +100,13 @@ impl Gate {
     }
 
     /// The caller, if the request has to name one.
-    fn authenticate(&self, request: &Request) -> Result<Option<Arc<Caller>>> {
+    fn authenticate(&self, request: &Request, peer: Option<SocketAddr>) -> Result<Option<Arc<Caller>>> {
         let path = request.uri().path();
         // The page asks its sessions who it is.
         if is_probe(path) || page::owns(path) {
             return Ok(None);
         }
-        let peer = request.extensions().get::<Peer>();
-        if path == "/metrics" && self.local && peer.is_some_and(|peer| peer.0.ip().is_loopback()) {
+        if path == "/metrics" && self.local && peer.is_some_and(|peer| peer.ip().is_loopback()) {
             return Ok(None);
         }
         let missing = || {
@@ -110,11 +116,7 @@ impl Gate {
             )
         };
         let given = only(request.headers(), header::AUTHORIZATION)?.ok_or_else(missing)?;
-        let text = given
-            .split_once(' ')
-            .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
-            .map(|(_, token)| token.trim())
-            .ok_or_else(missing)?;
+        let text = token_of(given).ok_or_else(missing)?;
         let caller = self.authority.caller(text)?;
         if path == "/metrics" && caller.grant().tenant.is_some() {
             return Err(Error::new(
@@ -131,7 +133,7 @@ impl Gate {
     }
 
     /// Everything before the handler.
-    fn admit(&self, request: &mut Request) -> Result<Place, (Refused, Error)> {
+    fn admit(&self, request: &Request, peer: Option<SocketAddr>) -> Result<Admitted, (Refused, Error)> {
         self.check_names(request).map_err(|error| (Refused::Host, error))?;
         let busy = || {
             let error = Error::new(
@@ -147,7 +149,7 @@ impl Gate {
             let permit = Arc::clone(&self.in_flight).try_acquire_owned().map_err(|_| busy())?;
             Place(Some(Arc::new(permit)))
         };
-        let caller = self.authenticate(request).map_err(|error| {
+        let caller = self.authenticate(request, peer).map_err(|error| {
             let why = match error.kind() {
                 ErrorKind::RateLimited => Refused::Rate,
                 ErrorKind::Unavailable => Refused::Busy,
@@ -155,21 +157,23 @@ impl Gate {
             };
             (why, error)
         })?;
-        let limit = self.max_body_bytes(op_of(request));
+        let op = op_of(request);
+        let limit = self.max_body_bytes(op);
         let announced = request.body().size_hint().lower();
         if announced > u64::try_from(limit).unwrap_or(u64::MAX) {
             let announced = usize::try_from(announced).unwrap_or(usize::MAX);
             return Err((Refused::Size, Error::too_large("body", announced, limit, "bytes")));
         }
-        if let Some(caller) = caller {
-            request.extensions_mut().insert(caller);
-        }
-        request.extensions_mut().insert(place.clone());
-        Ok(place)
+        Ok(Admitted { caller, place, reads: Reads::new(reads(request)), op })
     }
 
-    /// Answers a request: what is admitted by `next`.
-    pub(crate) async fn pass<F>(&self, mut request: Request, next: impl FnOnce(Request) -> F) -> Response
+    /// Answers a request from this address: what is admitted by `next`.
+    pub(crate) async fn pass<F>(
+        &self,
+        request: Request,
+        peer: Option<SocketAddr>,
+        next: impl FnOnce(Request, Admitted) -> F,
+    ) -> Response
     where
         F: Future<Output = Response>,
     {
@@ -177,14 +181,14 @@ impl Gate {
         let route = Route::of(request.uri().path());
         self.metrics.in_flight.fetch_add(1, Relaxed);
         let counted = InFlight(&self.metrics);
-        if let Some(jwt) = bearer(&request).filter(|text| self.authority.waits_for(text)).map(str::to_owned) {
+        if self.authority.takes_jwt()
+            && let Some(jwt) = bearer(&request).filter(|text| is_jwt(text)).map(str::to_owned)
+        {
             self.authority.prepare(&jwt).await;
         }
-        let response = match self.admit(&mut request) {
-            Ok(place) => {
-                let op = op_of(&request);
-                let reads = Reads::new(reads(&request));
-                request.extensions_mut().insert(reads.clone());
+        let response = match self.admit(&request, peer) {
+            Ok(admitted) => {
+                let (op, place, reads) = (admitted.op, admitted.place.clone(), admitted.reads.clone());
                 let request = request.map(|body| {
                     if body.is_end_stream() {
                         return body;
@@ -192,7 +196,7 @@ impl Gate {
                     guarded(body, self.max_body_bytes(op), self.limits.body_timeout())
                 });
                 let limit = if takes_stream(op) { STREAM } else { self.limits.request_timeout() };
-                let answered = tokio::time::timeout(limit, next(request)).await;
+                let answered = tokio::time::timeout(limit, next(request, admitted)).await;
                 drop(place);
                 answered.unwrap_or_else(|_| {
                     self.metrics.refused(Refused::Timeout);
@@ -263,7 +267,11 @@ fn only(headers: &HeaderMap, name: HeaderName) -> Result<Option<&str>> {
 
 /// The token that a request gives, if it gives one.
 fn bearer(request: &Request) -> Option<&str> {
-    let given = request.headers().get(header::AUTHORIZATION)?.to_str().ok()?;
+    token_of(request.headers().get(header::AUTHORIZATION)?.to_str().ok()?)
+}
+
+/// The token of an `Authorization`.
+fn token_of(given: &str) -> Option<&str> {
     given
         .split_once(' ')
         .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
@@ -314,11 +322,11 @@ mod tests {
                 .header(header::AUTHORIZATION, format!("Bearer {text}"))
                 .body(Body::empty())
                 .unwrap();
-            let next = |request: Request| async move {
-                told.into_iter().for_each(|reads| request.extensions().get::<Reads>().unwrap().tell(reads));
+            let next = |_, admitted: Admitted| async move {
+                told.into_iter().for_each(|reads| admitted.reads.tell(reads));
                 std::future::pending().await
             };
-            let body = gate.pass(request, next).await.into_body();
+            let body = gate.pass(request, None, next).await.into_body();
             let body: serde_json::Value =
                 serde_json::from_slice(&to_bytes(body, 10_000).await.unwrap()).unwrap();
             assert_eq!(body["error"]["code"], code, "{told:?}");

@@ -1,6 +1,7 @@
 //! Connections: how many, how long they may be silent, TLS, and how they end.
 
 use std::convert::Infallible;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
@@ -23,7 +24,7 @@ use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::{self, ServerConfig};
 
-use super::gate::{Gate, Peer};
+use super::gate::Gate;
 use super::metrics::Refused;
 use super::routes::Served;
 
@@ -90,11 +91,11 @@ pub(crate) async fn serve(
         connections.spawn(async move {
             let open = Open::new(&gate);
             match tls {
-                None => converse(stream, Peer(peer), served, &gate, stopping).await,
+                None => converse(stream, peer, served, &gate, stopping).await,
                 Some(tls) => {
                     let limit = gate.limits().header_timeout();
                     if let Ok(Ok(stream)) = tokio::time::timeout(limit, tls.accept(stream)).await {
-                        converse(stream, Peer(peer), served, &gate, stopping).await;
+                        converse(stream, peer, served, &gate, stopping).await;
                     }
                 }
             }
@@ -117,15 +118,14 @@ impl Served {
 /// Serves one connection.
 async fn converse(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    peer: Peer,
+    peer: SocketAddr,
     served: Served,
     gate: &Gate,
     mut stopping: watch::Receiver<bool>,
 ) {
-    let service = service_fn(move |request: Request<Incoming>| {
-        let (served, mut request) = (served.clone(), request.map(Body::new));
-        request.extensions_mut().insert(peer);
-        async move { Ok::<_, Infallible>(served.answer(request).await) }
+    let served = &served;
+    let service = service_fn(move |request: Request<Incoming>| async move {
+        Ok::<_, Infallible>(served.answer_to(peer, request.map(Body::new)).await)
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())

@@ -1,29 +1,31 @@
-//! Everything that is served, as one service: the gate, compression, and the routes. Neither is a layer of the router, which
+//! Everything that is served: the gate, the API and the routes beside it, and compression. None is a layer of a router, which
 //! would wrap each route in boxes that every request clones.
 
 use std::convert::Infallible;
+use std::future::ready;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::{Extensions, HeaderMap, HeaderValue, StatusCode, Version, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{any, get};
-use hyper::service::Service as _;
-use hyper_util::service::TowerToHyperService;
 use memory::{HealthStatus, Memory};
 use memory_core::{Error, ErrorKind, Provider as _};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
+use tower::{Service as _, service_fn};
 use tower_http::compression::Compression;
-use tower_http::compression::predicate::{And, Predicate as _, SizeAbove};
+use tower_http::compression::predicate::{Predicate as _, SizeAbove};
 
-use super::gate::Gate;
+use super::gate::{Admitted, Gate};
 use super::mcp::{self, Mcp};
 use super::page::{self, Page};
 use super::refusal::{refused, refused_as};
+use super::v1::V1;
 
 /// Time limit for the store's answer about its health.
 const PROBE: Duration = Duration::from_secs(2);
@@ -32,14 +34,13 @@ const STANDS: Duration = Duration::from_secs(1);
 /// Smaller replies are not compressed.
 const COMPRESSED_BYTES: u16 = 8 << 10;
 
-type WholeJson = fn(StatusCode, Version, &HeaderMap, &Extensions) -> bool;
-
 /// Everything that `memory serve --http` serves. Cloning shares it.
 #[doc(hidden)]
 #[derive(Clone)]
 pub struct Served {
     gate: Arc<Gate>,
-    routes: TowerToHyperService<Compression<Router, And<SizeAbove, WholeJson>>>,
+    api: V1,
+    beside: Router,
 }
 
 /// Whether the store answered, and when it was asked.
@@ -49,10 +50,9 @@ struct Ready {
 }
 
 impl Served {
-    pub(crate) fn new(memory: Memory, api: Router, page: Page, mcp: Arc<Mcp>, gate: Arc<Gate>) -> Self {
+    pub(crate) fn new(memory: Memory, api: V1, page: Page, mcp: Arc<Mcp>, gate: Arc<Gate>) -> Self {
         let ready = Arc::new(Ready { memory, last: Mutex::default() });
-        let routes = Router::new()
-            .merge(api)
+        let beside = Router::new()
             .merge(page::router(page))
             .route("/mcp", any(mcp::handle).with_state(mcp))
             .route("/healthz", get(|| async { "ok\n" }))
@@ -60,25 +60,42 @@ impl Served {
             .route("/metrics", get(counters).with_state(Arc::clone(&gate)))
             .fallback(unknown)
             .method_not_allowed_fallback(other_method);
-        let compressed = SizeAbove::new(COMPRESSED_BYTES).and(is_whole_json as WholeJson);
-        let routes = Compression::new(routes).compress_when(compressed);
-        Self { gate, routes: TowerToHyperService::new(routes) }
+        Self { gate, api, beside }
     }
 
     pub(crate) fn gate(&self) -> &Arc<Gate> {
         &self.gate
     }
 
-    /// Answers a request.
+    /// Answers a request of which it is not known where it is from.
     pub async fn answer(&self, request: Request) -> Response {
-        let next = |request| {
-            let answered = self.routes.call(request);
-            async {
-                let answered: Result<_, Infallible> = answered.await;
-                answered.unwrap_or_else(|never| match never {}).map(Body::new)
+        self.gate.pass(request, None, |request, admitted| self.route(request, admitted)).await
+    }
+
+    /// Answers a request from this address.
+    pub(crate) async fn answer_to(&self, peer: SocketAddr, request: Request) -> Response {
+        self.gate.pass(request, Some(peer), |request, admitted| self.route(request, admitted)).await
+    }
+
+    async fn route(&self, mut request: Request, admitted: Admitted) -> Response {
+        let Admitted { caller, place, reads, .. } = admitted;
+        let mut accepted = HeaderMap::new();
+        for value in request.headers().get_all(header::ACCEPT_ENCODING) {
+            accepted.append(header::ACCEPT_ENCODING, value.clone());
+        }
+        let response = match caller {
+            Some(caller) if V1::owns(request.uri().path()) => self.api.answer(caller, &reads, request).await,
+            caller => {
+                let extensions = request.extensions_mut();
+                extensions.insert(place);
+                if let Some(caller) = caller {
+                    extensions.insert(caller);
+                }
+                let answered: Result<_, Infallible> = self.beside.clone().call(request).await;
+                answered.unwrap_or_else(|never| match never {})
             }
         };
-        self.gate.pass(request, next).await
+        if is_compressed(&response) { compressed(accepted, response).await } else { response }
     }
 }
 
@@ -116,7 +133,19 @@ async fn other_method() -> Response {
     refused_as(StatusCode::METHOD_NOT_ALLOWED, &error)
 }
 
-/// Streams go out at their own pace, and are not held back to be compressed.
-fn is_whole_json(_: StatusCode, _: Version, headers: &HeaderMap, _: &Extensions) -> bool {
-    headers.get(header::CONTENT_TYPE).is_some_and(|kind| kind == "application/json")
+/// Whether a reply is compressed for who accepts it. Streams go out at their own pace, and are not held back for that.
+fn is_compressed(response: &Response) -> bool {
+    response.headers().get(header::CONTENT_TYPE).is_some_and(|kind| kind == "application/json")
+        && SizeAbove::new(COMPRESSED_BYTES).should_compress(response)
+}
+
+/// A reply as the client accepts it.
+async fn compressed(accepted: HeaderMap, response: Response) -> Response {
+    let mut asked = Request::default();
+    *asked.headers_mut() = accepted;
+    let mut whole = Some(response);
+    let service = service_fn(move |_: Request| ready(Ok(whole.take().unwrap_or_default())));
+    let answered =
+        Compression::new(service).compress_when(SizeAbove::new(COMPRESSED_BYTES)).call(asked).await;
+    answered.unwrap_or_else(|never: Infallible| match never {}).map(Body::new)
 }

@@ -24,7 +24,7 @@ use super::routes::Served;
 use super::rules::Rules;
 use super::token::Token;
 use super::tokens::{TokenFile, tokens_file};
-use super::v1;
+use super::v1::{self, V1};
 use crate::serve::{ServeArgs, Sweeps, schedule, with_workers};
 use crate::terminal::{Context, Exit, Failure, note, signal};
 
@@ -87,7 +87,7 @@ pub(crate) async fn run(context: &Context, args: ServeArgs) -> Result<Exit, Fail
     let mcp = Arc::new(Mcp::new(Arc::clone(&hub)));
     let local = address.ip().is_loopback() && !args.http.behind_proxy;
     let gate = Arc::new(Gate::new(Arc::clone(&authority), metrics, limits, local));
-    let api = v1::router(memory.clone(), auditor.clone(), tools);
+    let api = V1::new(memory.clone(), auditor.clone(), tools);
     let beside = Beside {
         auditor,
         audit_file: settings.audit_file(),
@@ -173,7 +173,7 @@ pub fn guarded(memory: Memory) -> Result<(Served, String, TempDir)> {
     let authority = Arc::new(authority);
     let hub = Arc::new(Hub::new(memory.clone(), None, Arc::clone(&metrics)));
     let gate = Arc::new(Gate::new(Arc::clone(&authority), metrics, HttpSection::default(), true));
-    let api = v1::router(memory.clone(), None, v1::Tools::new(rules, None));
+    let api = V1::new(memory.clone(), None, v1::Tools::new(rules, None));
     let page = Page::new(memory.clone(), Beside::default(), authority, api.clone(), false);
     Ok((Served::new(memory, api, page, Arc::new(Mcp::new(hub)), gate), text, folder))
 }

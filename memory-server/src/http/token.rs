@@ -16,6 +16,7 @@ const PREFIX: &str = "memtok_";
 const ID_DIGITS: usize = 12;
 /// Hexadecimal digits of a secret: 256 bits.
 const SECRET_DIGITS: usize = 64;
+const HASH_BYTES: usize = 32;
 
 /// What is kept of a token: never the token, only a hash of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -89,9 +90,9 @@ impl Token {
 
     /// Whether this is the text it was made with. Takes the same time whichever digit differs.
     pub(crate) fn is(&self, text: &str) -> bool {
-        let given = hexadecimal(&hash(text));
-        let differences = given.bytes().zip(self.hash.bytes()).fold(0, |all, (a, b)| all | (a ^ b));
-        given.len() == self.hash.len() && std::hint::black_box(differences) == 0
+        let given = hash(text);
+        let differences = digits(&given).zip(self.hash.bytes()).fold(0, |all, (a, b)| all | (a ^ b));
+        self.hash.len() == 2 * HASH_BYTES && std::hint::black_box(differences) == 0
     }
 
     /// Whether it is too old at this time.
@@ -100,22 +101,23 @@ impl Token {
     }
 }
 
-/// The id in a token's text, which is not secret; `None`: no token of this program.
+/// The id in a token's text, which is not secret; `None`: it has not the form of a token. Whether it is one, [`Token::is`] says.
 pub(crate) fn id_of(text: &str) -> Option<String> {
     let (id, secret) = text.strip_prefix(PREFIX)?.split_once('_')?;
-    let digits = |text: &str, count: usize| {
-        text.len() == count && text.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
-    };
-    (digits(id, ID_DIGITS) && digits(secret, SECRET_DIGITS)).then(|| format!("t-{id}"))
+    (id.len() == ID_DIGITS && secret.len() == SECRET_DIGITS).then(|| ["t-", id].concat())
 }
 
-fn hash(text: &str) -> [u8; 32] {
+fn hash(text: &str) -> [u8; HASH_BYTES] {
     Sha256::digest(text.as_bytes()).into()
 }
 
 pub(super) fn hexadecimal(bytes: &[u8]) -> String {
-    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
-    digits.filter_map(|digit| char::from_digit(digit.into(), 16)).collect()
+    digits(bytes).map(char::from).collect()
+}
+
+fn digits(bytes: &[u8]) -> impl Iterator<Item = u8> {
+    let digit = |half: u8| if half < 10 { b'0' + half } else { b'a' - 10 + half };
+    bytes.iter().flat_map(move |byte| [digit(byte >> 4), digit(byte & 15)])
 }
 
 #[cfg(test)]

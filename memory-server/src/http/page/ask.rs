@@ -1,15 +1,10 @@
 //! What every view shares: the API, asked as the token that signed in.
 
-use std::convert::Infallible;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::Request as HttpRequest;
-use axum::response::Response;
-use hyper::service::Service as _;
-use hyper_util::service::TowerToHyperService;
 use memory::Memory;
 use memory::audit::{AuditRequest, Auditor};
 use memory::snapshot::Ledger;
@@ -22,7 +17,8 @@ use serde::Deserialize;
 use super::sessions::Sessions;
 use crate::http::authority::Authority;
 use crate::http::caller::Caller;
-use crate::http::recording::Recording;
+use crate::http::recording::{Reads, Recording};
+use crate::http::v1::V1;
 
 /// Largest reply of the API that is read.
 const MAX_REPLY_BYTES: usize = 64 << 20;
@@ -42,7 +38,7 @@ pub(crate) struct Page {
     pub(super) beside: Beside,
     pub(super) authority: Arc<Authority>,
     pub(super) sessions: Sessions,
-    api: TowerToHyperService<Router>,
+    api: V1,
 }
 
 /// Who is signed in, for one request.
@@ -54,16 +50,15 @@ pub(super) struct Visit {
 }
 
 impl Page {
-    /// `api` has the routes below `/v1`. `secure` says that browsers reach it over TLS.
+    /// `secure` says that browsers reach it over TLS.
     pub(crate) fn new(
         memory: Memory,
         beside: Beside,
         authority: Arc<Authority>,
-        api: Router,
+        api: V1,
         secure: bool,
     ) -> Self {
-        let (sessions, api) = (Sessions::new(secure), TowerToHyperService::new(api));
-        Self { memory, beside, authority, sessions, api }
+        Self { memory, beside, authority, sessions: Sessions::new(secure), api }
     }
 
     /// Asks the API, which decides what the caller may and records it.
@@ -79,12 +74,11 @@ impl Page {
         let unsent =
             |error: &dyn std::fmt::Display| Error::internal(format!("`{op}` cannot be asked: {error}"));
         let arguments = serde_json::to_string(&request).map_err(|error| unsent(&error))?;
-        let mut asked = HttpRequest::post(format!("/v1/ops/{op}"))
+        let asked = HttpRequest::post(format!("/v1/ops/{op}"))
             .body(Body::from(arguments))
             .map_err(|error| unsent(&error))?;
-        asked.extensions_mut().insert(Arc::clone(&visit.caller));
-        let answered: Result<Response, Infallible> = self.api.call(asked).await;
-        let response = answered.unwrap_or_else(|never| match never {});
+        let caller = Arc::clone(&visit.caller);
+        let response = self.api.answer(caller, &Reads::new(op.is_read()), asked).await;
         let done = response.status().is_success();
         let bytes = to_bytes(response.into_body(), MAX_REPLY_BYTES).await.map_err(|error| {
             Error::new(ErrorKind::ResultTooLarge, "the answer is too large for this page; use the API")

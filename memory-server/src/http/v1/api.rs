@@ -1,5 +1,6 @@
 //! What every route shares: the memory, what of it is served, and how one request runs.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use memory::Memory;
@@ -7,6 +8,7 @@ use memory::audit::{AuditRequest, Auditor};
 use memory_core::{
     Capabilities, Error, ErrorKind, Next, Op, Provider as _, Reply, Request, Result, ScopeKind,
 };
+use percent_encoding::percent_decode_str;
 
 use super::access;
 use super::idempotency::Replies;
@@ -71,6 +73,16 @@ impl Api {
     pub(super) async fn call(&self, caller: &Caller, request: Request) -> Result<String> {
         written(&self.run(caller, request).await?)
     }
+}
+
+/// A part of a path.
+///
+/// # Errors
+/// `invalid_argument` where it is no UTF-8.
+pub(super) fn decoded(part: &str) -> Result<Cow<'_, str>> {
+    percent_decode_str(part).decode_utf8().map_err(|error| {
+        Error::invalid("a part of the path is not UTF-8 once it is decoded; encode UTF-8").with_source(error)
+    })
 }
 
 /// A reply as JSON.

@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::Extension;
 use axum::body::Body;
-use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use memory_core::{Error, ErrorKind, Op, Request, Result};
@@ -33,10 +31,10 @@ struct Call {
 
 /// The handler.
 pub(super) async fn run(
-    State(api): State<Arc<Api>>,
-    Extension(caller): Extension<Arc<Caller>>,
-    reads: Option<Extension<Reads>>,
-    headers: HeaderMap,
+    api: &Arc<Api>,
+    caller: Arc<Caller>,
+    reads: &Reads,
+    headers: &HeaderMap,
     body: Body,
 ) -> Response {
     let answer = async {
@@ -49,14 +47,12 @@ pub(super) async fn run(
             return Err(Error::too_large("batch", calls.len(), MOST, "operations"));
         }
         let ops = || calls.iter().filter_map(|call| api.op(&call.op).ok());
-        if let Some(Extension(reads)) = reads {
-            reads.tell(ops().all(Op::is_read));
-        }
-        let key = ops().filter_map(|op| key_of(&headers, &caller, op)).next();
+        reads.tell(ops().all(Op::is_read));
+        let key = ops().filter_map(|op| key_of(headers, &caller, op)).next();
         let write = Write::new(key, &caller, None, &["batch", &text])?;
         drop(text);
         let run = {
-            let api = Arc::clone(&api);
+            let api = Arc::clone(api);
             async move { Ok(Answer::ok(all(&api, &caller, &calls).await)) }
         };
         api.replies.once(write, run).await
@@ -115,8 +111,7 @@ mod tests {
             let calls: Vec<_> = ops.iter().map(|op| serde_json::json!({"op": op, "arguments": {}})).collect();
             let body = Body::from(serde_json::to_string(&calls).unwrap());
             let reads = Reads::new(false);
-            let told = Some(Extension(reads.clone()));
-            run(State(Arc::clone(&api)), Extension(Arc::clone(&caller)), told, HeaderMap::new(), body).await;
+            run(&api, Arc::clone(&caller), &reads, &HeaderMap::new(), body).await;
             assert_eq!(reads.told(), expected, "{ops:?}");
         }
     }

@@ -2,17 +2,14 @@
 
 use std::sync::Arc;
 
-use axum::Extension;
 use axum::body::Body;
-use axum::extract::rejection::PathRejection;
-use axum::extract::{Path, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::Response;
 use memory_core::interposed::frames::{self, Item};
 use memory_core::{Error, Op, Reply, Request, Result};
 
 use super::access;
-use super::api::{Api, written};
+use super::api::{Api, decoded, written};
 use super::body;
 use super::idempotency::{Answer, Write, key_of};
 use crate::http::caller::Caller;
@@ -23,27 +20,26 @@ const NDJSON: HeaderValue = HeaderValue::from_static("application/x-ndjson");
 
 /// The handler.
 pub(super) async fn call(
-    State(api): State<Arc<Api>>,
-    Extension(caller): Extension<Arc<Caller>>,
-    name: Result<Path<String>, PathRejection>,
-    headers: HeaderMap,
+    api: &Arc<Api>,
+    caller: Arc<Caller>,
+    name: &str,
+    headers: &HeaderMap,
     body: Body,
 ) -> Response {
     let answer = async {
-        let Path(name) = name.map_err(|error| Error::invalid(error.body_text()))?;
-        let op = api.op(&name)?;
+        let op = api.op(&decoded(name)?)?;
         match op {
-            Op::ImportScope | Op::Restore => receive(&api, &caller, op, body).await,
-            Op::ExportScope | Op::Dump => send(&api, &caller, op, body).await,
+            Op::ImportScope | Op::Restore => receive(api, &caller, op, body).await,
+            Op::ExportScope | Op::Dump => send(api, &caller, op, body).await,
             _ => {
                 let arguments = body::text(body).await?;
                 let request = Request::from_json(op, &arguments)?;
-                let key = key_of(&headers, &caller, op);
+                let key = key_of(headers, &caller, op);
                 let tenant = access::tenant_of(&request);
                 let write = Write::new(key, &caller, tenant, &[op.as_str(), &arguments])?;
                 drop(arguments);
                 let run = {
-                    let (api, caller) = (Arc::clone(&api), Arc::clone(&caller));
+                    let (api, caller) = (Arc::clone(api), Arc::clone(&caller));
                     async move { api.call(&caller, request).await.map(Answer::ok) }
                 };
                 api.replies.once(write, run).await

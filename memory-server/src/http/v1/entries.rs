@@ -2,10 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::Extension;
 use axum::body::Body;
-use axum::extract::rejection::PathRejection;
-use axum::extract::{Path, Request as HttpRequest, State};
 use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use axum::response::Response;
 use memory_core::{
@@ -14,18 +11,19 @@ use memory_core::{
 };
 use serde::Serialize;
 
-use super::api::Api;
+use super::api::{Api, decoded};
 use super::body;
 use super::idempotency::{Answer, Write, key_of};
 use crate::http::caller::Caller;
 use crate::http::refusal::{refused, refused_as};
 
-type Place = Result<Path<(String, String, String, String)>, PathRejection>;
+/// Tenant, kind, id and key as a path has them.
+type Place<'a> = [&'a str; 4];
 
 /// The entry of a path.
-fn entry(place: Place) -> Result<(Scope, Key)> {
-    let Path((tenant, kind, id, key)) = place.map_err(|error| Error::invalid(error.body_text()))?;
-    Ok((Scope::new(tenant.parse()?, kind.parse()?, id.parse()?), Key::new(key)?))
+fn entry([tenant, kind, id, key]: Place<'_>) -> Result<(Scope, Key)> {
+    let scope = Scope::new(decoded(tenant)?.parse()?, decoded(kind)?.parse()?, decoded(id)?.parse()?);
+    Ok((scope, Key::new(decoded(key)?)?))
 }
 
 /// `If-Match: "7"` and `If-None-Match: *` as an expectation.
@@ -67,19 +65,12 @@ fn unexpected() -> Error {
 }
 
 /// The handler of GET.
-pub(super) async fn get(
-    State(api): State<Arc<Api>>,
-    Extension(caller): Extension<Arc<Caller>>,
-    place: Place,
-    asked: HttpRequest,
-) -> Response {
-    let known = condition(asked.headers(), &header::IF_NONE_MATCH).map(|tag| tag.map(str::to_owned));
-    drop(asked);
+pub(super) async fn get(api: &Api, caller: &Caller, place: Place<'_>, headers: &HeaderMap) -> Response {
     let answer = async {
         let (scope, key) = entry(place)?;
-        let known = known?;
+        let known = condition(headers, &header::IF_NONE_MATCH)?;
         let request = Request::Get { scope, key, options: GetOptions::default() };
-        let Reply::Get(found) = api.run(&caller, request).await? else { return Err(unexpected()) };
+        let Reply::Get(found) = api.run(caller, request).await? else { return Err(unexpected()) };
         let found =
             found.ok_or_else(|| Error::new(ErrorKind::NotFound, "there is no live entry under this key"))?;
         if known.is_some_and(|tag| tag == format!("\"{}\"", found.version)) {
@@ -92,41 +83,41 @@ pub(super) async fn get(
 
 /// The handler of PUT: the body is the value. Metadata, source and text are replaced by none, and the expiry is kept.
 pub(super) async fn put(
-    State(api): State<Arc<Api>>,
-    Extension(caller): Extension<Arc<Caller>>,
-    place: Place,
-    headers: HeaderMap,
+    api: &Arc<Api>,
+    caller: Arc<Caller>,
+    place: Place<'_>,
+    headers: &HeaderMap,
     body: Body,
 ) -> Response {
     let answer = async {
         let (scope, key) = entry(place)?;
-        let options = SetOptions::default().with_expect(expectation(&headers)?);
+        let options = SetOptions::default().with_expect(expectation(headers)?);
         let text = body::text(body).await?;
         let value: Json = text.parse().map_err(Error::from)?;
-        let write = once(&headers, &caller, Op::Set, (&scope, &key), &text)?;
+        let write = once(headers, &caller, Op::Set, (&scope, &key), &text)?;
         let request = Request::Set { scope, key, value, options };
-        let run = written_by(&api, caller, request);
+        let run = written_by(api, caller, request);
         api.replies.once(write, run).await
     };
-    answer.await.unwrap_or_else(|error| refused_write(&headers, &error))
+    answer.await.unwrap_or_else(|error| refused_write(headers, &error))
 }
 
 /// The handler of DELETE.
 pub(super) async fn delete(
-    State(api): State<Arc<Api>>,
-    Extension(caller): Extension<Arc<Caller>>,
-    place: Place,
-    headers: HeaderMap,
+    api: &Arc<Api>,
+    caller: Arc<Caller>,
+    place: Place<'_>,
+    headers: &HeaderMap,
 ) -> Response {
     let answer = async {
         let (scope, key) = entry(place)?;
-        let options = DeleteOptions::expecting(expectation(&headers)?);
-        let write = once(&headers, &caller, Op::Delete, (&scope, &key), "")?;
+        let options = DeleteOptions::expecting(expectation(headers)?);
+        let write = once(headers, &caller, Op::Delete, (&scope, &key), "")?;
         let request = Request::Delete { scope, key, options };
-        let run = written_by(&api, caller, request);
+        let run = written_by(api, caller, request);
         api.replies.once(write, run).await
     };
-    answer.await.unwrap_or_else(|error| refused_write(&headers, &error))
+    answer.await.unwrap_or_else(|error| refused_write(headers, &error))
 }
 
 /// The write, if it has a key: the same one has the same conditions, too.

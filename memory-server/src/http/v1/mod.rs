@@ -16,6 +16,6 @@ mod tools;
 #[cfg(test)]
 mod document;
 
-pub(crate) use router::router;
+pub(crate) use router::V1;
 pub use router::unguarded;
 pub(crate) use tools::Tools;

@@ -1,12 +1,12 @@
-//! The routes.
+//! The routes. They are matched here and not by a router of axum: that one keeps the parts of a path as owned texts in a map
+//! beside the request, and boxes each handler for each request, which costs a read of an entry more than the read itself.
 
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::State;
-use axum::http::StatusCode;
+use axum::extract::Request;
+use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::response::Response;
-use axum::routing::{any, get, post};
 use memory::audit::Auditor;
 use memory::{Memory, Policy};
 use memory_core::{Error, ErrorKind, Op, Provider as _, ScopeKind};
@@ -17,39 +17,77 @@ use super::tools::Tools;
 use super::{batch, calls, entries, state};
 use crate::http::caller::{Caller, Grant};
 use crate::http::metrics::Metrics;
-use crate::http::refusal::{self, refused};
+use crate::http::recording::Reads;
+use crate::http::refusal;
 
 /// The description of the API. A test keeps it as the types are.
 const DOCUMENT: &str = include_str!("../../../../docs/openapi.json");
 
-/// The routes of `/v1`. They expect an `Arc<Caller>` in the request's extensions, and record each request in this audit.
-pub(crate) fn router(memory: Memory, auditor: Option<Arc<Auditor>>, tools: Tools) -> Router {
-    Router::new()
-        .route("/v1/capabilities", get(capabilities))
-        .route("/v1/openapi.json", get(async || refusal::json(StatusCode::OK, DOCUMENT.to_owned())))
-        .route("/v1/ops/{op}", post(calls::call))
-        .route("/v1/batch", post(batch::run))
-        .route(
-            "/v1/tenants/{tenant}/{kind}/{id}/entries/{key}",
-            get(entries::get).put(entries::put).delete(entries::delete),
-        )
-        .route("/v1/tenants/{tenant}/agents/{agent}/{op}", post(state::call))
-        .route(
-            "/v1/{*other}",
-            any(async || nothing("there is no such route; see /v1/openapi.json", StatusCode::NOT_FOUND)),
-        )
-        .method_not_allowed_fallback(async || {
-            nothing("this route has another method; see /v1/openapi.json", StatusCode::METHOD_NOT_ALLOWED)
-        })
-        .with_state(Arc::new(Api::new(memory, auditor, tools)))
+/// Everything below `/v1`. Cloning shares it.
+#[derive(Clone, Debug)]
+pub(crate) struct V1(Arc<Api>);
+
+impl V1 {
+    /// The API of a memory; it records each request in this audit.
+    pub(crate) fn new(memory: Memory, auditor: Option<Arc<Auditor>>, tools: Tools) -> Self {
+        Self(Arc::new(Api::new(memory, auditor, tools)))
+    }
+
+    /// Whether a path is the API's.
+    pub(crate) fn owns(path: &str) -> bool {
+        path.strip_prefix("/v1/").is_some_and(|rest| !rest.is_empty())
+    }
+
+    /// Answers a caller's request; `reads` is told whether it changes something, where its head does not say. What is not
+    /// asked for most often is boxed, so that it takes no room in the others.
+    pub(crate) async fn answer(&self, caller: Arc<Caller>, reads: &Reads, request: Request) -> Response {
+        let api = &self.0;
+        let (head, body) = request.into_parts();
+        let headers = &head.headers;
+        let path: Vec<&str> = head.uri.path().split('/').skip(2).collect();
+        if !Self::owns(head.uri.path()) || path.contains(&"") {
+            return nothing();
+        }
+        match (&head.method, &*path) {
+            (&Method::GET | &Method::HEAD, &["tenants", tenant, kind, id, "entries", key]) => {
+                entries::get(api, &caller, [tenant, kind, id, key], headers).await
+            }
+            (&Method::PUT, &["tenants", tenant, kind, id, "entries", key]) => {
+                Box::pin(entries::put(api, caller, [tenant, kind, id, key], headers, body)).await
+            }
+            (&Method::DELETE, &["tenants", tenant, kind, id, "entries", key]) => {
+                Box::pin(entries::delete(api, caller, [tenant, kind, id, key], headers)).await
+            }
+            (&Method::POST, &["ops", op]) => Box::pin(calls::call(api, caller, op, headers, body)).await,
+            (&Method::POST, &["batch"]) => Box::pin(batch::run(api, caller, reads, headers, body)).await,
+            (&Method::POST, &["tenants", tenant, "agents", agent, op]) => {
+                Box::pin(state::call(api, caller, [tenant, agent, op], headers, body)).await
+            }
+            (&Method::GET | &Method::HEAD, ["capabilities"]) => capabilities(api),
+            (&Method::GET | &Method::HEAD, ["openapi.json"]) => {
+                refusal::json(StatusCode::OK, DOCUMENT.to_owned())
+            }
+            (_, ["tenants", _, _, _, "entries", _]) => other_method("GET,HEAD,PUT,DELETE"),
+            (_, ["ops", _] | ["batch"] | ["tenants", _, "agents", _, _]) => other_method("POST"),
+            (_, ["capabilities" | "openapi.json"]) => other_method("GET,HEAD"),
+            _ => nothing(),
+        }
+    }
 }
 
-fn nothing(message: &'static str, status: StatusCode) -> Response {
-    refusal::refused_as(status, &Error::new(ErrorKind::NotFound, message))
+fn nothing() -> Response {
+    refusal::refused(&Error::new(ErrorKind::NotFound, "there is no such route; see /v1/openapi.json"))
+}
+
+fn other_method(allowed: &'static str) -> Response {
+    let error = Error::new(ErrorKind::NotFound, "this route has another method; see /v1/openapi.json");
+    let mut response = refusal::refused_as(StatusCode::METHOD_NOT_ALLOWED, &error);
+    response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allowed));
+    response
 }
 
 /// What is served, and by whom.
-async fn capabilities(State(api): State<Arc<Api>>) -> Response {
+fn capabilities(api: &Api) -> Response {
     let text = json!({ "provider": api.memory.name(), "capabilities": api.capabilities });
     refusal::json(StatusCode::OK, text.to_string())
 }
@@ -61,7 +99,7 @@ pub fn unguarded(memory: Memory) -> Router {
     let policy = Policy::default().with_memory_scopes(ScopeKind::ALL).with_sql_scopes(ScopeKind::ALL);
     let grant = Grant { ops: Some(Op::ALL.iter().copied().collect()), ..Grant::default() };
     let caller = Arc::new(Caller::new("test".into(), grant, &policy, Arc::new(Metrics::default())));
-    router(memory, None, Tools::default())
-        .layer(axum::Extension(caller))
-        .fallback(async || refused(&Error::new(ErrorKind::NotFound, "the API is under /v1")))
+    let v1 = V1::new(memory, None, Tools::default());
+    let answer = move |request: Request| async move { v1.answer(caller, &Reads::new(false), request).await };
+    Router::new().fallback(answer)
 }

@@ -3,17 +3,14 @@
 
 use std::sync::Arc;
 
-use axum::Extension;
 use axum::body::Body;
-use axum::extract::rejection::PathRejection;
-use axum::extract::{Path, State};
 use axum::http::HeaderMap;
 use axum::response::Response;
 use memory::StateOp;
 use memory::audit::AuditRequest;
 use memory_core::{Error, ErrorKind, Op, Result, Scope, ScopeKind};
 
-use super::api::Api;
+use super::api::{Api, decoded};
 use super::body;
 use super::idempotency::{Answer, Write, key_of};
 use crate::http::caller::{Caller, needs};
@@ -22,24 +19,24 @@ use crate::http::refusal::refused;
 
 /// The handler.
 pub(super) async fn call(
-    State(api): State<Arc<Api>>,
-    Extension(caller): Extension<Arc<Caller>>,
-    place: Result<Path<(String, String, String)>, PathRejection>,
-    headers: HeaderMap,
+    api: &Arc<Api>,
+    caller: Arc<Caller>,
+    [tenant, agent, name]: [&str; 3],
+    headers: &HeaderMap,
     body: Body,
 ) -> Response {
     let answer = async {
-        let Path((tenant, agent, name)) = place.map_err(|error| Error::invalid(error.body_text()))?;
+        let (tenant, agent, name) = (decoded(tenant)?, decoded(agent)?, decoded(name)?);
         let scope = Scope::new(tenant.parse()?, ScopeKind::Agent, agent.parse()?);
         let op = StateOp::ALL.iter().copied().find(|op| op.as_str() == name).ok_or_else(|| {
             Error::new(ErrorKind::NotFound, "there is no such operation of an agent; see /v1/openapi.json")
         })?;
         let fields = body::text(body).await?;
-        let key = needs(op.like()).and_then(|needed| key_of(&headers, &caller, needed));
+        let key = needs(op.like()).and_then(|needed| key_of(headers, &caller, needed));
         // A repeat is one for the same agent.
         let write = Write::new(key, &caller, Some(&scope.tenant), &[&tenant, &agent, &name, &fields])?;
         let run = {
-            let (api, caller) = (Arc::clone(&api), Arc::clone(&caller));
+            let (api, caller) = (Arc::clone(api), Arc::clone(&caller));
             Box::pin(async move { api.on_state(&caller, &scope, op, &fields).await.map(Answer::ok) })
         };
         api.replies.once(write, run).await
