@@ -41,7 +41,7 @@ pub(crate) fn main() -> ExitCode {
         Ok(Cli { global, command }) => {
             terminal::run("memory-lab", global, async |context, out| dispatch(context, command, out).await)
         }
-        Err(error) => terminal::end_of_parsing(&error),
+        Err(error) => terminal::end_of_parsing(&error, terminal::wants_json()),
     };
     ExitCode::from(exit.code())
 }

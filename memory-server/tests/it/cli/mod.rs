@@ -15,6 +15,7 @@ mod output;
 mod read_only;
 mod refusals;
 mod search;
+mod shell;
 mod sql;
 mod terminal;
 mod values;
