@@ -161,7 +161,9 @@ impl Command {
     pub(super) fn refused_in_shell(&self) -> Option<&'static str> {
         Some(match self {
             Self::Shell(_) => "this is the shell",
-            Self::Serve(_) | Self::SqlWorker(_) => "`serve` takes standard input, or runs until it is stopped",
+            Self::Serve(_) | Self::SqlWorker(_) => {
+                "`serve` takes standard input, or runs until it is stopped"
+            }
             Self::Init(_) => "`init` prepares a folder for other programs",
             Self::Completions { .. } | Self::Man { .. } => "it writes files for another shell",
             _ => return None,

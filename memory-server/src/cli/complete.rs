@@ -30,9 +30,8 @@ pub(super) fn complete(
             .collect(),
         Place::Word { command, position } => match command.get_positionals().nth(position) {
             Some(argument) if argument.get_id() == "key" => {
-                let elsewhere = words
-                    .iter()
-                    .any(|word| ELSEWHERE.contains(&word.split('=').next().unwrap_or_default()));
+                let elsewhere =
+                    words.iter().any(|word| ELSEWHERE.contains(&word.split('=').next().unwrap_or_default()));
                 if elsewhere { Vec::new() } else { keys(&last) }
             }
             Some(argument) => values(argument),
@@ -88,7 +87,7 @@ fn values(argument: &Arg) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::command_line;
+    use crate::cli::command::command_line;
 
     fn completed(text: &str) -> Vec<String> {
         let mut command = command_line();

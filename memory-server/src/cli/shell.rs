@@ -12,8 +12,8 @@ use super::complete::complete;
 use super::parse;
 use super::words::words;
 use crate::terminal::{
-    Context, Ended, Exit, Failure, History, Language, Line, Lines, Out, Read, Signal, Signals, ended, is_person,
-    note, observed, printable, scope_name,
+    Context, Ended, Exit, Failure, History, Language, Line, Lines, Out, Read, Signal, Signals, ended,
+    is_person, note, observed, printable, scope_name,
 };
 
 /// How long completion waits for the store.
@@ -105,7 +105,9 @@ impl Shell {
             return Ok(Exit::Ok);
         }
         if !text.is_empty() {
-            return Err(Failure::invalid("a quote is open at the end of the input, so its last line was not run"));
+            return Err(Failure::invalid(
+                "a quote is open at the end of the input, so its last line was not run",
+            ));
         }
         Ok(first)
     }
@@ -123,11 +125,7 @@ impl Shell {
         } else {
             let interrupts_itself = self.person && command.reads_lines();
             let running = observed("memory", json, Box::pin(dispatch(&context, command, &mut out)));
-            if interrupts_itself {
-                Ended::Done(running.await)
-            } else {
-                line.until_interrupted(running).await
-            }
+            if interrupts_itself { Ended::Done(running.await) } else { line.until_interrupted(running).await }
         };
         match done {
             Ended::Done(result) => ended("memory", &mut out, result).map_or(Next::Stop(Exit::Ok), Next::Line),

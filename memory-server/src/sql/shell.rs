@@ -53,11 +53,7 @@ pub(super) async fn run(
     history: bool,
     out: &mut Out,
 ) -> std::result::Result<Exit, Failure> {
-    let ended = if is_person() {
-        typed(session, history, out).await
-    } else {
-        script(session, out).await
-    };
+    let ended = if is_person() { typed(session, history, out).await } else { script(session, out).await };
     close(session).await;
     ended
 }
@@ -137,8 +133,10 @@ impl Names {
     /// Asks what there is. It only helps: a statement that failed or is not allowed changes nothing here.
     async fn learn(&self, session: &Session<'_>) {
         let Ok(Ok(tables)) = tokio::time::timeout(LEARNING, session.tables()).await else { return };
-        let columns = |table: TableInfo| table.columns.into_iter().map(|column| column.name).chain([table.name]);
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = tables.into_iter().flat_map(columns).collect();
+        let columns =
+            |table: TableInfo| table.columns.into_iter().map(|column| column.name).chain([table.name]);
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) =
+            tables.into_iter().flat_map(columns).collect();
     }
 }
 

@@ -121,9 +121,9 @@ impl Context {
     /// `invalid_argument` within the shell.
     pub(crate) fn stdin(&self) -> Result<std::io::Stdin> {
         match self.line {
-            Some(_) => {
-                Err(Error::invalid("the shell reads its lines from standard input; name a file instead of `-`"))
-            }
+            Some(_) => Err(Error::invalid(
+                "the shell reads its lines from standard input; name a file instead of `-`",
+            )),
             None => Ok(std::io::stdin()),
         }
     }

@@ -13,7 +13,8 @@ pub(super) const MAX_LINES: usize = 1_000;
 const MAX_BYTES: u64 = 4 << 20;
 
 /// Words that a secret stands beside. Rather too many: a line that is not kept can be typed again.
-const SECRET: &[&str] = &["token", "passw", "passphrase", "secret", "credential", "bearer", "api_key", "api-key", "apikey"];
+const SECRET: &[&str] =
+    &["token", "passw", "passphrase", "secret", "credential", "bearer", "api_key", "api-key", "apikey"];
 
 /// A file of the user's that nobody else can read.
 pub(crate) struct History {
@@ -23,9 +24,8 @@ pub(crate) struct History {
 impl History {
     /// The history of this name; `None`, after saying why, if it cannot be kept.
     pub(crate) fn open(name: &str) -> Option<Self> {
-        let opened = state_folder()
-            .ok_or_else(|| Error::invalid("there is no home folder"))
-            .and_then(|folder| {
+        let opened =
+            state_folder().ok_or_else(|| Error::invalid("there is no home folder")).and_then(|folder| {
                 create_private_folder(&folder)?;
                 let file = folder.join(name);
                 private(&file)?;

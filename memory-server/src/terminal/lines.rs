@@ -4,7 +4,7 @@ use std::io::{self, BufRead as _, IsTerminal as _, Read as _};
 use std::sync::mpsc::{Receiver, Sender};
 
 use memory_core::Error;
-use rustyline::completion::{Completer, Pair};
+use rustyline::completion::Completer;
 use rustyline::error::ReadlineError;
 use rustyline::highlight::Highlighter;
 use rustyline::hint::Hinter;
@@ -57,7 +57,8 @@ impl Lines {
     /// # Errors
     /// If the terminal cannot be used.
     pub(crate) fn typed(language: impl Language, history: Option<History>) -> Result<Self, Failure> {
-        let failed = |error: ReadlineError| Failure::File("the terminal cannot be used".to_owned(), as_io(error));
+        let failed =
+            |error: ReadlineError| Failure::File("the terminal cannot be used".to_owned(), as_io(error));
         let config = Config::builder()
             .completion_type(CompletionType::List)
             .behavior(Behavior::PreferTerm)
@@ -65,7 +66,8 @@ impl Lines {
             .max_history_size(MAX_LINES)
             .map_err(failed)?
             .build();
-        let mut editor = Editor::with_history(config, FileHistory::with_config(&config)).map_err(failed)?;
+        let kept = FileHistory::with_config(&config);
+        let mut editor = Editor::with_history(config, kept).map_err(failed)?;
         editor.set_helper(Some(Typed(language)));
         if let Some(history) = &history {
             // A damaged one is written anew.
@@ -96,7 +98,9 @@ impl Lines {
         Self::read_by(|_| read_line())
     }
 
-    fn read_by(mut read: impl FnMut(&str) -> Result<Read, Failure> + Send + 'static) -> Result<Self, Failure> {
+    fn read_by(
+        mut read: impl FnMut(&str) -> Result<Read, Failure> + Send + 'static,
+    ) -> Result<Self, Failure> {
         let (ask, asked): (Sender<String>, Receiver<String>) = std::sync::mpsc::channel();
         let (answer, answers): (UnboundedSender<_>, _) = unbounded_channel();
         #[cfg(unix)]
@@ -158,7 +162,8 @@ fn read_line() -> Result<Read, Failure> {
     if line.is_empty() {
         return Ok(Read::End);
     }
-    let line = String::from_utf8(line).map_err(|_| Failure::invalid("a line of standard input is not UTF-8"))?;
+    let line =
+        String::from_utf8(line).map_err(|_| Failure::invalid("a line of standard input is not UTF-8"))?;
     Ok(Read::Line(line))
 }
 

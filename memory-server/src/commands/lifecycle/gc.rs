@@ -10,9 +10,7 @@ use memory::system::SystemClock;
 use memory::{Access, Config};
 
 use crate::terminal::values::duration;
-use crate::terminal::{
-    Context, Exit, Failure, NAMED, Origin, Out, Progress, bytes, more, note,
-};
+use crate::terminal::{Context, Exit, Failure, NAMED, Origin, Out, Progress, bytes, more, note};
 
 #[derive(Args, Debug)]
 #[command(

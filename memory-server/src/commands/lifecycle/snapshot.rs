@@ -14,9 +14,7 @@ use memory::{Access, Scope, TenantId};
 use memory_core::{Error, Result as CoreResult};
 use serde::Serialize;
 
-use crate::terminal::{
-    Context, Exit, Failure, NAMED, Origin, Out, Progress, Settings, bytes, more, note,
-};
+use crate::terminal::{Context, Exit, Failure, NAMED, Origin, Out, Progress, Settings, bytes, more, note};
 
 /// How the report describes scopes that were not touched.
 const KEPT: &str = "scopes differ and were kept";

@@ -33,7 +33,8 @@ fn the_store_stays_open_from_line_to_line() {
 #[test]
 fn options_of_the_shell_apply_where_a_line_has_none() {
     let user = User::new();
-    let lines = "set k 1\nset k 2 --agent eve\nget k\nget k --scope agent:eve\nget k --user bob --json\nbad\n";
+    let lines =
+        "set k 1\nset k 2 --agent eve\nget k\nget k --scope agent:eve\nget k --user bob --json\nbad\n";
     let shell = ["shell", "--user", "ada", "--url", "sqlite:of-shell.db"];
     let mut command = user.command(&shell);
     command.env("MEMORY_URL", "sqlite:of-environment.db").stdin(std::process::Stdio::piped());
@@ -162,7 +163,8 @@ mod terminal {
         shell.shows("sql> ");
         shell.ask("CREATE TABLE people (name TEXT);\r", "\n");
         shell.ask("SELECT count(*)\rFROM peo\t;\r", "(1 row)");
-        let endless = "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r) SELECT count(*) FROM r";
+        let endless =
+            "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r) SELECT count(*) FROM r";
         shell.send(&format!("{endless};\r"));
         // One that is typed before the statement runs only ends the line.
         while !shell.shows_within("interrupted", Duration::from_millis(200)) {
