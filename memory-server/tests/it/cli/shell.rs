@@ -91,7 +91,8 @@ mod terminal {
     impl Terminal {
         /// `None`: this system has no `script` to make a terminal.
         fn open(user: &User, line: &str) -> Option<Self> {
-            let inner = format!("stty rows 24 cols 200; {} {line}", crate::PROGRAM);
+            // `exec`: a shell between them would take a Ctrl-C for its own.
+            let inner = format!("stty rows 24 cols 200; exec {} {line}", crate::PROGRAM);
             let mut command = Command::new("script");
             command.args(["-qec", &inner, "/dev/null"]).current_dir(user.home());
             command.env("HOME", user.home()).env("TERM", "xterm").env("SHELL", "/bin/sh");
@@ -105,7 +106,9 @@ mod terminal {
             std::thread::spawn(move || {
                 let mut bytes = [0; 4096];
                 while let Ok(count @ 1..) = output.read(&mut bytes) {
-                    bytes[..count].iter().for_each(|byte| drop(send.send(*byte)));
+                    if !bytes[..count].iter().all(|byte| send.send(*byte).is_ok()) {
+                        break;
+                    }
                 }
             });
             Some(Self { keys: child.stdin.take().unwrap(), child, shown, all: String::new() })
