@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use memory_server::terminal::{self, Context, EXIT_CODES, Exit, Failure, Global, Out};
 
-use crate::{bench, conformance, corpus, eval, load, mutants};
+use crate::{bench, compare, conformance, corpus, eval, load, mutants};
 
 /// The laboratory of `memory`: runs the conformance suite, measures speed and quality, and attacks the SQL
 /// sandbox.
@@ -27,6 +27,8 @@ enum Command {
     Mutants(mutants::MutantsArgs),
     /// Compare speed with raw SQLite or PostgreSQL, in the same run
     Bench(bench::BenchArgs),
+    /// Compare with other products that keep memory for agents, on the same work in the same run
+    Compare(compare::CompareArgs),
     /// Load a store at a steady rate, whether it keeps up or not, and say how long requests took
     Load(load::LoadArgs),
     /// Measure retrieval quality
@@ -41,7 +43,7 @@ pub(crate) fn main() -> ExitCode {
         Ok(Cli { global, command }) => {
             terminal::run("memory-lab", global, async |context, out| dispatch(context, command, out).await)
         }
-        Err(error) => terminal::end_of_parsing(&error),
+        Err(error) => terminal::end_of_parsing(&error, terminal::wants_json()),
     };
     ExitCode::from(exit.code())
 }
@@ -56,6 +58,7 @@ async fn dispatch(context: &Context, command: Command, out: &mut Out) -> Result<
             tokio::task::block_in_place(|| bench::run(&args, json, out.writer()))?;
             Ok(Exit::Ok)
         }
+        Command::Compare(args) => Box::pin(compare::run(context, &args, out)).await,
         Command::Load(args) => load::run(context, &args, out).await,
         Command::Eval(args) => eval::run(context, &args, out).await,
         Command::Corpus(args) => corpus::run(context, args, out).await,

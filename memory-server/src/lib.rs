@@ -11,7 +11,6 @@ mod commands;
 mod demo;
 #[doc(hidden)]
 pub mod fuzzing;
-mod help;
 #[doc(hidden)]
 pub mod http;
 mod import;

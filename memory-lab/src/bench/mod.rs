@@ -12,9 +12,9 @@ mod options;
 mod ours;
 mod recall;
 mod report;
-mod search;
+pub(crate) mod search;
 mod sql;
-mod workload;
+pub(crate) mod workload;
 
 use std::io::Write;
 

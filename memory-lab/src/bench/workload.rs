@@ -69,7 +69,7 @@ impl Workload {
 }
 
 /// Words of one to four syllables. A few are frequent and most are rare, as in any language.
-fn value(seed: u64) -> String {
+pub(crate) fn value(seed: u64) -> String {
     let mut random = Random::new(seed);
     let mut text = format!(r#"{{"id":{},"note":""#, 10_000 + seed);
     while text.len() < VALUE_BYTES - 2 {
@@ -98,14 +98,14 @@ pub(super) fn push_word(text: &mut String, random: &mut Random) {
 
 /// `SplitMix64` (Steele, Lea and Flood, OOPSLA 2014): the same sequence in every run.
 #[derive(Clone)]
-pub(super) struct Random(u64);
+pub(crate) struct Random(u64);
 
 impl Random {
-    pub(super) fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    pub(super) fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -113,7 +113,7 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    pub(super) fn below(&mut self, bound: usize) -> usize {
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
         usize::try_from((u128::from(self.next()) * (bound as u128)) >> 64).unwrap_or_default()
     }
 

@@ -9,6 +9,7 @@
     reason = "tests panic on anything unexpected"
 )]
 
+mod compare;
 mod conformance;
 mod conversations;
 mod corpus;

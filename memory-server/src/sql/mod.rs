@@ -6,7 +6,7 @@ mod statements;
 mod table;
 mod transfer;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use memory::Access;
@@ -22,6 +22,9 @@ pub(crate) struct SqlArgs {
     /// A value for the statement's next placeholder, as JSON: 7, '"text"', null, '{"$blob":"AP8="}', '[1,2]'
     #[arg(long = "arg", value_name = "JSON", requires = "statement")]
     args: Vec<String>,
+    /// Keep no history of what is typed
+    #[arg(long, conflicts_with_all = ["statement", "what"])]
+    no_history: bool,
     /// Rows per result at most: 1 to 10,000
     #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     max_rows: u32,
@@ -48,17 +51,27 @@ pub(crate) struct SqlArgs {
     drop: bool,
 }
 
+impl SqlArgs {
+    /// Whether statements are read from standard input.
+    pub(crate) fn reads_statements(&self) -> bool {
+        self.statement.is_none() && self.dump.is_none() && self.restore.is_none() && !self.drop
+    }
+}
+
 pub(crate) async fn run(context: &Context, args: SqlArgs, out: &mut Out) -> Result<Exit, Failure> {
     let timeout = args.timeout.as_deref().map(values::duration).transpose()?;
     if let Some(file) = &args.dump {
         let opened = context.open(Access::Read).await?;
-        return transfer::dump(&opened, file, args.overwrite, out).await;
+        return transfer::dump(&opened, (file, args.overwrite), context.stop(), out).await;
     }
     let access = match &args.statement {
         _ if args.drop => Access::Existing,
         Some(text) if text.trim_start().starts_with('.') || session::may_read_only(text) => Access::Existing,
         _ => Access::Create,
     };
+    if args.restore.as_deref() == Some(Path::new("-")) {
+        context.stdin()?;
+    }
     let opened = context.open(access).await?;
     if let Some(file) = &args.restore {
         let mode = if args.replace { RestoreMode::Replace } else { RestoreMode::IntoEmpty };
@@ -79,7 +92,10 @@ pub(crate) async fn run(context: &Context, args: SqlArgs, out: &mut Out) -> Resu
             let values = args.args.iter().map(|text| value(text)).collect::<Result<Vec<_>, Failure>>()?;
             shell::one(&mut session, &statement, &values, out).await
         }
-        None => shell::run(&mut session, out).await,
+        None => {
+            let history = context.keeps_history() && !args.no_history;
+            shell::run(&mut session, history, out).await
+        }
     }
 }
 

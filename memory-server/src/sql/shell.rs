@@ -1,18 +1,24 @@
 //! Statements and dot commands, line by line.
 
-use std::io::{self, BufRead as _, IsTerminal as _, Read as _, Write as _};
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use memory_core::sql::{SqlUsage, SqlValue, TableInfo, TxState};
 use memory_core::{Error, Scope};
 use serde::Serialize;
 
-use super::session::{Answer, Session};
+use super::session::{Answer, Session, may_read_only};
 use super::statements::Splitter;
 use super::table;
-use crate::terminal::{Exit, Failure, Out, bytes, note};
+use crate::terminal::{
+    Exit, Failure, History, Language, Lines, Out, Read, Signal, Signals, bytes, is_person, note,
+};
 
-/// Longest line, in bytes.
-const MAX_LINE: u64 = 16 << 20;
+/// How long a prompt waits for the names of tables.
+const LEARNING: Duration = Duration::from_secs(2);
+
+const DOTS: &[&str] = &["begin", "commit", "help", "quit", "rollback", "schema", "tables", "usage"];
 
 const HELP: &str = "\
 statements end with `;`          BEGIN, COMMIT and ROLLBACK are .begin, .commit and .rollback
@@ -41,51 +47,120 @@ pub(super) async fn one(
     Ok(Exit::Ok)
 }
 
-/// Reads standard input to its end. On a terminal a failure is printed and the shell continues; a script stops at the first.
-pub(super) async fn run(session: &mut Session<'_>, out: &mut Out) -> std::result::Result<Exit, Failure> {
-    let person = io::stdin().is_terminal() && !out.is_json();
-    if person {
-        note(&format!("the SQL database of {}; .help lists the commands besides SQL", session.scope()));
-    }
-    let mut splitter = Splitter::default();
-    let failure = loop {
-        if person {
-            prompt(session, &splitter);
-        }
-        let Some(line) = tokio::task::block_in_place(read_line)? else { break None };
-        let outcome = take(session, &mut splitter, &line, out).await;
-        out.flush()?;
-        match outcome {
-            Ok(true) => {}
-            Ok(false) => break None,
-            Err(failure) if person && !failure.is_broken_pipe() => note(&failure.to_string()),
-            Err(failure) => break Some(failure),
-        }
-    };
-    let mut outcome = failure.map_or(Ok(()), Err);
-    if let (Ok(()), Some(last)) = (&outcome, splitter.finish()) {
-        outcome = statement(session, &last, &[], out).await;
-    }
+/// Reads standard input to its end. A person sees a failure and types on; a script stops at the first.
+pub(super) async fn run(
+    session: &mut Session<'_>,
+    history: bool,
+    out: &mut Out,
+) -> std::result::Result<Exit, Failure> {
+    let ended = if is_person() { typed(session, history, out).await } else { script(session, out).await };
     close(session).await;
-    outcome.map(|()| Exit::Ok)
+    ended
 }
 
-fn prompt(session: &Session<'_>, splitter: &Splitter) {
-    let depth = session.transaction().map_or(0, |state| state.depth);
-    let inside = if depth > 0 { format!("({depth})") } else { String::new() };
-    let mark = if splitter.is_waiting() { "..." } else { "sql" };
-    let mut stderr = io::stderr().lock();
-    let _ = write!(stderr, "{mark}{inside}> ").and_then(|()| stderr.flush());
-}
-
-fn read_line() -> std::result::Result<Option<String>, Failure> {
-    let failed = |error| Failure::File("standard input cannot be read".to_owned(), error);
-    let mut line = Vec::new();
-    io::stdin().lock().take(MAX_LINE).read_until(b'\n', &mut line).map_err(failed)?;
-    if line.is_empty() {
-        return Ok(None);
+async fn script(session: &mut Session<'_>, out: &mut Out) -> std::result::Result<Exit, Failure> {
+    let (mut lines, mut splitter) = (Lines::piped()?, Splitter::default());
+    while let Read::Line(line) = lines.next("").await? {
+        let more = take(session, &mut splitter, &line, out).await;
+        out.flush()?;
+        if !more? {
+            return Ok(Exit::Ok);
+        }
     }
-    String::from_utf8(line).map(Some).map_err(|_| Failure::invalid("a line of standard input is not UTF-8"))
+    if let Some(last) = splitter.finish() {
+        statement(session, &last, &[], out).await?;
+    }
+    Ok(Exit::Ok)
+}
+
+async fn typed(
+    session: &mut Session<'_>,
+    history: bool,
+    out: &mut Out,
+) -> std::result::Result<Exit, Failure> {
+    note(&format!("the SQL database of {}; .help lists the commands besides SQL", session.scope()));
+    let names = Names::default();
+    let history = if history { History::open("sql_history") } else { None };
+    let mut lines = Lines::typed(names.clone(), history)?;
+    let mut asked = Signals::listen()?;
+    names.learn(session).await;
+    loop {
+        let depth = session.transaction().map_or(0, |state| state.depth);
+        let prompt = if depth > 0 { format!("sql({depth})> ") } else { "sql> ".to_owned() };
+        let line = tokio::select! {
+            line = lines.next(&prompt) => line?,
+            () = asked.terminated() => {
+                lines.abandon();
+                return Ok(Exit::Interrupted);
+            }
+        };
+        let line = match line {
+            Read::Line(line) => line + "\n",
+            Read::Interrupted => continue,
+            Read::End => return Ok(Exit::Ok),
+        };
+        // A statement that a signal ends runs completely or not at all.
+        let mut signals = Signals::listen()?;
+        let mut splitter = Splitter::default();
+        let taken = tokio::select! {
+            taken = take(session, &mut splitter, &line, out) => taken,
+            signal = signals.any() => {
+                note("interrupted");
+                if signal == Signal::Terminate {
+                    return Ok(Exit::Interrupted);
+                }
+                continue;
+            }
+        };
+        out.flush()?;
+        match taken {
+            Ok(true) => {}
+            Ok(false) => return Ok(Exit::Ok),
+            Err(failure) if failure.is_broken_pipe() => return Err(failure),
+            Err(failure) => note(&if out.is_json() { failure.to_json() } else { failure.to_string() }),
+        }
+        if !may_read_only(&line) {
+            names.learn(session).await;
+        }
+    }
+}
+
+/// SQL as it is typed, and the names of tables and columns that it may use.
+#[derive(Clone, Default)]
+struct Names(Arc<Mutex<BTreeSet<String>>>);
+
+impl Names {
+    /// Asks what there is. It only helps: a statement that failed or is not allowed changes nothing here.
+    async fn learn(&self, session: &Session<'_>) {
+        let Ok(Ok(tables)) = tokio::time::timeout(LEARNING, session.tables()).await else { return };
+        let columns =
+            |table: TableInfo| table.columns.into_iter().map(|column| column.name).chain([table.name]);
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) =
+            tables.into_iter().flat_map(columns).collect();
+    }
+}
+
+impl Language for Names {
+    fn complete(&self, text: &str) -> (usize, Vec<String>) {
+        let is_part = |character: char| character.is_alphanumeric() || character == '_';
+        let start = text.trim_end_matches(is_part).len();
+        let word = text.get(start..).unwrap_or_default();
+        if text.strip_suffix(word).is_some_and(|before| before.trim() == ".") {
+            let known = DOTS.iter().filter(|dot| dot.starts_with(word)).map(|dot| (*dot).to_owned());
+            return (start, known.collect());
+        }
+        let names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        (start, names.iter().filter(|name| name.starts_with(word)).cloned().collect())
+    }
+
+    fn is_unfinished(&self, text: &str) -> bool {
+        if text.trim_start().starts_with('.') {
+            return false;
+        }
+        let mut splitter = Splitter::default();
+        // One that is too long is refused as it is.
+        splitter.push(&format!("{text}\n")).is_ok() && splitter.is_waiting()
+    }
 }
 
 /// Runs a line; false if it quits the shell.

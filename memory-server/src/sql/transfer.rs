@@ -23,8 +23,8 @@ fn facet<'a>(opened: &'a Opened, operation: &str) -> Result<&'a dyn SqlFacet> {
 /// Writes the database to a file that appears once it is complete, or to standard output.
 pub(super) async fn dump(
     opened: &Opened,
-    path: &Path,
-    overwrite: bool,
+    (path, overwrite): (&Path, bool),
+    stop: Stop,
     out: &mut Out,
 ) -> std::result::Result<Exit, Failure> {
     #[derive(Serialize)]
@@ -33,7 +33,6 @@ pub(super) async fn dump(
         bytes: u64,
     }
     let stream = facet(opened, "dump")?.dump(opened.scope()).await?;
-    let stop = Stop::listen();
     if path == Path::new("-") {
         let copied = copy(stream, out.writer(), &stop).await?;
         return Ok(if copied.is_some() { Exit::Ok } else { Exit::Interrupted });

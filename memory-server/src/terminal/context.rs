@@ -1,5 +1,7 @@
 //! What every command receives: the global options, and the store that they name.
 
+use std::sync::Arc;
+
 use memory::system::RandomIds;
 use memory::{Access, Config, Memory, Registry};
 use memory_core::limits::MAX_PAGE;
@@ -11,13 +13,18 @@ use serde::Serialize;
 
 use super::credentials::CredentialArgs;
 use super::failure::Failure;
+use super::line::Line;
 use super::output::Out;
 use super::settings::{BareStore, Global, Openings, Settings, registry};
+use super::stop::Stop;
 
 /// What every command receives.
+#[derive(Clone)]
 pub struct Context {
     global: Global,
     openings: Openings,
+    /// The line of the shell that is run; `None`: the command line of the process.
+    line: Option<Arc<Line>>,
 }
 
 /// An opened store and the scope to work on.
@@ -77,7 +84,53 @@ impl Elsewhere {
 
 impl Context {
     pub fn new(global: Global) -> Self {
-        Self { global, openings: Openings::default() }
+        Self { global, openings: Openings::default(), line: None }
+    }
+
+    /// The same for lines that follow each other: a store stays open for the next line.
+    pub(crate) fn of_lines(&self) -> Self {
+        Self { global: self.global.clone(), openings: self.openings.keeping(), line: None }
+    }
+
+    /// The context of one line.
+    pub(crate) fn of_line(&self, global: Global, line: Arc<Line>) -> Self {
+        Self { global, openings: self.openings.clone(), line: Some(line) }
+    }
+
+    /// Whether one of these options was typed, rather than taken from the environment or from an earlier line.
+    pub(crate) fn is_typed(&self, options: &[&str]) -> bool {
+        let is_one = |word: &str| {
+            options.iter().any(|option| {
+                word.strip_prefix(option).is_some_and(|rest| rest.is_empty() || rest.starts_with('='))
+            })
+        };
+        match &self.line {
+            Some(line) => line.words().iter().any(|word| is_one(word)),
+            None => std::env::args_os().any(|word| word.to_str().is_some_and(is_one)),
+        }
+    }
+
+    /// For a command that stops by itself when the user asks to.
+    pub(crate) fn stop(&self) -> Stop {
+        self.line.as_ref().map_or_else(Stop::listen, |line| line.stop())
+    }
+
+    /// Standard input, for a command that reads a value from it.
+    ///
+    /// # Errors
+    /// `invalid_argument` within the shell.
+    pub(crate) fn stdin(&self) -> Result<std::io::Stdin> {
+        match self.line {
+            Some(_) => Err(Error::invalid(
+                "the shell reads its lines from standard input; name a file instead of `-`",
+            )),
+            None => Ok(std::io::stdin()),
+        }
+    }
+
+    /// Whether what is typed may be kept for the next time.
+    pub(crate) fn keeps_history(&self) -> bool {
+        self.line.as_ref().is_none_or(|line| line.keeps_history())
     }
 
     pub fn is_quiet(&self) -> bool {

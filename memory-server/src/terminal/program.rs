@@ -27,20 +27,13 @@ pub fn run(
     let result = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
         Ok(runtime) => {
             let command = Box::pin(command(&context, &mut out));
-            let (result, who) = runtime.block_on(memory::fallback::observe(command));
+            let result = runtime.block_on(observed(program, json, command));
             runtime.block_on(close(program, &context));
-            if let Some(who) = who
-                && !json
-            {
-                note(&format!(
-                    "{program}: the store could not be reached, so its fallback `{who}` answered: its contents may differ"
-                ));
-            }
             result
         }
         Err(error) => Err(Failure::File("the runtime cannot be started".to_owned(), error)),
     };
-    let result = result.and_then(|exit| out.flush().map(|()| exit));
+    let exit = ended(program, &mut out, result);
     // The runtime has ended, and with it the last user of a store.
     if !memory::sqlite::wait_until_closed(CLOSING) {
         note(&format!(
@@ -48,14 +41,36 @@ pub fn run(
             CLOSING.as_secs()
         ));
     }
-    match result {
-        Ok(exit) => exit,
-        Err(failure) if failure.is_broken_pipe() => Exit::Ok,
+    exit.unwrap_or(Exit::Ok)
+}
+
+/// Runs a command, and says so if a fallback answered.
+pub(crate) async fn observed(
+    program: &str,
+    json: bool,
+    command: impl Future<Output = Result<Exit, Failure>>,
+) -> Result<Exit, Failure> {
+    let (result, who) = memory::fallback::observe(command).await;
+    if let Some(who) = who
+        && !json
+    {
+        note(&format!(
+            "{program}: the store could not be reached, so its fallback `{who}` answered: its contents may differ"
+        ));
+    }
+    result
+}
+
+/// Writes what is buffered, and why the command failed if it did; `None`: nobody reads the output any more.
+pub(crate) fn ended(program: &str, out: &mut Out, result: Result<Exit, Failure>) -> Option<Exit> {
+    match result.and_then(|exit| out.flush().map(|()| exit)) {
+        Ok(exit) => Some(exit),
+        Err(failure) if failure.is_broken_pipe() => None,
         Err(failure) => {
             // What was printed before the failure is still useful; a second failure adds nothing.
             let _ = out.flush();
-            note(&if json { failure.to_json() } else { format!("{program}: {failure}") });
-            failure.exit()
+            note(&if out.is_json() { failure.to_json() } else { format!("{program}: {failure}") });
+            Some(failure.exit())
         }
     }
 }
@@ -70,14 +85,14 @@ async fn close(program: &str, context: &Context) {
 
 /// Prints the parser's output. Help and version go to standard output and are not failures.
 #[must_use]
-pub fn end_of_parsing(error: &clap::Error) -> Exit {
+pub fn end_of_parsing(error: &clap::Error, json: bool) -> Exit {
     if !error.use_stderr() {
         let _ = error.print();
         return Exit::Ok;
     }
-    if wants_json() {
+    if json {
         let text = error.render().to_string();
-        misuse(text.trim())
+        misuse(text.trim(), json)
     } else {
         let _ = error.print();
         Exit::Usage
@@ -86,13 +101,14 @@ pub fn end_of_parsing(error: &clap::Error) -> Exit {
 
 /// Prints one line about a wrong command line.
 #[must_use]
-pub fn misuse(why: &str) -> Exit {
+pub fn misuse(why: &str, json: bool) -> Exit {
     let why = why.strip_prefix("error: ").unwrap_or(why);
-    note(&if wants_json() { Failure::invalid(why.to_owned()).to_json() } else { format!("error: {why}") });
+    note(&if json { Failure::invalid(why.to_owned()).to_json() } else { format!("error: {why}") });
     Exit::Usage
 }
 
-/// Whether a command line that could not be parsed asks for JSON.
-fn wants_json() -> bool {
+/// Whether the command line of the process, which could not be parsed, asks for JSON.
+#[must_use]
+pub fn wants_json() -> bool {
     std::env::args_os().any(|argument| argument == "--json")
 }

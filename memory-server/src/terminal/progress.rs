@@ -2,7 +2,7 @@
 
 use std::io::{self, IsTerminal as _};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -101,47 +101,4 @@ impl<R: io::Read> io::Read for Counted<R> {
         self.counter.0.fetch_add(read as u64, Ordering::Relaxed);
         Ok(read)
     }
-}
-
-/// Whether the user asked to stop, by SIGINT or SIGTERM.
-#[derive(Clone, Debug, Default)]
-pub struct Stop(Arc<AtomicBool>);
-
-impl Stop {
-    /// Grace period for a command to stop by itself.
-    const GRACE: Duration = Duration::from_secs(5);
-
-    /// Starts listening. The first signal requests a stop; a second one, or the end of the grace period, ends the
-    /// process. Acknowledged writes are stored by then.
-    pub fn listen() -> Self {
-        let stop = Self::default();
-        let asked = stop.clone();
-        tokio::spawn(async move {
-            signal().await;
-            asked.0.store(true, Ordering::SeqCst);
-            tokio::select! {
-                () = signal() => {}
-                () = tokio::time::sleep(Self::GRACE) => {}
-            }
-            std::process::exit(i32::from(super::failure::Exit::Interrupted.code()));
-        });
-        stop
-    }
-
-    pub fn is_asked(&self) -> bool {
-        self.0.load(Ordering::SeqCst)
-    }
-}
-
-/// Resolves on SIGINT or SIGTERM.
-pub(crate) async fn signal() {
-    #[cfg(unix)]
-    if let Ok(mut terminate) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
-        tokio::select! {
-            _ = tokio::signal::ctrl_c() => {}
-            _ = terminate.recv() => {}
-        }
-        return;
-    }
-    let _ = tokio::signal::ctrl_c().await;
 }

@@ -5,8 +5,8 @@ mod floor;
 pub(super) mod options;
 mod row;
 mod store;
-mod table;
-mod vectors;
+pub(crate) mod table;
+pub(crate) mod vectors;
 
 use std::io::Write;
 use std::path::PathBuf;

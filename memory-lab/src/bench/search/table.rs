@@ -8,14 +8,14 @@ use memory_core::{EmbedRole, Embedder, EmbeddingModel, Error, Result};
 use super::vectors::Vectors;
 
 /// Vectors by number. A text begins with the number of its vector.
-pub(super) struct Table {
+pub(crate) struct Table {
     model: EmbeddingModel,
     stored: Arc<Vectors>,
     asked: Arc<Vectors>,
 }
 
 impl Table {
-    pub(super) fn new(stored: Arc<Vectors>, asked: Arc<Vectors>) -> Self {
+    pub(crate) fn new(stored: Arc<Vectors>, asked: Arc<Vectors>) -> Self {
         let model = EmbeddingModel {
             provider: "bench".to_owned(),
             model: "table".to_owned(),

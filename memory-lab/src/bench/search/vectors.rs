@@ -12,33 +12,33 @@ const MAX_FILE_BYTES: u64 = 64 << 30;
 
 /// A matrix of unit vectors, row by row.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Vectors {
-    pub(super) dimensions: usize,
+pub(crate) struct Vectors {
+    pub(crate) dimensions: usize,
     numbers: Vec<f32>,
 }
 
 impl Vectors {
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.numbers.len() / self.dimensions
     }
 
-    pub(super) fn row(&self, index: usize) -> &[f32] {
+    pub(crate) fn row(&self, index: usize) -> &[f32] {
         let start = index * self.dimensions;
         self.numbers.get(start..start + self.dimensions).unwrap_or_default()
     }
 
-    pub(super) fn rows(&self) -> impl Iterator<Item = &[f32]> {
+    pub(crate) fn rows(&self) -> impl Iterator<Item = &[f32]> {
         self.numbers.chunks_exact(self.dimensions)
     }
 
-    pub(super) fn numbers(&self) -> &[f32] {
+    pub(crate) fn numbers(&self) -> &[f32] {
         &self.numbers
     }
 
     /// Clusters on the sphere: about one centre per 100 vectors, drawn around a common direction, and each vector around its
     /// centre. As with sentence embeddings, the cosine of two vectors is about 0.6 within a cluster and about 0.15 across
     /// clusters. The same seed gives the same vectors. Queries are drawn the same way but are not stored.
-    pub(super) fn clustered(count: usize, queries: usize, dimensions: usize, seed: u64) -> (Self, Self) {
+    pub(crate) fn clustered(count: usize, queries: usize, dimensions: usize, seed: u64) -> (Self, Self) {
         let mut random = Random::new(seed);
         let common = gaussian(&mut random, dimensions);
         let clusters = (count / 100).max(1);

@@ -44,7 +44,7 @@ impl Report {
 
 pub(crate) async fn run(context: &Context, args: &ReembedArgs, out: &mut Out) -> Result<Exit, Failure> {
     let opened = context.open(Access::Existing).await?;
-    let stop = Stop::listen();
+    let stop = context.stop();
     let mut progress = Progress::new(context.is_quiet());
     let mut report = Report { turns: turns(&opened, args, &stop, &mut progress).await?, ..Report::default() };
     // A store without an embedder has conversations by meaning all the same.

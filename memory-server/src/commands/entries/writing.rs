@@ -65,7 +65,7 @@ pub(crate) async fn set(context: &Context, args: SetArgs, out: &mut Out) -> Resu
             let opened = std::fs::File::open(&file);
             read_text(&format!("the file {}", file.display()), opened)?
         }
-        (Some(value), None) if value == "-" => read_text("standard input", Ok(std::io::stdin()))?,
+        (Some(value), None) if value == "-" => read_text("standard input", Ok(context.stdin()?))?,
         (Some(value), None) => value,
         (None, None) => return Err(Failure::invalid("give a value, or `-`, or --file")),
     };

@@ -171,7 +171,7 @@ impl StatusDocument<'_> {
 }
 
 pub(crate) async fn add(context: &Context, args: AddArgs, out: &mut Out) -> Result<Exit, Failure> {
-    let messages = messages(&args)?;
+    let messages = messages(context, &args)?;
     let facts = |ids: &[String]| ids.iter().map(FactId::new).collect::<CoreResult<_>>();
     let mut options = AddOptions::default()
         .with_metadata(values::metadata(&args.metadata)?)
@@ -231,7 +231,7 @@ pub(crate) async fn event(context: &Context, args: EventArgs, out: &mut Out) -> 
 }
 
 /// The messages from the command line or from a file.
-fn messages(args: &AddArgs) -> Result<Vec<Message>, Failure> {
+fn messages(context: &Context, args: &AddArgs) -> Result<Vec<Message>, Failure> {
     let Some(file) = &args.messages else {
         let role = match args.role {
             Speaker::User => Role::User,
@@ -247,7 +247,7 @@ fn messages(args: &AddArgs) -> Result<Vec<Message>, Failure> {
         return Ok(vec![message]);
     };
     let text = if file.as_os_str() == "-" {
-        read_text("standard input", Ok(std::io::stdin()))?
+        read_text("standard input", Ok(context.stdin()?))?
     } else {
         read_text(&format!("the file {}", file.display()), std::fs::File::open(file))?
     };

@@ -111,7 +111,7 @@ async fn drawn(
     once: bool,
     report: &mut Report,
 ) -> Result<bool, Failure> {
-    let (scope, stop) = (opened.scope(), Stop::listen());
+    let (scope, stop) = (opened.scope(), context.stop());
     let mut progress = Progress::new(context.is_quiet());
     let waiting = queue.status(scope).await?.waiting;
     progress.set_length(waiting);
@@ -119,7 +119,7 @@ async fn drawn(
     while !stop.is_asked() {
         let step = tokio::select! {
             step = queue.step(scope, extractor) => step?,
-            () = asked(&stop) => {
+            () = stop.asked() => {
                 queue.release(scope).await?;
                 break;
             }
@@ -161,13 +161,6 @@ async fn drawn(
     }
     progress.finish();
     Ok(stop.is_asked())
-}
-
-/// Resolves when a stop is asked for.
-async fn asked(stop: &Stop) {
-    while !stop.is_asked() {
-        tokio::time::sleep(LOOK).await;
-    }
 }
 
 async fn wait_until(until: Timestamp, stop: &Stop) {

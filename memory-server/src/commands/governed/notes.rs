@@ -7,7 +7,7 @@ use memory_core::Timestamp;
 use serde_json::json;
 
 use super::{SpaceArgs, actor, open};
-use crate::terminal::{Context, Exit, Failure, Out, Progress, Stop};
+use crate::terminal::{Context, Exit, Failure, Out, Progress};
 
 /// Rejected notes that `promote` tells of.
 const TOLD: usize = 20;
@@ -87,7 +87,7 @@ pub(crate) async fn promote(context: &Context, args: PromoteArgs, out: &mut Out)
         Some(config) => config.open_interpreter_model(&opened.settings.registry()?)?,
         None => None,
     };
-    let (pipeline, stop) = (governed::pipeline_with(&space, model), Stop::listen());
+    let (pipeline, stop) = (governed::pipeline_with(&space, model), context.stop());
     let (mut report, mut progress) = (Report::default(), Progress::new(context.is_quiet()));
     let mut rejected = Vec::new();
     while report.notes < args.limit && !stop.is_asked() {

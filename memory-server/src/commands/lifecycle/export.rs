@@ -28,7 +28,7 @@ pub(crate) async fn run(context: &Context, args: &ExportArgs, out: &mut Out) -> 
     let stream = opened.backend("export_scope")?.export_scope(scope).await?;
     let header =
         Header { format: EXPORT_FORMAT.to_owned(), version: EXPORT_VERSION, scope: Some(scope.clone()) };
-    let stop = Stop::listen();
+    let stop = context.stop();
     let path = args.out.as_deref().filter(|path| *path != Path::new("-"));
     let mut progress = Progress::new(context.is_quiet() || path.is_none());
     let Some(path) = path else {

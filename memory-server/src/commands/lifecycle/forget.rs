@@ -11,7 +11,7 @@ use memory_core::{EraseTarget, Error, Key};
 use serde_json::json;
 
 use crate::commands::governed::{self, SpaceArgs};
-use crate::terminal::{Context, CredentialArgs, Exit, Failure, Opened, Origin, Out, is_typed};
+use crate::terminal::{Context, CredentialArgs, Exit, Failure, Opened, Origin, Out, Settings};
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Snapshots {
@@ -85,7 +85,7 @@ pub(crate) async fn run(context: &Context, args: ForgetArgs, out: &mut Out) -> R
     }
     // Before opening the store, since the target may be missing.
     let settings = context.settings()?;
-    let target = if args.resume { None } else { Some(target(&settings, &args)?) };
+    let target = if args.resume { None } else { Some(target(context, &settings, &args)?) };
     if !(args.yes || args.dry_run || args.resume) {
         return Err(unconfirmed());
     }
@@ -134,9 +134,9 @@ fn row(typed: &str) -> Result<(Bucket, String), String> {
     found.ok_or_else(|| "a row is BUCKET/ID, as issues/redis_timeout; `shared` lists them".to_owned())
 }
 
-/// What to forget, from the command line only: neither a file nor the environment decides it.
-fn target(settings: &crate::terminal::Settings, args: &ForgetArgs) -> Result<EraseTarget, Failure> {
-    if settings.scope_is_chosen() {
+/// What to forget, from the command line only: no file, environment or earlier line decides it.
+fn target(context: &Context, settings: &Settings, args: &ForgetArgs) -> Result<EraseTarget, Failure> {
+    if settings.scope_is_chosen() && context.is_typed(&["--agent", "--user", "--run", "--scope"]) {
         let scope = settings.scope.clone();
         return Ok(match &args.key {
             Some(name) => EraseTarget::Key { scope, key: Key::new(name)? },
@@ -146,7 +146,7 @@ fn target(settings: &crate::terminal::Settings, args: &ForgetArgs) -> Result<Era
     if args.key.is_some() {
         return Err(Failure::invalid("name the scope of the key: --agent, --user, --run or --scope"));
     }
-    if settings.tenant_origin == Origin::CommandLine && is_typed("--tenant") {
+    if settings.tenant_origin == Origin::CommandLine && context.is_typed(&["--tenant"]) {
         return Ok(EraseTarget::Tenant(settings.tenant.clone()));
     }
     Err(Failure::invalid(

@@ -10,9 +10,7 @@ use memory::system::SystemClock;
 use memory::{Access, Config};
 
 use crate::terminal::values::duration;
-use crate::terminal::{
-    Context, Exit, Failure, NAMED, Origin, Out, Progress, Stop, bytes, more, note, signal,
-};
+use crate::terminal::{Context, Exit, Failure, NAMED, Origin, Out, Progress, bytes, more, note};
 
 #[derive(Args, Debug)]
 #[command(
@@ -70,8 +68,6 @@ pub(crate) async fn run(context: &Context, args: GcArgs, out: &mut Out) -> Resul
 
 /// Shows progress, and stops between two scopes when interrupted.
 fn control(context: &Context) -> GcControl {
-    // Ends the process if the work does not stop soon.
-    let _ = Stop::listen();
     let shown = Mutex::new(Progress::new(context.is_quiet()));
     let control = GcControl::default().with_progress(move |progress| {
         shown.lock().unwrap_or_else(PoisonError::into_inner).update(progress.scopes, || {
@@ -83,9 +79,9 @@ fn control(context: &Context) -> GcControl {
             )
         });
     });
-    let asked = control.clone();
+    let (asked, stop) = (control.clone(), context.stop());
     tokio::spawn(async move {
-        signal().await;
+        stop.asked().await;
         asked.stop();
     });
     control

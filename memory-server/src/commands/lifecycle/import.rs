@@ -111,6 +111,9 @@ pub(crate) async fn run(context: &Context, args: ImportArgs, out: &mut Out) -> R
             import::MAX_DEPTH
         )));
     }
+    if inputs.iter().any(|input| input.path.is_none()) {
+        context.stdin()?;
+    }
     let template = args.scope_template.as_deref().map(ScopeTemplate::parse).transpose()?;
     let opened = match args.dry_run {
         true => context.open_unmade(Access::Read).await?,
@@ -128,7 +131,7 @@ pub(crate) async fn run(context: &Context, args: ImportArgs, out: &mut Out) -> R
     };
     let progress = Progress::new(context.is_quiet());
     progress.set_length(inputs.iter().map(|input| input.bytes).sum());
-    let (read, stop) = (Counter::default(), Stop::listen());
+    let (read, stop) = (Counter::default(), context.stop());
     let counts_turns = args.dry_run && turns.is_some();
     let report = Report {
         dry_run: args.dry_run,

@@ -14,9 +14,7 @@ use memory::{Access, Scope, TenantId};
 use memory_core::{Error, Result as CoreResult};
 use serde::Serialize;
 
-use crate::terminal::{
-    Context, Exit, Failure, NAMED, Origin, Out, Progress, Settings, Stop, bytes, is_typed, more, note, signal,
-};
+use crate::terminal::{Context, Exit, Failure, NAMED, Origin, Out, Progress, Settings, bytes, more, note};
 
 /// How the report describes scopes that were not touched.
 const KEPT: &str = "scopes differ and were kept";
@@ -96,11 +94,9 @@ fn limits(settings: &Settings) -> (Option<TenantId>, Option<Scope>) {
 /// Shows progress, and stops when interrupted.
 fn control(context: &Context, words: &'static str) -> Control {
     let control = Control::default();
-    // Ends the process if the work does not stop soon.
-    let _ = Stop::listen();
-    let asked = control.clone();
+    let (asked, stop) = (control.clone(), context.stop());
     tokio::spawn(async move {
-        signal().await;
+        stop.asked().await;
         asked.stop();
     });
     let shown = Mutex::new(Progress::new(context.is_quiet()));
@@ -231,7 +227,7 @@ pub(crate) async fn restore(context: &Context, args: RestoreArgs, out: &mut Out)
 }
 
 pub(crate) async fn migrate(context: &Context, args: MigrateArgs, out: &mut Out) -> Result<Exit, Failure> {
-    if is_typed("--url") || is_typed("--backend") {
+    if context.is_typed(&["--url", "--backend"]) {
         return Err(Failure::invalid(
             "migrate takes its two stores as FROM and TO; leave --url and --backend out",
         ));

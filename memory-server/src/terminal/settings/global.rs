@@ -57,6 +57,31 @@ pub struct Global {
 }
 
 impl Global {
+    /// These options, with what a line of the shell says in their place.
+    pub(crate) fn with(&self, line: Self) -> Self {
+        let names_store = line.url.is_some() || line.backend.is_some();
+        let (store, scope) =
+            (if names_store { &line } else { self }, if line.names_scope() { &line } else { self });
+        Self {
+            url: store.url.clone(),
+            backend: store.backend.clone(),
+            agent: scope.agent.clone(),
+            user: scope.user.clone(),
+            run: scope.run.clone(),
+            scope: scope.scope.clone(),
+            allow_hosts: if line.allow_hosts.is_empty() {
+                self.allow_hosts.clone()
+            } else {
+                line.allow_hosts.clone()
+            },
+            config: line.config.clone().or_else(|| self.config.clone()),
+            embedder: line.embedder.clone().or_else(|| self.embedder.clone()),
+            tenant: line.tenant.clone().or_else(|| self.tenant.clone()),
+            json: self.json || line.json,
+            quiet: self.quiet || line.quiet,
+        }
+    }
+
     /// Whether a scope is named.
     pub(crate) fn names_scope(&self) -> bool {
         [&self.agent, &self.user, &self.run, &self.scope].iter().any(|named| named.is_some())
@@ -72,16 +97,6 @@ impl Global {
     pub(super) fn embedder(&self) -> Option<&str> {
         named(self.embedder.as_deref())
     }
-}
-
-/// Whether an option was typed rather than taken from the environment.
-pub(crate) fn is_typed(option: &str) -> bool {
-    std::env::args_os().any(|argument| {
-        argument
-            .to_str()
-            .and_then(|argument| argument.strip_prefix(option))
-            .is_some_and(|rest| rest.is_empty() || rest.starts_with('='))
-    })
 }
 
 /// What opens backends at hosts that were listed, without an embedder.

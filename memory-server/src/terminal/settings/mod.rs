@@ -11,7 +11,7 @@ pub use global::Global;
 pub use resolved::BareStore;
 pub use store::sqlite_url;
 
-pub(crate) use global::{is_typed, registry};
+pub(crate) use global::registry;
 pub(crate) use openings::Openings;
 pub(crate) use resolved::{Settings, scope_of};
-pub(crate) use store::{Origin, create_private_folder, data_folder};
+pub(crate) use store::{Origin, create_private_folder, data_folder, state_folder};

@@ -1,12 +1,13 @@
 //! Opening the store.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use memory::snapshot::Ledger;
 use memory::{Access, Memory};
 use memory_core::{Error, Result};
 
 use super::super::output::note;
+use super::openings::Key;
 use super::resolved::Settings;
 use super::store::{Store, create_private_folder, sqlite_url};
 
@@ -60,7 +61,31 @@ impl Settings {
         }))
     }
 
+    /// What an opening depends on; `None` for a store that is defined at run time, where each opening asks whether it still
+    /// is.
+    fn key(&self) -> Option<Key> {
+        let store = match (&self.store, &self.config) {
+            (Store::Named(name), Some(config)) if config.file().backends.contains_key(name) => name.clone(),
+            (Store::Named(_), _) => return None,
+            (Store::Url(url), _) => url.clone(),
+            (Store::DataFile(file), _) => file.display().to_string(),
+        };
+        let written = |file: &Path| file.metadata().and_then(|about| about.modified()).ok();
+        let config = self.config.as_ref().map(|config| config.origin());
+        Some(Key {
+            store,
+            tenant: self.tenant.to_string(),
+            embedder: self.global.embedder.clone(),
+            hosts: self.global.allow_hosts.clone(),
+            config: config.map(|file| (file.to_path_buf(), written(file))),
+        })
+    }
+
     async fn open_store(&self, access: Access) -> Result<Memory> {
+        let key = self.key();
+        if let Some(memory) = key.as_ref().and_then(|key| self.openings.kept(key, access)) {
+            return Ok(memory);
+        }
         let registry = self.registry()?.with_access(access);
         let memory = match (&self.store, &self.config) {
             (Store::Named(name), Some(config)) => {
@@ -77,6 +102,9 @@ impl Settings {
                 registry.open(&sqlite_url(file)?).await?
             }
         };
+        if let Some(key) = key {
+            self.openings.keep(key, access, &memory);
+        }
         Ok(self.openings.closing(memory))
     }
 

@@ -86,9 +86,18 @@ pub(super) fn store(global: &Global, config: Option<&Config>) -> Result<(Store, 
 /// The user's folder for what no option and no configuration places: `memory` in `$XDG_DATA_HOME`, `~/.local/share` where
 /// unset (XDG Base Directory Specification: relative paths are ignored).
 pub(crate) fn data_folder() -> Option<PathBuf> {
+    folder("XDG_DATA_HOME", "share")
+}
+
+/// The user's folder for what may be lost: `memory` in `$XDG_STATE_HOME`, `~/.local/state` where unset.
+pub(crate) fn state_folder() -> Option<PathBuf> {
+    folder("XDG_STATE_HOME", "state")
+}
+
+fn folder(variable: &str, below: &str) -> Option<PathBuf> {
     let path = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let data = path("XDG_DATA_HOME").or_else(|| path("HOME").map(|home| home.join(".local").join("share")));
-    data.map(|data| data.join("memory"))
+    let base = path(variable).or_else(|| path("HOME").map(|home| home.join(".local").join(below)));
+    base.map(|base| base.join("memory"))
 }
 
 /// Creates a folder that only its owner may enter, and its missing parents.

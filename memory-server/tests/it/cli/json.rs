@@ -82,6 +82,7 @@ const COMMANDS: &[Tried] = &[
     ("config", &[], Some(&[])),
     ("postgres provision", &[], None),
     ("postgres doctor", &[], None),
+    ("shell", &[], None),
     // It can only be called wrongly.
     ("completions", &["nosh"], Some(&["bash"])),
     ("man", &["said.jsonl"], Some(&["pages"])),

@@ -16,6 +16,7 @@ mod pages;
 mod read_only;
 mod refusals;
 mod search;
+mod shell;
 mod sql;
 mod terminal;
 mod values;

@@ -1,13 +1,11 @@
-//! The command line: options, dispatch, and how it ends.
+//! The commands, their options, and what runs them.
 
-use std::process::ExitCode;
+use clap::error::ErrorKind;
+use clap::{Args, CommandFactory as _, Parser, Subcommand};
 
-use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
-
+use super::help;
 use crate::commands;
-use crate::help;
-use crate::terminal::{self, Context, Exit, Failure, Global, Out};
+use crate::terminal::{Context, Exit, Failure, Global, Out};
 
 /// Memory for AI agents, from a terminal: key/value with versions and expiry, search by words and by
 /// meaning, an MCP server, and importers of real conversations.
@@ -16,13 +14,13 @@ use crate::terminal::{self, Context, Exit, Failure, Global, Out};
 #[command(propagate_version = true, subcommand_required = true)]
 pub(crate) struct Cli {
     #[command(flatten)]
-    global: Global,
+    pub(super) global: Global,
     #[command(subcommand)]
-    command: Command,
+    pub(super) command: Command,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+pub(super) enum Command {
     /// Print the value of a key
     Get(commands::GetArgs),
     /// Store a value under a key
@@ -102,6 +100,8 @@ enum Command {
     Doctor(commands::DoctorArgs),
     /// Take a short tour on embedded SQLite
     Demo(crate::demo::DemoArgs),
+    /// Type commands at one prompt, with the store kept open
+    Shell(ShellArgs),
     /// Show the store's capabilities, limits and health
     Describe,
     /// Manage backends that are defined at run time: create, fork, list, show, retire, test, journal
@@ -123,9 +123,16 @@ enum Command {
     },
 }
 
+#[derive(Args, Debug)]
+pub(super) struct ShellArgs {
+    /// Keep no history of what is typed
+    #[arg(long)]
+    pub(super) no_history: bool,
+}
+
 impl Cli {
     /// Refuses a scope option for a command that works on many scopes: ignoring it would remove more than intended.
-    fn checked(self) -> Result<Self, clap::Error> {
+    pub(super) fn checked(self) -> Result<Self, clap::Error> {
         let why = match &self.command {
             _ if !self.global.names_scope() => return Ok(self),
             Command::Gc(_) => {
@@ -149,49 +156,28 @@ pub fn command_line() -> clap::Command {
     help::with_help(Cli::command())
 }
 
-/// Runs the command line of this process.
-#[must_use]
-pub fn main() -> ExitCode {
-    if std::env::args_os().len() <= 1 {
-        terminal::note(help::BEGIN);
-        return ExitCode::from(Exit::Usage.code());
-    }
-    let parsed = command_line().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
-    let exit = match parsed.and_then(Cli::checked) {
-        Ok(Cli { global, command }) => {
-            // Boxed: it has room for the largest of all commands.
-            terminal::run("memory", global, async |context, out| {
-                Box::pin(dispatch(context, command, out)).await
-            })
-        }
-        Err(error) => match moved(&error) {
-            Some(why) => terminal::misuse(&why),
-            None => terminal::end_of_parsing(&error),
-        },
-    };
-    ExitCode::from(exit.code())
-}
-
-/// The new name of a command that has moved to `memory-lab`.
-fn moved(error: &clap::Error) -> Option<String> {
-    let text = |kind| match error.get(kind) {
-        Some(ContextValue::String(text)) => Some(text.as_str()),
-        _ => None,
-    };
-    let (was, is) = match error.kind() {
-        ErrorKind::InvalidSubcommand => match text(ContextKind::InvalidSubcommand)? {
-            name @ ("conformance" | "bench" | "eval") => (name.to_owned(), name.to_owned()),
+impl Command {
+    /// Why a command does not run within the shell; `None`: it does.
+    pub(super) fn refused_in_shell(&self) -> Option<&'static str> {
+        Some(match self {
+            Self::Shell(_) => "this is the shell",
+            Self::Serve(_) | Self::SqlWorker(_) => {
+                "`serve` takes standard input, or runs until it is stopped"
+            }
+            Self::Init(_) => "`init` prepares a folder for other programs",
+            Self::Completions { .. } | Self::Man { .. } => "it writes files for another shell",
             _ => return None,
-        },
-        ErrorKind::UnknownArgument if text(ContextKind::InvalidArg)? == "--corpus" => {
-            ("sql --corpus FILE".to_owned(), "corpus FILE".to_owned())
-        }
-        _ => return None,
-    };
-    Some(format!("`memory {was}` is now `memory-lab {is}`, a separate program; see docs/cli.md"))
+        })
+    }
+
+    /// Whether it reads lines itself, and is interrupted within them.
+    pub(super) fn reads_lines(&self) -> bool {
+        matches!(self, Self::Sql(args) if args.reads_statements())
+    }
 }
 
-async fn dispatch(context: &Context, command: Command, out: &mut Out) -> Result<Exit, Failure> {
+/// Runs one command.
+pub(super) async fn dispatch(context: &Context, command: Command, out: &mut Out) -> Result<Exit, Failure> {
     match command {
         Command::Get(args) => commands::get(context, &args, out).await,
         Command::Set(args) => commands::set(context, args, out).await,
@@ -234,6 +220,8 @@ async fn dispatch(context: &Context, command: Command, out: &mut Out) -> Result<
         Command::Init(args) => commands::init(context, &args, out),
         Command::Doctor(args) => commands::doctor(context, &args, out).await,
         Command::Demo(args) => Box::pin(crate::demo::run(&args, context.is_quiet(), out)).await,
+        // It reads lines, each of which is dispatched: whoever does that runs it.
+        Command::Shell(_) => Err(Failure::invalid("there is one shell, and no other within it")),
         Command::Describe => commands::describe(context, out).await,
         Command::Backend(args) => commands::backend(context, &args, out).await,
         Command::Config(args) => commands::config(context, &args, out).await,
@@ -255,7 +243,7 @@ mod tests {
 
     #[test]
     fn what_the_pages_of_services_show_can_be_typed_and_configured() {
-        for page in [include_str!("../../docs/mem0.md"), include_str!("../../docs/mem9.md")] {
+        for page in [include_str!("../../../docs/mem0.md"), include_str!("../../../docs/mem9.md")] {
             let block =
                 |kind: &str| page.split(kind).nth(1).and_then(|rest| rest.split("```").next()).unwrap();
             let config = memory::Config::parse(block("```toml\n"), "memory.toml").unwrap();
@@ -281,7 +269,7 @@ mod tests {
 
     #[test]
     fn every_command_is_on_the_page() {
-        let page = include_str!("../../docs/cli.md");
+        let page = include_str!("../../../docs/cli.md");
         for command in Cli::command()
             .get_subcommands()
             .filter(|command| command.get_name() != "help" && !command.is_hide_set())

@@ -12,11 +12,12 @@ Memory for AI agents. Begin with one of these; they work as they stand:
   memory recall 'where does Ada live'           find it again
   memory init                                   write a configuration, and connect Claude, Cursor or VS Code
 
-`memory demo` takes a tour, `memory --help` lists every command, and `memory COMMAND --help` has examples.";
+`memory shell` is a prompt for all commands, `memory demo` takes a tour, `memory --help` lists every command, and
+`memory COMMAND --help` has examples.";
 
 /// Commands by task. Each is in one group.
 pub(crate) const GROUPS: &[(&str, &[&str])] = &[
-    ("Begin", &["init", "doctor", "demo"]),
+    ("Begin", &["init", "doctor", "demo", "shell"]),
     ("Remember what was said", &["add", "recall", "facts", "extract", "event"]),
     ("Keep entries", &["set", "get", "search", "list", "update", "incr", "delete", "sql"]),
     ("Give memory to agents", &["serve", "tool-schema", "token", "config", "backend"]),
@@ -35,6 +36,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("doctor", &["memory doctor", "memory doctor --offline --json"]),
     ("demo", &["memory demo", "memory demo --dir tour"]),
     ("add", &["memory add 'I live in Lisbon' --name Ada", "memory add --messages said.json --wait 60"]),
+    ("shell", &["memory shell", "memory shell --user ada --no-history"]),
     (
         "recall",
         &["memory recall 'where does Ada live' -k 5", "memory recall 'where does Ada live' --max-tokens 500"],

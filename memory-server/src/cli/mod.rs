@@ -1,0 +1,35 @@
+//! The command line: what is typed, what runs it, and how it ends.
+
+mod command;
+mod complete;
+mod help;
+mod parse;
+mod shell;
+mod words;
+
+use std::process::ExitCode;
+
+use self::command::{Cli, Command, dispatch};
+use crate::terminal::{self, Exit};
+
+pub use self::command::command_line;
+
+/// Runs the command line of this process.
+#[must_use]
+pub fn main() -> ExitCode {
+    if std::env::args_os().len() <= 1 {
+        terminal::note(help::BEGIN);
+        return ExitCode::from(Exit::Usage.code());
+    }
+    let exit = match parse::of_process() {
+        Ok(Cli { global, command }) => {
+            // Boxed: it has room for the largest of all commands.
+            terminal::run("memory", global, async |context, out| match command {
+                Command::Shell(args) => Box::pin(shell::run(context, &args)).await,
+                command => Box::pin(dispatch(context, command, out)).await,
+            })
+        }
+        Err(exit) => exit,
+    };
+    ExitCode::from(exit.code())
+}

@@ -1,0 +1,57 @@
+//! From what was typed to a command, or to what is wrong with it.
+
+use clap::builder::Resettable;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Command, FromArgMatches as _};
+
+use super::command::{Cli, command_line};
+use crate::terminal::{self, Exit, Global};
+
+/// What the process was started with. What is wrong with it has been printed.
+pub(super) fn of_process() -> Result<Cli, Exit> {
+    let parsed = command_line().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
+    parsed.and_then(Cli::checked).map_err(|error| told(&error, terminal::wants_json()))
+}
+
+/// The same grammar for lines of the shell. Variables have been read when the shell started, and come after its own options.
+pub(super) fn of_lines() -> Command {
+    let mut command = command_line().mut_args(|argument| argument.env(Resettable::Reset));
+    command.build();
+    command
+}
+
+/// A line of the shell, with the shell's own options where it has none.
+pub(super) fn line(command: &Command, words: &[String], shell: &Global) -> Result<Cli, Exit> {
+    let named = std::iter::once("memory").chain(words.iter().map(String::as_str));
+    let parsed = command.clone().try_get_matches_from(named);
+    let parsed = parsed.and_then(|matches| Cli::from_arg_matches(&matches));
+    let merged = parsed.and_then(|line| Cli { global: shell.with(line.global), ..line }.checked());
+    merged.map_err(|error| told(&error, shell.json || words.iter().any(|word| word == "--json")))
+}
+
+/// Prints what the parser says.
+fn told(error: &clap::Error, json: bool) -> Exit {
+    match moved(error) {
+        Some(why) => terminal::misuse(&why, json),
+        None => terminal::end_of_parsing(error, json),
+    }
+}
+
+/// The new name of a command that has moved to `memory-lab`.
+fn moved(error: &clap::Error) -> Option<String> {
+    let text = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.as_str()),
+        _ => None,
+    };
+    let (was, is) = match error.kind() {
+        ErrorKind::InvalidSubcommand => match text(ContextKind::InvalidSubcommand)? {
+            name @ ("conformance" | "bench" | "eval") => (name.to_owned(), name.to_owned()),
+            _ => return None,
+        },
+        ErrorKind::UnknownArgument if text(ContextKind::InvalidArg)? == "--corpus" => {
+            ("sql --corpus FILE".to_owned(), "corpus FILE".to_owned())
+        }
+        _ => return None,
+    };
+    Some(format!("`memory {was}` is now `memory-lab {is}`, a separate program; see docs/cli.md"))
+}
