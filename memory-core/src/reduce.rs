@@ -9,7 +9,6 @@ mod tests;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, ErrorKind};
 use crate::json::{Json, JsonError, JsonKind, MAX_DEPTH};
 use std::fmt;
 
@@ -151,18 +150,6 @@ pub fn reduce(current: Option<&Json>, reducer: &Reducer) -> Result<Reduced, Redu
         Reducer::AppendDedupe(item) => list::append_dedupe(current, item),
         Reducer::BoundedList { item, limit } => list::bounded_list(current, item, *limit),
     }
-}
-
-/// The sum that [`Backend::increment`](crate::Backend::increment) stores.
-///
-/// # Errors
-/// `wrong_type` if the value is no 64-bit integer in plain decimal, `invalid_argument` if the sum is not.
-pub fn incremented(current: Option<&Json>, delta: i64) -> crate::error::Result<i64> {
-    let before = current.map_or(Some(0), Json::as_i64_exact).ok_or_else(|| {
-        Error::new(ErrorKind::WrongType, "the value is not a 64-bit integer in plain decimal; set one first")
-    })?;
-    let sum = before.checked_add(delta);
-    sum.ok_or_else(|| Error::invalid("the sum does not fit 64 bits; use a smaller delta"))
 }
 
 fn require(json: &Json, expected: JsonKind, operand: Operand) -> Result<(), ReduceError> {
