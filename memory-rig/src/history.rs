@@ -121,18 +121,18 @@ fn text_of(message: &Message) -> Option<(Role, String)> {
     let (role, texts): (Role, Vec<&str>) = match message {
         Message::System { .. } => return None,
         Message::User { content } => {
-            let text = |content| match content {
-                &UserContent::Text(ref text) => Some(text.text.as_str()),
+            let texts = content.iter().filter_map(|content| match content {
+                UserContent::Text(text) => Some(text.text.as_str()),
                 _ => None,
-            };
-            (Role::User, content.iter().filter_map(text).collect())
+            });
+            (Role::User, texts.collect())
         }
         Message::Assistant(said) => {
-            let text = |content| match content {
-                &AssistantContent::Text(ref text) => Some(text.text.as_str()),
+            let texts = said.content.iter().filter_map(|content| match content {
+                AssistantContent::Text(text) => Some(text.text.as_str()),
                 _ => None,
-            };
-            (Role::Assistant, said.content.iter().filter_map(text).collect())
+            });
+            (Role::Assistant, texts.collect())
         }
     };
     let text = texts.join("\n");

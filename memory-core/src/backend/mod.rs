@@ -402,6 +402,15 @@ pub trait Backend: Send + Sync + Debug {
     ) -> Result<ImportOutcome>;
 }
 
+/// What `increment` stores.
+fn incremented(current: Option<&Json>, delta: i64) -> Result<i64> {
+    let before = current.map_or(Some(0), Json::as_i64_exact).ok_or_else(|| {
+        Error::new(ErrorKind::WrongType, "the value is not a 64-bit integer in plain decimal; set one first")
+    })?;
+    let sum = before.checked_add(delta);
+    sum.ok_or_else(|| Error::invalid("the sum does not fit 64 bits; use a smaller delta"))
+}
+
 /// Sets what was derived from `live`; `None`: something came between.
 async fn exchange<B: Backend + ?Sized>(
     backend: &B,

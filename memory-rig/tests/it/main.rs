@@ -1,5 +1,13 @@
 //! The adapter with rig's own agents, clients and types, on SQLite.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    reason = "a test may fail so"
+)]
+
 mod agent;
 mod history;
 mod index;
