@@ -430,15 +430,6 @@ async fn exchange<B: Backend + ?Sized>(
     }
 }
 
-/// The sum that `increment` stores.
-fn incremented(current: Option<&Json>, delta: i64) -> Result<i64> {
-    let before = current.map_or(Some(0), Json::as_i64_exact).ok_or_else(|| {
-        Error::new(ErrorKind::WrongType, "the value is not a 64-bit integer in plain decimal; set one first")
-    })?;
-    let sum = before.checked_add(delta);
-    sum.ok_or_else(|| Error::invalid("the sum does not fit 64 bits; use a smaller delta"))
-}
-
 fn contended() -> Error {
     Error::new(ErrorKind::Unavailable, "others kept writing this key, and nothing was changed; try again")
 }
