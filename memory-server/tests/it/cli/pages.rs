@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::user::User;
+use crate::support::user::User;
 
 /// Pages whose first block of commands runs in an empty home, as one script.
 const SESSIONS: &[&str] = &["README.md", "docs/embedders.md", "docs/hierarchical.md", "docs/recall.md"];
