@@ -513,5 +513,5 @@ fn no_request_of_one_tenant_is_answered_with_what_another_wrote() {
     println!(
         "{requests} requests: {own_marks} answers with own words, {refused} refusals of another's, {replayed} replays"
     );
-    assert!(own_marks > 40 && refused > 40 && replayed > 3, "{own_marks} {refused} {replayed}");
+    assert!(own_marks > 40 && refused > 40 && replayed > 1, "{own_marks} {refused} {replayed}");
 }
