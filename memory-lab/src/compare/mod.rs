@@ -76,7 +76,7 @@ pub(crate) async fn run(context: &Context, args: &CompareArgs, out: &mut Out) ->
             note(&format!("measuring {name}"));
         }
         let own = folder(args)?;
-        let outcome = match (who, &args.postgres) {
+        let outcome: Outcome = match (who, &args.postgres) {
             (Who::Sqlite(durability), _) => {
                 ours::measure(&ours::file(own.path(), durability)?, &work, durability).await.into()
             }

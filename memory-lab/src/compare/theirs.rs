@@ -55,7 +55,7 @@ async fn served(given: &Path, own: &Path, work: &Work) -> Result<Outcome, String
     let (server, token, _tokens) = memory_server::http::guarded(memory).map_err(shown)?;
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.map_err(|error| error.to_string())?;
     let address = listener.local_addr().map_err(|error| error.to_string())?;
-    let serving = tokio::spawn(server.serve(listener));
+    let serving = tokio::spawn(async move { server.serve(listener).await });
     let mut command = Command::new("python3");
     command
         .env("PYTHONPATH", CLIENT)
