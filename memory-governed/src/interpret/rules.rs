@@ -100,13 +100,17 @@ impl Rules {
 const NO_FORM: &str = "no rule applies: shared state is what is written as `issue ID: TEXT`, `task ID: done`, `ID is resolved`, \
      `decision: TEXT`, `constraint ID: TEXT`, `learning: TEXT`, `result: NAME = 0.7` or `plan: TEXT`";
 
+/// Lines of a note that may begin a statement: a bound on the time that it takes to look.
+const MAX_LINES: usize = 400;
+
 /// The statements of a text.
 fn statements(text: &str, context: &Context) -> Vec<String> {
     let (mut parts, mut in_block): (Vec<String>, bool) = (Vec::new(), false);
-    for line in text.trim().lines() {
+    for (at, line) in text.trim().lines().enumerate() {
         let is_fence = line.trim_start().starts_with("```");
         in_block ^= is_fence;
-        let begins = !in_block
+        let begins = at < MAX_LINES
+            && !in_block
             && !is_fence
             && (prefixed(line).is_some()
                 || ending(line, context).is_ok_and(|request| request.target_id.is_some()));
