@@ -138,6 +138,14 @@ impl Cx {
         self.clock();
     }
 
+    /// Options with a lifetime. One that may end while the case runs needs a clock that stands still.
+    pub(crate) fn expiring(&self, millis: u64) -> SetOptions {
+        if millis < 60_000 {
+            self.stand_still();
+        }
+        SetOptions::default().with_ttl(memory_core::Ttl::After(ms(millis)))
+    }
+
     /// Moves that clock forward by milliseconds.
     pub(crate) fn advance_ms(&self, by: u64) {
         self.clock().advance_ms(by);
@@ -303,12 +311,6 @@ pub(crate) fn source(label: &str) -> memory_core::Result<Source> {
 #[must_use]
 pub(crate) const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
-}
-
-/// Options with a lifetime in milliseconds.
-#[must_use]
-pub(crate) fn expiring(millis: u64) -> SetOptions {
-    SetOptions::default().with_ttl(memory_core::Ttl::After(ms(millis)))
 }
 
 /// Options with metadata.

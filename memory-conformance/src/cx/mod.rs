@@ -12,7 +12,7 @@ mod store;
 pub(crate) mod vectors;
 
 pub(crate) use context::Cx;
-pub(crate) use context::{expiring, hit_keys, json, key, ms, source, tagged};
+pub(crate) use context::{hit_keys, json, key, ms, source, tagged};
 pub(crate) use store::Store;
 
 use memory_core::Scope;

@@ -137,7 +137,7 @@ pub(crate) fn states_the_end_of(note: &str, is_named: impl Fn(&str) -> bool) -> 
             let first = moods.next();
             let named = is_named(clause);
             is_found |= named;
-            if !named && !(goes_on && is_about_the_same(&words)) {
+            if !(named || goes_on && is_about_the_same(&words)) {
                 goes_on &= first.is_none();
                 continue;
             }

@@ -6,7 +6,7 @@ use memory_core::{ErrorKind, Expect, NewEntry, Scope, SetOptions, Ttl};
 use crate::case::{Case, case};
 use crate::check::{check, expect_eq, expect_kind, expect_some};
 use crate::cx::entries::{detail, item, item_with, metadata, string_of};
-use crate::cx::{expiring, json, key, ms, source, tagged};
+use crate::cx::{json, key, ms, source, tagged};
 
 pub(crate) const CASES: &[Case] = &[
     case!("bulk.outcomes.as-of-set", [Kv], ["BLK-1"], |cx, scope: Scope| {
@@ -15,7 +15,7 @@ pub(crate) const CASES: &[Case] = &[
         let names = ["c", "b", "a", "e"];
         let mut items = Vec::new();
         for (name, life) in names.iter().zip([7, 8, 9, 10]) {
-            items.push(item_with(name, "1", expiring(life))?);
+            items.push(item_with(name, "1", cx.expiring(life))?);
         }
         let outcomes = cx.bulk(&scope, items).await?;
         expect_eq!(outcomes.len(), names.len(), "the number of outcomes");
@@ -32,7 +32,8 @@ pub(crate) const CASES: &[Case] = &[
     }),
     case!("bulk.entries.as-of-set", [Kv], ["BLK-1"], |cx, by_set: Scope, by_bulk: Scope| {
         cx.stand_still();
-        let full = expiring(500)
+        let full = cx
+            .expiring(500)
             .with_metadata(metadata(r#"{"n":1.5,"city":"Oslo"}"#)?)
             .with_source(source("chat")?)
             .with_text("a text of its own");

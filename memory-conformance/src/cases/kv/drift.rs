@@ -8,7 +8,7 @@ use memory_core::{DriftChange, Seen};
 
 use crate::case::{Case, case};
 use crate::check::{CaseResult, Stop, check, expect_eq, expect_kind, expect_some};
-use crate::cx::{Cx, expiring, json, key};
+use crate::cx::{Cx, json, key};
 use crate::harness::executor::BoxFuture;
 
 pub(crate) const CASES: &[Case] = &[
@@ -59,7 +59,7 @@ pub(crate) const CASES: &[Case] = &[
     }),
     case!("drift.row.vanished-is-refused", [Kv, Drift], ["DRF-3", "DRF-6"], |cx, scope: Scope| {
         serves(cx, DriftPolicy::Row)?;
-        cx.set_with(&scope, "k", "1", expiring(60_000)).await?;
+        cx.set_with(&scope, "k", "1", cx.expiring(60_000)).await?;
         let saw = seen(cx, &scope, "k").await?;
         cx.delete(&scope, "k").await?;
         let was = before(cx, &scope).await?;
@@ -67,14 +67,14 @@ pub(crate) const CASES: &[Case] = &[
     }),
     case!("drift.row.expiry-that-came", [Kv, Drift], ["DRF-3"], |cx, scope: Scope| {
         serves(cx, DriftPolicy::Row)?;
-        cx.set_with(&scope, "k", "1", expiring(1_000)).await?;
+        cx.set_with(&scope, "k", "1", cx.expiring(1_000)).await?;
         let saw = seen(cx, &scope, "k").await?;
         cx.advance_ms(1_000);
         check!(cx.set_with(&scope, "k", "2", row(saw)).await?.created, "the entry was not recreated");
     }),
     case!("drift.row.expired-and-made-anew", [Kv, Drift], ["DRF-2"], |cx, scope: Scope| {
         serves(cx, DriftPolicy::Row)?;
-        cx.set_with(&scope, "k", "1", expiring(1_000)).await?;
+        cx.set_with(&scope, "k", "1", cx.expiring(1_000)).await?;
         let saw = seen(cx, &scope, "k").await?;
         cx.advance_ms(1_000);
         cx.set(&scope, "k", "2").await?;
@@ -233,7 +233,7 @@ pub(crate) const CASES: &[Case] = &[
         }
     }),
     case!("drift.token.stays-otherwise", [Kv, Drift], ["DRF-11"], |cx, scope: Scope| {
-        cx.set_with(&scope, "brief", "1", expiring(1_000)).await?;
+        cx.set_with(&scope, "brief", "1", cx.expiring(1_000)).await?;
         cx.set(&scope, "k", "1").await?;
         let at = token(cx, &scope).await?;
         cx.access(&scope, "k").await?;

@@ -5,7 +5,7 @@ use memory_core::{ErrorKind, GetOptions, ListQuery, Scope, SetOptions, Ttl};
 use crate::case::{Case, case};
 use crate::check::{check, expect_eq, expect_kind, expect_some};
 use crate::cx::entries::metadata;
-use crate::cx::{expiring, key, ms, source, tagged};
+use crate::cx::{key, ms, source, tagged};
 
 pub(crate) const CASES: &[Case] = &[
     case!("kv.get.never-set", [Kv], ["GET-1"], |cx, scope: Scope| {
@@ -142,7 +142,7 @@ pub(crate) const CASES: &[Case] = &[
         check!(!cx.set(&scope, "k", "2").await?.created, "a set of the same value created");
         cx.delete(&scope, "k").await?;
         check!(
-            cx.set_with(&scope, "k", "3", expiring(10)).await?.created,
+            cx.set_with(&scope, "k", "3", cx.expiring(10)).await?.created,
             "a set after a delete did not create"
         );
         cx.advance_ms(9);
@@ -162,7 +162,7 @@ pub(crate) const CASES: &[Case] = &[
         }
         cx.delete(&scope, "k").await?;
         cx.advance_ms(1);
-        cx.set_with(&scope, "k", "2", expiring(5)).await?;
+        cx.set_with(&scope, "k", "2", cx.expiring(5)).await?;
         expect_eq!(cx.live(&scope, "k").await?.created_at, cx.now(), "created_at after a delete");
         cx.advance_ms(5);
         cx.set(&scope, "k", "3").await?;
@@ -177,7 +177,7 @@ pub(crate) const CASES: &[Case] = &[
         expect_eq!(count().await?, 2, "accesses after an overwrite");
         cx.access(&scope, "k").await?;
         cx.delete(&scope, "k").await?;
-        cx.set_with(&scope, "k", "3", expiring(5)).await?;
+        cx.set_with(&scope, "k", "3", cx.expiring(5)).await?;
         expect_eq!(count().await?, 0, "accesses after a delete");
         cx.access(&scope, "k").await?;
         cx.advance_ms(5);
@@ -241,7 +241,8 @@ pub(crate) const CASES: &[Case] = &[
 ];
 
 fn full() -> memory_core::Result<SetOptions> {
-    Ok(expiring(60_000)
+    Ok(SetOptions::default()
+        .with_ttl(Ttl::After(ms(60_000)))
         .with_metadata(metadata(r#"{"city":"Oslo","n":7}"#)?)
         .with_source(source("chat")?)
         .with_text("lives in Oslo"))

@@ -7,7 +7,7 @@ use memory_core::{
 use crate::case::{Case, case};
 use crate::check::{CaseResult, expect_eq, expect_kind};
 use crate::cx::entries::{filter, item_with, metadata};
-use crate::cx::{Cx, expiring, source, tagged};
+use crate::cx::{Cx, source, tagged};
 
 pub(crate) const CASES: &[Case] = &[
     case!("filter.types.never-mix", [Kv], ["FLT-1"], |cx| {
@@ -175,7 +175,7 @@ pub(crate) const CASES: &[Case] = &[
         cx.set(&scope, "b", "1").await?;
         // Within the same second, which seconds alone cannot distinguish.
         cx.advance_ms(700);
-        cx.set_with(&scope, "b", "2", expiring(5_000)).await?;
+        cx.set_with(&scope, "b", "2", cx.expiring(5_000)).await?;
         cx.set(&scope, "c", "1").await?;
         let then = cx.now();
         let expiry = then.as_millis() + 5_000;

@@ -5,7 +5,7 @@ use memory_core::{ErrorKind, Scope, UpdateOptions};
 use crate::case::{Case, case};
 use crate::check::{check, expect_eq, expect_kind};
 use crate::cx::entries::metadata;
-use crate::cx::{expiring, key, source};
+use crate::cx::{key, source};
 
 pub(crate) const CASES: &[Case] = &[
     case!("incr.absent.stores-delta", [Kv], ["INC-1"], |cx, scope: Scope| {
@@ -95,7 +95,8 @@ pub(crate) const CASES: &[Case] = &[
         }
     }),
     case!("incr.entry.keeps-the-rest", [Kv], ["INC-5"], |cx, scope: Scope| {
-        let options = expiring(1_000)
+        let options = cx
+            .expiring(60_000)
             .with_metadata(metadata(r#"{"unit":"cups"}"#)?)
             .with_source(source("chat")?)
             .with_text("cups of tea");
@@ -112,7 +113,7 @@ pub(crate) const CASES: &[Case] = &[
         expect_eq!(after, due, "the entry after an increment");
     }),
     case!("incr.outcome.as-read", [Kv], ["INC-2", "SET-7"], |cx, scope: Scope| {
-        cx.set_with(&scope, "n", "1", expiring(1_000)).await?;
+        cx.set_with(&scope, "n", "1", cx.expiring(60_000)).await?;
         for _ in 0..3 {
             let outcome = cx.kv().increment(&scope, &key("n")?, 3, UpdateOptions::default()).await?;
             let entry = cx.live(&scope, "n").await?;

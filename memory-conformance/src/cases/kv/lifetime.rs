@@ -10,13 +10,13 @@ use memory_core::{
 use crate::case::{Case, case};
 use crate::check::{CaseResult, check, expect_eq, expect_kind};
 use crate::cx::entries::{expect_conflict, item, item_with};
-use crate::cx::{Cx, expiring, hit_keys, json, key, ms};
+use crate::cx::{Cx, hit_keys, json, key, ms};
 
 pub(crate) const CASES: &[Case] = &[
     case!("ttl.after.ends-to-the-millisecond", [Kv], ["TTL-1"], |cx, scope: Scope| {
         for life in [1, 2, 999, 1_000, 1_001, 60_000, 86_400_000, MAX_TTL_MILLIS] {
             let start = cx.now();
-            let set = cx.set_with(&scope, "k", "1", expiring(life)).await?;
+            let set = cx.set_with(&scope, "k", "1", cx.expiring(life)).await?;
             expect_eq!(set.expires_at, start.checked_add(ms(life)), "expires_at of a lifetime of {life} ms");
             cx.advance_ms(life - 1);
             check!(cx.entry(&scope, "k").await?.is_some(), "a life of {life} ms ended a millisecond early");
@@ -30,16 +30,16 @@ pub(crate) const CASES: &[Case] = &[
         }
     }),
     case!("ttl.after.begins-anew", [Kv], ["TTL-1"], |cx, scope: Scope| {
-        cx.set_with(&scope, "k", "1", expiring(10)).await?;
+        cx.set_with(&scope, "k", "1", cx.expiring(10)).await?;
         cx.advance_ms(9);
-        cx.set_with(&scope, "k", "2", expiring(10)).await?;
+        cx.set_with(&scope, "k", "2", cx.expiring(10)).await?;
         cx.advance_ms(9);
         expect_eq!(
             cx.text(&scope, "k").await?.as_deref(),
             Some("2"),
             "9 ms after the second of two lifetimes of 10"
         );
-        cx.set_with(&scope, "k", "3", expiring(3)).await?;
+        cx.set_with(&scope, "k", "3", cx.expiring(3)).await?;
         cx.advance_ms(3);
         expect_eq!(cx.text(&scope, "k").await?, None, "after a write shortened the lifetime");
     }),
@@ -50,7 +50,7 @@ pub(crate) const CASES: &[Case] = &[
         ["TTL-1", "TTL-5", "SRC-2"],
         |cx, scope: Scope| {
             cx.say(&scope, "stays", "a cup of green tea").await?;
-            cx.set_with(&scope, "goes", "\"green tea\"", expiring(10)).await?;
+            cx.set_with(&scope, "goes", "\"green tea\"", cx.expiring(10)).await?;
             let recent = RankOptions { recency: 0.5, ..RankOptions::default() };
             let modes = if cx.capabilities().vector_search {
                 vec![SearchMode::Lexical, SearchMode::Vector, SearchMode::Hybrid]
@@ -83,7 +83,7 @@ pub(crate) const CASES: &[Case] = &[
             None,
             "the expiry of a new entry"
         );
-        let first = cx.set_with(&scope, "k", "1", expiring(10)).await?;
+        let first = cx.set_with(&scope, "k", "1", cx.expiring(10)).await?;
         cx.advance_ms(4);
         let second = cx.set_with(&scope, "k", "2", keep()).await?;
         expect_eq!(second.expires_at, first.expires_at, "the expiry of a live entry");
@@ -95,7 +95,7 @@ pub(crate) const CASES: &[Case] = &[
         check!(cx.entry(&scope, "k").await?.is_some(), "an entry that never expires is gone");
     }),
     case!("ttl.never.clears", [Kv], ["TTL-3"], |cx, scope: Scope| {
-        cx.set_with(&scope, "k", "1", expiring(10)).await?;
+        cx.set_with(&scope, "k", "1", cx.expiring(10)).await?;
         let set = cx.set_with(&scope, "k", "1", SetOptions::default().with_ttl(Ttl::Never)).await?;
         expect_eq!(set.expires_at, None);
         expect_eq!(cx.live(&scope, "k").await?.expires_at, None);
@@ -144,7 +144,7 @@ pub(crate) const CASES: &[Case] = &[
         let page = cx.kv().list(&scope, ListQuery::default().with_limit(1)).await?;
         check!(page.next.is_none(), "a cursor leads to nothing but expired entries");
         let empty = cx.scope()?;
-        cx.set_with(&empty, "b", "1", expiring(1)).await?;
+        cx.set_with(&empty, "b", "1", cx.expiring(1)).await?;
         cx.advance_ms(1);
         let scopes = cx.kv().scopes(&cx.tenant(), ScopesQuery::default()).await?.scopes;
         let listed: Vec<&memory_core::Scope> = scopes.iter().map(|info| &info.scope).collect();
@@ -154,7 +154,7 @@ pub(crate) const CASES: &[Case] = &[
     case!("ttl.expired.pages-fill-up", [Kv], ["TTL-5", "LST-3"], |cx, scope: Scope| {
         let mut items = Vec::new();
         for at in 0..30 {
-            let options = if at % 10 == 9 { SetOptions::default() } else { expiring(5) };
+            let options = if at % 10 == 9 { SetOptions::default() } else { cx.expiring(5) };
             items.push(item_with(&format!("{at:02}"), "1", options)?);
         }
         cx.bulk(&scope, items).await?;
@@ -194,7 +194,7 @@ pub(crate) const CASES: &[Case] = &[
         expect_eq!(cx.kv().drop_scope(&scope).await?.entries, 2, "live entries dropped");
     }),
     case!("ttl.expired.absent-to-preconditions", [Kv, Cas], ["TTL-5", "VER-3"], |cx, scope: Scope| {
-        let set = cx.set_with(&scope, "k", "1", expiring(10)).await?;
+        let set = cx.set_with(&scope, "k", "1", cx.expiring(10)).await?;
         cx.advance_ms(10);
         for expect in
             [Expect::Version(set.version), Expect::Sha256(memory_core::entry::value_sha256(&json("1")?))]
@@ -212,7 +212,7 @@ pub(crate) const CASES: &[Case] = &[
     }),
     case!("ttl.expired.absent-to-reducers", [Kv], ["TTL-5", "INC-1", "UPD-5"], |cx, scope: Scope| {
         for (name, text) in [("n", "41"), ("o", r#"{"a":1}"#), ("l", "[1]"), ("b", "[1]")] {
-            cx.set_with(&scope, name, text, expiring(10)).await?;
+            cx.set_with(&scope, name, text, cx.expiring(10)).await?;
         }
         cx.advance_ms(10);
         expect_eq!(cx.increment(&scope, "n", 1).await?, 1, "an expired counter incremented");
@@ -235,7 +235,7 @@ pub(crate) const CASES: &[Case] = &[
         }
     }),
     case!("ttl.expired.set-creates", [Kv], ["TTL-6"], |cx, scope: Scope| {
-        let first = cx.set_with(&scope, "k", "1", expiring(10)).await?;
+        let first = cx.set_with(&scope, "k", "1", cx.expiring(10)).await?;
         cx.access(&scope, "k").await?;
         cx.advance_ms(10);
         let second = cx.set_with(&scope, "k", "1", SetOptions::default().with_ttl(Ttl::Keep)).await?;
@@ -249,7 +249,7 @@ pub(crate) const CASES: &[Case] = &[
         );
     }),
     case!("ttl.expired.bulk-creates", [Kv], ["TTL-6"], |cx, scope: Scope| {
-        cx.set_with(&scope, "k", "1", expiring(10)).await?;
+        cx.set_with(&scope, "k", "1", cx.expiring(10)).await?;
         cx.access(&scope, "k").await?;
         cx.advance_ms(10);
         let outcomes = cx.bulk(&scope, vec![item("k", "1")?]).await?;
@@ -299,7 +299,7 @@ pub(crate) const CASES: &[Case] = &[
             items.push(item_with(
                 &format!("{at:02}"),
                 "1",
-                if at < 20 { expiring(10) } else { SetOptions::default() },
+                if at < 20 { cx.expiring(10) } else { SetOptions::default() },
             )?);
         }
         let last = cx.bulk(&scope, items).await?.iter().map(|outcome| outcome.version).max().unwrap_or(0);
@@ -327,8 +327,8 @@ pub(crate) const CASES: &[Case] = &[
 async fn with_a_dead_one(cx: &Cx) -> CaseResult<memory_core::Scope> {
     let scope = cx.scope()?;
     cx.set(&scope, "a", "\"tea\"").await?;
-    cx.set_with(&scope, "b", "\"tea\"", expiring(10)).await?;
-    cx.set_with(&scope, "c", "\"tea\"", expiring(11)).await?;
+    cx.set_with(&scope, "b", "\"tea\"", cx.expiring(10)).await?;
+    cx.set_with(&scope, "c", "\"tea\"", cx.expiring(11)).await?;
     cx.advance_ms(10);
     Ok(scope)
 }

@@ -6,7 +6,7 @@ use memory_core::{ErrorKind, Json, Reducer, Scope, UpdateOptions};
 use crate::case::{Case, case};
 use crate::check::{CaseResult, check, expect_eq, expect_kind};
 use crate::cx::entries::{metadata, string_of};
-use crate::cx::{Cx, expiring, json, key, source};
+use crate::cx::{Cx, json, key, source};
 
 pub(crate) const CASES: &[Case] = &[
     case!("update.merge.by-member", [Kv], ["UPD-1"], |cx| {
@@ -213,7 +213,8 @@ pub(crate) const CASES: &[Case] = &[
             ("bounded list", "[1]", Reducer::BoundedList { item: json("2")?, limit: 1 }),
         ];
         for (name, text, reducer) in reducers {
-            let options = expiring(1_000)
+            let options = cx
+                .expiring(60_000)
                 .with_metadata(metadata(r#"{"city":"Oslo"}"#)?)
                 .with_source(source("chat")?)
                 .with_text("an explicit text");
@@ -235,7 +236,7 @@ pub(crate) const CASES: &[Case] = &[
         }
     }),
     case!("update.outcome.as-read", [Kv], ["UPD-9", "SET-7"], |cx, scope: Scope| {
-        cx.set_with(&scope, "k", "{}", expiring(1_000)).await?;
+        cx.set_with(&scope, "k", "{}", cx.expiring(60_000)).await?;
         for patch in [r#"{"a":1}"#, r#"{"a":1}"#, r#"{"b":[]}"#] {
             let reducer = Reducer::Merge(Json::parse(patch)?);
             let outcome = cx.kv().update(&scope, &key("k")?, reducer, UpdateOptions::default()).await?;

@@ -6,7 +6,7 @@ use memory_core::{ErrorKind, Expect, Metadata, Reducer, Scope, ScopeKind, SetOpt
 use crate::case::{Case, case};
 use crate::check::{CaseResult, check, expect_eq, expect_kind};
 use crate::cx::entries::{detail, expect_conflict, item, item_with};
-use crate::cx::{Cx, expiring, json, ms, source, tagged};
+use crate::cx::{Cx, json, ms, source, tagged};
 
 pub(crate) const CASES: &[Case] = &[
     case!("kv.set.version-grows" * 2, [Kv], ["VER-1"], |cx, scope: Scope| {
@@ -60,7 +60,7 @@ pub(crate) const CASES: &[Case] = &[
     case!("kv.version.survives-expiry", [Kv], ["VER-2"], |cx, scope: Scope| {
         for _ in 0..3 {
             cx.set(&scope, "k", "1").await?;
-            let last = cx.set_with(&scope, "k", "2", expiring(5)).await?.version;
+            let last = cx.set_with(&scope, "k", "2", cx.expiring(5)).await?.version;
             cx.advance_ms(5);
             next_version(cx, &scope, last, "an expiry").await?;
         }
@@ -163,7 +163,7 @@ pub(crate) const CASES: &[Case] = &[
         check!(set.written, "a set that expects the digest of the stored text: {set:?}");
     }),
     case!("cas.conflict.changes-nothing", [Kv, Cas], ["VER-6", "SET-6"], |cx, scope: Scope| {
-        let version = cx.set_with(&scope, "k", "1", expiring(1_000)).await?.version;
+        let version = cx.set_with(&scope, "k", "1", cx.expiring(60_000)).await?.version;
         let before = cx.live(&scope, "k").await?;
         cx.advance_ms(1);
         for expect in [Expect::Absent, Expect::Version(version + 1), Expect::Sha256([7; 32])] {
@@ -229,6 +229,7 @@ pub(crate) const CASES: &[Case] = &[
         }
     }),
     case!("cas.retry.same-lifetime", [Kv, Cas], ["VER-7"], |cx| {
+        cx.stand_still();
         let life = Ttl::After(ms(100));
         for (first, then) in [
             (life, life),
@@ -244,6 +245,7 @@ pub(crate) const CASES: &[Case] = &[
         }
     }),
     case!("cas.retry.other-lifetime-conflicts", [Kv, Cas], ["VER-7"], |cx| {
+        cx.stand_still();
         let life = Ttl::After(ms(100));
         for (first, then) in [
             (life, Ttl::Never),

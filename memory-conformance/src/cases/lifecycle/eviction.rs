@@ -10,7 +10,7 @@ use memory_core::{
 use crate::case::{Case, case};
 use crate::check::{CaseResult, Stop, check, expect_eq, expect_kind, expect_some};
 use crate::cx::entries::item;
-use crate::cx::{Cx, expiring, json, key};
+use crate::cx::{Cx, json, key};
 use crate::stream;
 
 pub(crate) const CASES: &[Case] = &[
@@ -347,7 +347,7 @@ pub(crate) const CASES: &[Case] = &[
     case!("gc.reclaim.harmless", [Kv, Eviction], ["GC-12"], |cx, scope: Scope| {
         cx.fill(&scope, &[("k", "1")]).await?;
         for at in 0..3 {
-            cx.set_with(&scope, &format!("gone-{at}"), "1", expiring(5)).await?;
+            cx.set_with(&scope, &format!("gone-{at}"), "1", cx.expiring(5)).await?;
         }
         cx.advance_ms(5);
         let before = cx.export(&scope).await?;

@@ -10,13 +10,13 @@ use memory_core::{
 
 use crate::case::{Case, case};
 use crate::check::{CaseResult, check, expect_eq, expect_kind};
-use crate::cx::{Cx, expiring, json, key};
+use crate::cx::{Cx, json, key};
 use crate::stream;
 
 pub(crate) const CASES: &[Case] = &[
     case!("forget.scope.is-gone", [Kv, Erase], ["FGT-1", "FGT-4"], |cx| {
         let scope = filled(cx, &["a", "b"]).await?;
-        cx.set_with(&scope, "late", "1", expiring(5)).await?;
+        cx.set_with(&scope, "late", "1", cx.expiring(5)).await?;
         let namesake = Scope::new(scope.tenant.clone(), ScopeKind::Agent, scope.id.clone());
         let namesake = if namesake == scope {
             Scope::new(scope.tenant.clone(), ScopeKind::User, scope.id.clone())

@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::case::{Case, case};
 use crate::check::{CaseResult, Stop, check, expect_eq, expect_kind};
 use crate::cx::entries::{bytes, detail, entries, item, item_with, metadata, string_of};
-use crate::cx::{Cx, expiring, json, key, source};
+use crate::cx::{Cx, json, key, source};
 use crate::stream;
 
 pub(crate) const CASES: &[Case] = &[
@@ -196,7 +196,7 @@ pub(crate) const CASES: &[Case] = &[
         set(cx, &scope, "d", "1", tight).await?;
     }),
     case!("quota.expired.not-counted", [Kv, Quotas], ["QUO-4", "TTL-5"], |cx, scope: Scope| {
-        cx.set_with(&scope, "a", "123456", expiring(10)).await?;
+        cx.set_with(&scope, "a", "123456", cx.expiring(10)).await?;
         expect_kind!(
             set(cx, &scope, "b", "1", entries(1)).await,
             ErrorKind::QuotaExceeded,

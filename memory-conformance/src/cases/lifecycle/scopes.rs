@@ -48,8 +48,8 @@ pub(crate) const CASES: &[Case] = &[
         .await?;
         let [deleted, dropped, kept] = all.as_slice() else { return Ok(()) };
         let expired = cx.scope_named(ScopeKind::Agent, "expired")?;
-        cx.set_with(&expired, "k", "1", crate::cx::expiring(5)).await?;
-        cx.set_with(kept, "gone", "1", crate::cx::expiring(5)).await?;
+        cx.set_with(&expired, "k", "1", cx.expiring(5)).await?;
+        cx.set_with(kept, "gone", "1", cx.expiring(5)).await?;
         cx.delete(deleted, "k").await?;
         cx.kv().drop_scope(dropped).await?;
         cx.advance_ms(5);
@@ -121,7 +121,7 @@ pub(crate) const CASES: &[Case] = &[
             let items: Vec<_> =
                 (0..120).map(|at| item(&format!("{at:03}"), "1")).collect::<memory_core::Result<_>>()?;
             cx.bulk(&scope, items).await?;
-            cx.set_with(&scope, "expiring", "1", crate::cx::expiring(1_000)).await?;
+            cx.set_with(&scope, "expiring", "1", cx.expiring(60_000)).await?;
             expect_eq!(cx.kv().drop_scope(&scope).await?.entries, 121, "live entries dropped");
             expect_eq!(cx.all_keys(&scope).await?.len(), 0, "keys after the drop");
             expect_eq!(

@@ -6,7 +6,7 @@ use crate::case::{Case, case};
 use crate::check::{CaseResult, check, expect_eq, expect_some};
 use crate::cx::entries::{item, metadata};
 use crate::cx::vectors::owned;
-use crate::cx::{Cx, expiring, json, source, tagged};
+use crate::cx::{Cx, json, source, tagged};
 use crate::harness::embedder::EmbedFault;
 
 pub(crate) const CASES: &[Case] = &[
@@ -29,7 +29,7 @@ pub(crate) const CASES: &[Case] = &[
             ),
             ("a source", SetOptions::default().with_source(source("chat")?), 6),
             ("a text", SetOptions::default().with_text("tea é"), 8),
-            ("an expiry", expiring(1_000), 2),
+            ("an expiry", cx.expiring(1_000), 2),
         ] {
             let scope = cx.scope()?;
             cx.set_with(&scope, "k", "1", options).await?;
@@ -46,7 +46,7 @@ pub(crate) const CASES: &[Case] = &[
         cx.stand_still();
         cx.bulk(&scope, vec![item("a", "1")?, item("b", "\"longer\"")?, item("a", "12")?]).await?;
         as_listed(cx, &scope, "a bulk insert").await?;
-        cx.set_with(&scope, "a", "\"a longer value\"", expiring(10)).await?;
+        cx.set_with(&scope, "a", "\"a longer value\"", cx.expiring(10)).await?;
         as_listed(cx, &scope, "an overwrite with an expiry").await?;
         cx.set(&scope, "b", "1").await?;
         as_listed(cx, &scope, "an overwrite that shrinks").await?;
@@ -83,7 +83,7 @@ pub(crate) const CASES: &[Case] = &[
         of_current(cx, &scope, 2, "an overwrite with a failed embedding").await?;
         cx.delete(&scope, "c").await?;
         of_current(cx, &scope, 1, "a delete").await?;
-        cx.set_with(&scope, "e", "\"wind\"", expiring(10)).await?;
+        cx.set_with(&scope, "e", "\"wind\"", cx.expiring(10)).await?;
         of_current(cx, &scope, 2, "a set with an expiry").await?;
         cx.set(&scope, "blank", "null").await?;
         of_current(cx, &scope, 2, "a set of a value without text").await?;

@@ -7,7 +7,7 @@ use memory_core::{
 use crate::case::{Case, case};
 use crate::check::{CaseResult, check, expect_eq, expect_kind};
 use crate::cx::entries::{detail, item, metadata, string_of};
-use crate::cx::{Cx, expiring, key, ms, source};
+use crate::cx::{Cx, key, ms, source};
 use crate::stream;
 
 pub(crate) const CASES: &[Case] = &[
@@ -203,7 +203,7 @@ pub(crate) const CASES: &[Case] = &[
     }),
     case!("export.import.expired-left-out", [Kv], ["EXP-7"], |cx, from: Scope, to: Scope| {
         for (name, life) in [("a", 10), ("b", 11), ("c", 1_000)] {
-            cx.set_with(&from, name, "1", expiring(life)).await?;
+            cx.set_with(&from, name, "1", cx.expiring(life)).await?;
         }
         let records = cx.export(&from).await?;
         cx.set(&to, "a", "2").await?;
@@ -225,7 +225,7 @@ pub(crate) const CASES: &[Case] = &[
         cx.set(&from, "k", "\"new\"").await?;
         let records = cx.export(&from).await?;
         cx.set(&to, "k", "1").await?;
-        let last = cx.set_with(&to, "k", "2", expiring(5)).await?.version;
+        let last = cx.set_with(&to, "k", "2", cx.expiring(5)).await?.version;
         cx.advance_ms(5);
         let outcome = cx.import(&to, records, OnExisting::Fail).await?;
         expect_eq!(
@@ -342,7 +342,8 @@ pub(crate) const CASES: &[Case] = &[
 /// Entries with everything an entry can have, of different age and access counts.
 async fn varied(cx: &Cx) -> CaseResult<Scope> {
     let scope = cx.scope()?;
-    let full = expiring(60_000)
+    let full = cx
+        .expiring(60_000)
         .with_metadata(metadata(r#"{"n":9007199254740993,"x":0.1,"ok":true,"city":"Zürich"}"#)?)
         .with_source(source("chat")?)
         .with_text("lives in Zürich \u{0001}");
@@ -355,7 +356,7 @@ async fn varied(cx: &Cx) -> CaseResult<Scope> {
     for _ in 0..3 {
         cx.access(&scope, "counter").await?;
     }
-    cx.set_with(&scope, "gone", "1", expiring(1)).await?;
+    cx.set_with(&scope, "gone", "1", cx.expiring(1)).await?;
     cx.set(&scope, "deleted", "1").await?;
     cx.delete(&scope, "deleted").await?;
     cx.advance_ms(1);

@@ -9,7 +9,7 @@ use crate::case::{Case, case};
 use crate::check::{CaseResult, check, expect_eq, expect_kind, expect_some};
 use crate::cx::entries::{entries, item, item_with, string_of};
 use crate::cx::vectors::{by_vector, by_words, owned, step};
-use crate::cx::{Cx, expiring, hit_keys, json, ms};
+use crate::cx::{Cx, hit_keys, json, ms};
 use crate::harness::embedder::EmbedFault;
 
 pub(crate) const CASES: &[Case] = &[
@@ -322,10 +322,10 @@ pub(crate) const CASES: &[Case] = &[
         check!(score > 0.99, "of two items with one key the later's text scores {score}");
     }),
     case!("embed.ttl.kept-by-vectors", [Kv, Vector], ["VEC-5", "TTL-5"], |cx, scope: Scope| {
-        cx.set_with(&scope, "k", "\"ann drinks green tea\"", expiring(1_000)).await?;
+        cx.set_with(&scope, "k", "\"ann drinks green tea\"", cx.expiring(1_000)).await?;
         cx.advance_ms(999);
         expect_eq!(cx.near(&scope, TEA).await?, ["k"], "hits a millisecond before the expiry");
-        cx.set_with(&scope, "k", "\"ann drinks green tea\"", expiring(1_000)).await?;
+        cx.set_with(&scope, "k", "\"ann drinks green tea\"", cx.expiring(1_000)).await?;
         cx.advance_ms(999);
         expect_eq!(cx.near(&scope, TEA).await?, ["k"], "hits of a lifetime that was renewed");
         cx.advance_ms(1);

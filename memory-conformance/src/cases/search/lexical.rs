@@ -9,7 +9,7 @@ use memory_core::{
 use crate::case::{Case, case};
 use crate::check::{CaseResult, check, expect_eq, expect_some};
 use crate::cx::entries::{item, item_with};
-use crate::cx::{Cx, expiring, hit_keys, json, key};
+use crate::cx::{Cx, hit_keys, json, key};
 use crate::random::Random;
 
 pub(crate) const CASES: &[Case] = &[
@@ -253,7 +253,7 @@ pub(crate) const CASES: &[Case] = &[
                         let items = vec![item_with(
                             &name,
                             &Json::string(&sentence(&mut random)).to_string(),
-                            expiring(2),
+                            cx.expiring(2),
                         )?];
                         cx.bulk(&scope, items).await?;
                     }
@@ -262,7 +262,7 @@ pub(crate) const CASES: &[Case] = &[
                         cx.set_with(&scope, &name, "0", options).await?;
                     }
                     3 => drop(cx.set(&scope, &name, "41").await?),
-                    4 => drop(cx.set_with(&scope, &name, "{}", expiring(1)).await?),
+                    4 => drop(cx.set_with(&scope, &name, "{}", cx.expiring(1)).await?),
                     _ => drop(cx.say(&scope, &name, &sentence(&mut random)).await?),
                 }
             }

@@ -89,7 +89,8 @@ pub(crate) const CASES: &[Case] = &[
     }),
     case!("embed.reembed.changes-nothing-else", [Kv, Vector], ["EMB-12"], |cx| {
         let scope = bare(cx, &["a"]).await?;
-        let options = crate::cx::expiring(60_000)
+        let options = cx
+            .expiring(60_000)
             .with_embed(Embed::Never)
             .with_text(TEA)
             .with_source(crate::cx::source("chat")?)

@@ -6,7 +6,7 @@ use memory_core::{Metadata, Scope, SearchMode, SearchQuery};
 use crate::case::{Case, case};
 use crate::check::{CaseResult, check, expect_eq};
 use crate::cx::entries::filter;
-use crate::cx::{Cx, expiring, ms, tagged};
+use crate::cx::{Cx, ms, tagged};
 
 pub(crate) const CASES: &[Case] = &[
     case!("lexical.small-caches.same-hits", [Kv, Lexical], ["SRC-15"], |cx| {
@@ -55,7 +55,7 @@ async fn same_hits(cx: &Cx, mode: SearchMode) -> CaseResult {
                     cx.delete(&scope, &name).await?;
                     continue;
                 }
-                1 => expiring(2).with_metadata(labels),
+                1 => cx.expiring(2).with_metadata(labels),
                 _ => tagged(labels),
             };
             cx.set_with(&scope, &name, &memory_core::Json::string(&sentence.join(" ")).to_string(), options)

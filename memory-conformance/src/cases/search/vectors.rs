@@ -8,7 +8,7 @@ use crate::case::{Case, case};
 use crate::check::{CaseResult, check, expect_eq, expect_kind, expect_some};
 use crate::cx::entries::{filter, item_with};
 use crate::cx::vectors::{by_both, by_vector, by_words, owned};
-use crate::cx::{Cx, expiring, hit_keys, key, source, tagged};
+use crate::cx::{Cx, hit_keys, key, source, tagged};
 use crate::harness::embedder::{EmbedFault, TestEmbedder};
 
 pub(crate) const CASES: &[Case] = &[
@@ -201,7 +201,7 @@ pub(crate) const CASES: &[Case] = &[
         for name in ["deleted", "overwritten", "stays"] {
             cx.say(&scope, name, old).await?;
         }
-        cx.set_with(&scope, "expired", "\"ann drinks green tea\"", expiring(10)).await?;
+        cx.set_with(&scope, "expired", "\"ann drinks green tea\"", cx.expiring(10)).await?;
         expect_eq!(cx.near(&scope, old).await?.len(), 4, "hits while all are live");
         cx.delete(&scope, "deleted").await?;
         cx.say(&scope, "overwritten", new).await?;

@@ -6,7 +6,7 @@ use memory_core::{ErrorKind, Metadata, Scalar, Scope, SetOptions};
 use crate::case::{Case, case};
 use crate::check::{Stop, check, expect_eq, expect_some};
 use crate::cx::database::{Database, text};
-use crate::cx::{expiring, source};
+use crate::cx::source;
 
 pub(crate) const CASES: &[Case] = &[
     case!("sql.entries.columns", [Kv, Sql, SqlEntries], ["ENT-1"], |cx, db: Database| {
@@ -96,7 +96,7 @@ pub(crate) const CASES: &[Case] = &[
         expect_eq!(db.count("memory_entries").await?, 0, "rows after the scope's entries were dropped");
     }),
     case!("sql.entries.expire", [Kv, Sql, SqlEntries], ["ENT-2"], |cx, db: Database| {
-        cx.set_with(&db.scope, "short", "1", expiring(100)).await?;
+        cx.set_with(&db.scope, "short", "1", cx.expiring(100)).await?;
         cx.set(&db.scope, "long", "1").await?;
         cx.advance_ms(99);
         expect_eq!(db.texts(KEYS).await?, ["long", "short"], "keys before one expires");
