@@ -50,10 +50,10 @@ fn the_schema_is_flat_and_small() {
         assert_eq!(field["type"].is_string(), !any_value, "{name}: {field}");
     }
     assert_eq!(text.len(), SCHEMA_BYTES, "the size is stated here so that growth is a decision");
-    assert!(tool_description().len() <= 2_500, "{}", tool_description().len());
+    assert!(tool_description().len() <= 2_700, "{}", tool_description().len());
 }
 
-/// Bytes of `tool_schema()` with all operations: about 1,650 tokens for a model.
+/// Bytes of `tool_schema()` with all operations: about 1,700 tokens for a model.
 const SCHEMA_BYTES: usize = 6_674;
 
 #[tokio::test]
