@@ -94,19 +94,9 @@ pub(crate) async fn stored(backend: &dyn Backend, scope: &Scope, records: &[Reco
         Err(error) => return Err(error),
     };
     let same = |(stored, record): (&Option<Entry>, &Record)| {
-        stored.as_ref().is_some_and(|stored| is_same(stored, &record.entry))
+        stored.as_ref().is_some_and(|stored| record.entry.is_copy_of(stored))
     };
     Ok(stored.iter().zip(records).map(same).collect())
-}
-
-fn is_same(stored: &Entry, record: &Entry) -> bool {
-    stored.value == record.value
-        && stored.metadata == record.metadata
-        && stored.source == record.source
-        && stored.text == record.text
-        && stored.created_at == record.created_at
-        && stored.updated_at == record.updated_at
-        && stored.expires_at == record.expires_at
 }
 
 /// Stores records in one call; on an error `details.index` tells which one failed.
