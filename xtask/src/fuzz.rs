@@ -120,7 +120,7 @@ struct Fuzzer {
 impl Fuzzer {
     fn build(workspace: &Workspace, sanitizer: &str) -> Result<Self> {
         let fuzzer = Self {
-            program: tools::pinned(workspace, "cargo-fuzz", VERSION, None)?,
+            program: tools::pinned(workspace, "cargo-fuzz", VERSION, None, &[])?,
             folder: workspace.root.join("fuzz"),
             target_dir: workspace.target.join("fuzz"),
             sanitizer: sanitizer.to_owned(),

@@ -8,12 +8,13 @@ use crate::workspace::Workspace;
 use crate::{Result, process};
 
 /// The program `name` of this version: from the path if it matches, else from `built`, a Python package with the program
-/// for this machine; if that cannot be had, it is compiled.
+/// for this machine; if that cannot be had, it is compiled, with these options of `cargo install`.
 pub(crate) fn pinned(
     workspace: &Workspace,
     name: &str,
     version: &str,
     built: Option<&Package>,
+    options: &[&str],
 ) -> Result<PathBuf> {
     let tools = workspace.target.join("tools");
     let program =
@@ -37,12 +38,16 @@ pub(crate) fn pinned(
     let mut install = workspace.cargo();
     // Unoptimised: it runs for seconds, and optimising takes minutes.
     install.env("CARGO_PROFILE_DEV_DEBUG", "false");
-    install.args(["install", name, "--locked", "--debug", "--version", version, "--root"]);
-    process::run(install.arg(&tools))?;
+    install.args(["install", name, "--locked", "--debug", "--version", version]).args(options);
+    process::run(install.arg("--root").arg(&tools))?;
     Ok(kept)
 }
 
 fn is_version(program: &Path, name: &str, version: &str) -> bool {
     let printed = Command::new(program).arg("--version").stdin(Stdio::null()).stderr(Stdio::null()).output();
-    printed.is_ok_and(|output| String::from_utf8_lossy(&output.stdout).trim() == format!("{name} {version}"))
+    printed.is_ok_and(|output| {
+        let printed = String::from_utf8_lossy(&output.stdout);
+        let found = printed.trim().strip_prefix(name).map(str::trim_start);
+        found.is_some_and(|found| found.strip_prefix('v').unwrap_or(found) == version)
+    })
 }

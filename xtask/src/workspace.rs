@@ -25,6 +25,7 @@ pub(crate) struct Member {
     pub(crate) name: String,
     pub(crate) manifest_path: PathBuf,
     pub(crate) rust_version: Option<String>,
+    pub(crate) repository: Option<String>,
     /// Registries it may go to: `None` for any.
     publish: Option<Vec<String>>,
     pub(crate) features: BTreeMap<String, Vec<String>>,

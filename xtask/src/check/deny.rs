@@ -47,7 +47,7 @@ fn reachable() -> bool {
 }
 
 fn cargo_deny(workspace: &Workspace) -> Result<Command> {
-    let mut deny = Command::new(tools::pinned(workspace, "cargo-deny", VERSION, Some(&BUILT))?);
+    let mut deny = Command::new(tools::pinned(workspace, "cargo-deny", VERSION, Some(&BUILT), &[])?);
     deny.current_dir(&workspace.root);
     Ok(deny)
 }

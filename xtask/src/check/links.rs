@@ -66,18 +66,11 @@ fn fault(
     from: &Path,
     target: &str,
 ) -> Option<String> {
-    if target.contains("://") || target.starts_with("mailto:") {
+    if is_elsewhere(target) {
         return None;
     }
     let (path, anchor) = target.split_once('#').map_or((target, None), |(path, anchor)| (path, Some(anchor)));
-    let file = if path.is_empty() {
-        from.to_owned()
-    } else {
-        match within(&from.parent().unwrap_or(Path::new("")).join(path)) {
-            Some(file) => file,
-            None => return Some("leads out of the repository".to_owned()),
-        }
-    };
+    let Some(file) = file_of(from, path) else { return Some("leads out of the repository".to_owned()) };
     if !workspace.root.join(&file).exists() {
         return Some(format!("{} does not exist", file.display()));
     }
@@ -88,6 +81,23 @@ fn fault(
         }
         _ => None,
     }
+}
+
+/// The file that a link of a page leads to, if it is of the repository.
+pub(super) fn target_of(from: &Path, target: &str) -> Option<PathBuf> {
+    let path = target.split('#').next().unwrap_or_default();
+    if is_elsewhere(target) { None } else { file_of(from, path) }
+}
+
+fn is_elsewhere(target: &str) -> bool {
+    target.contains("://") || target.starts_with("mailto:")
+}
+
+fn file_of(from: &Path, path: &str) -> Option<PathBuf> {
+    if path.is_empty() {
+        return Some(from.to_owned());
+    }
+    within(&from.parent().unwrap_or(Path::new("")).join(path))
 }
 
 /// The path without `.` and `..`, or `None` if it leaves the root.
@@ -125,14 +135,14 @@ fn pages_named(line: &str) -> impl Iterator<Item = &str> {
 
 /// The links of a Markdown page, and its anchors.
 #[derive(Debug, Default)]
-struct Page {
+pub(super) struct Page {
     /// Line number and target.
-    links: Vec<(usize, String)>,
+    pub(super) links: Vec<(usize, String)>,
     anchors: BTreeSet<String>,
 }
 
 impl Page {
-    fn read(text: &str) -> Self {
+    pub(super) fn read(text: &str) -> Self {
         let mut page = Self::default();
         let mut fence: Option<&str> = None;
         let mut times_seen: BTreeMap<String, usize> = BTreeMap::new();

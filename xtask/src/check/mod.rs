@@ -1,5 +1,6 @@
 //! `cargo xtask check`: requirements for a change, besides its tests.
 
+mod book;
 mod deny;
 mod links;
 mod manifests;
@@ -44,6 +45,7 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
         ("formatting", passed(|| formatting(workspace))),
         ("interleavings", passed(|| interleavings(workspace))),
         ("rig", passed(|| rig(workspace))),
+        ("book", passed(|| book::build(workspace))),
         ("dependency trees", passed(|| tree::feature_sets(workspace))),
         ("lints", passed(|| lints(workspace, libraries()))),
         ("documentation", passed(|| documentation(workspace, libraries()))),
