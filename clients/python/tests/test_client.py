@@ -152,6 +152,12 @@ def test_refusals_are_typed_and_carry_the_codes_of_the_wire(client, server, scop
         client.set(scope, "k", "\ud800")
 
 
+def test_a_write_that_is_refused_before_all_of_it_was_sent_is_told_why(client, scope):
+    with pytest.raises(TooLarge, match="body"):
+        client.set(scope, "k", "x" * 70_000_000)
+    assert client.get(scope, "k") is None
+
+
 def test_there_is_a_class_for_every_code_of_the_api():
     import json
     import pathlib

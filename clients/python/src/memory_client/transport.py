@@ -163,10 +163,14 @@ class Transport:
         try:
             connection.response_class = functools.partial(_Response, deadline=deadline)  # type: ignore[assignment]
             connection.sock.settimeout(_left(deadline))
-            connection.request(method, path, content, headers)
+            try:
+                connection.request(method, path, content, headers)
+                sent = True
+            except (BrokenPipeError, ConnectionResetError):
+                sent = False  # Refused before all of it was read, perhaps as too large: the answer says so.
             response = connection.getresponse()
             text = self._read(response)
-            status, keep = response.status, not response.will_close
+            status, keep = response.status, sent and not response.will_close
         except (OSError, http.client.HTTPException) as error:
             connection.close()
             raise _Lost(repr(error)) from error
