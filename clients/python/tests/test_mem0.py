@@ -45,6 +45,13 @@ def test_messages_are_added_found_and_read(memory):
     assert len(memory.get_all(filters=ADA, top_k=1)["results"]) == 1
 
 
+def test_the_text_of_a_message_in_parts_is_kept(memory):
+    parts = [{"type": "text", "text": "My boat"}, {"type": "image_url", "image_url": {"url": "https://example.org/b.png"}}]
+    said = [parts, [*parts, {"type": "text", "text": "is red"}], parts[1:], [], "", None]
+    added = memory.add([{"role": "user", "content": content} for content in said], **ADA)["results"]
+    assert [each["memory"] for each in added] == ["My boat", "My boat is red"]
+
+
 def test_a_memory_is_found_only_under_all_the_ids_that_are_asked_for(memory):
     memory.add("tea in the morning", user_id="ada", run_id="r1")
     memory.add("tea in the evening", user_id="bob")

@@ -87,12 +87,13 @@ class Memory:
         results: list[dict[str, Any]] = []
         items: list[dict[str, Any]] = []
         for message in _messages(messages):
-            if not isinstance(message, dict) or not message.get("role") or not isinstance(message.get("content"), str):
-                logger.warning("a message without a role, or without text as content, is left out")
+            if isinstance(message, dict) and message.get("role") == "system":
                 continue
-            if message["role"] == "system":
+            text = _text(message.get("content")) if isinstance(message, dict) and message.get("role") else ""
+            if not text:
+                logger.warning("a message without a role or without text is left out")
                 continue
-            memory_id, text = _new_id(len(results)), message["content"]
+            memory_id = _new_id(len(results))
             payload = _payload(text, metadata or {}, ids, expiration_date)
             payload["role"] = message["role"]
             if message.get("name"):
@@ -353,6 +354,14 @@ def _messages(messages: Any) -> list[Any]:
     if not isinstance(messages, list):
         raise ValueError("messages must be str, dict, or list[dict]")
     return messages
+
+
+def _text(content: Any) -> str:
+    """Of a message's content: a text, or parts of which some are text."""
+    if isinstance(content, list):
+        parts = (part.get("text") for part in content if isinstance(part, dict) and part.get("type") == "text")
+        return " ".join(part for part in parts if isinstance(part, str))
+    return content if isinstance(content, str) else ""
 
 
 def _ids(given: Mapping[str, Any]) -> dict[str, str]:
