@@ -25,7 +25,7 @@ pub(crate) struct CompareArgs {
     /// Where the stores are while they are measured [default: the system's temporary folder]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// An empty PostgreSQL database for the products that need one; their tables stay in it
+    /// An empty PostgreSQL database with the extension `vector`, for the products that need one; their tables stay in it
     #[arg(long, value_name = "URL")]
     postgres: Option<String>,
 }

@@ -202,9 +202,11 @@ impl Written {
         }
         match store {
             Some(after) if store_before.as_ref() != Some(after) => {
-                let was = store_before.as_deref().unwrap_or("none");
+                let Some(was) = store_before.as_deref().filter(|was| !is_yet_to_be_created(was)) else {
+                    return out.line(format!("commands in this folder will keep their store at {after}"));
+                };
                 out.line(format!("the store of commands in this folder was {was}"))?;
-                out.line(format!("from now on it is               {after}"))?;
+                out.line(format!("from now on it is {after}"))?;
                 out.line(format!(
                     "to keep the former, set it as `url` of its backend in {file}, or copy it: memory migrate {was} {after}"
                 ))
@@ -214,6 +216,10 @@ impl Written {
             None => Ok(()),
         }
     }
+}
+
+fn is_yet_to_be_created(url: &str) -> bool {
+    url.strip_prefix("sqlite:").is_some_and(|file| !Path::new(file).exists())
 }
 
 #[cfg(test)]

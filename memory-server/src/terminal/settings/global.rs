@@ -7,14 +7,19 @@ use memory::embedders::BUNDLED;
 use memory::{Config, Registry};
 use memory_core::{Error, Result};
 
+/// Headings of the help, so that a command's own options stand together, before these.
+const STORE: &str = "Store";
+const SCOPE: &str = "Scope";
+
 /// Options that every command takes.
 #[derive(Args, Clone, Debug)]
 pub struct Global {
-    /// The store, as `sqlite:PATH` or `sqlite::memory:` [default: memory.toml's, else a file in the data folder]
-    #[arg(long, global = true, value_name = "URL", env = "MEMORY_URL", hide_env_values = true)]
+    /// The store, as `sqlite:PATH`, `postgres://…`, `memory+https://HOST` or another [default: memory.toml's, else a file in
+    /// the data folder]
+    #[arg(long, global = true, value_name = "URL", env = "MEMORY_URL", hide_env_values = true, help_heading = STORE)]
     pub(crate) url: Option<String>,
     /// The store, by its name under [backends] in memory.toml
-    #[arg(long, global = true, value_name = "NAME", env = "MEMORY_BACKEND")]
+    #[arg(long, global = true, value_name = "NAME", env = "MEMORY_BACKEND", help_heading = STORE)]
     pub(crate) backend: Option<String>,
     /// Allow a service at this host although its address is private or it has no https, as localhost:8888; may be
     /// repeated
@@ -23,30 +28,31 @@ pub struct Global {
         global = true,
         value_name = "HOST:PORT",
         env = "MEMORY_ALLOW_HOST",
-        value_delimiter = ','
+        value_delimiter = ',',
+        help_heading = STORE
     )]
     pub(crate) allow_hosts: Vec<String>,
     /// The configuration [default: MEMORY_CONFIG, ./memory.toml, ~/.config/memory/memory.toml]
-    #[arg(long, global = true, value_name = "FILE")]
+    #[arg(long, global = true, value_name = "FILE", help_heading = STORE)]
     pub(crate) config: Option<PathBuf>,
     /// What gives entries vectors: `bundled`, the model that comes with the program; a name under [embedders] of memory.toml; or
     /// `static:FOLDER` with a local model [default: the one that memory.toml names for the store, else none]
-    #[arg(long, global = true, value_name = "bundled|NAME|static:FOLDER", env = "MEMORY_EMBEDDER")]
+    #[arg(long, global = true, value_name = "bundled|NAME|static:FOLDER", env = "MEMORY_EMBEDDER", help_heading = STORE)]
     pub(crate) embedder: Option<String>,
     /// The tenant [default: memory.toml's, else `default`; of gc, snapshot, restore and migrate: every tenant]
-    #[arg(long, global = true, value_name = "ID", env = "MEMORY_TENANT")]
+    #[arg(long, global = true, value_name = "ID", env = "MEMORY_TENANT", help_heading = SCOPE)]
     pub(crate) tenant: Option<String>,
     /// Use the memory of this agent
-    #[arg(long, global = true, value_name = "ID", group = "which_scope")]
+    #[arg(long, global = true, value_name = "ID", group = "which_scope", help_heading = SCOPE)]
     pub(crate) agent: Option<String>,
     /// Use the memory of this user [default: memory.toml's, else `default`]
-    #[arg(long, global = true, value_name = "ID", group = "which_scope")]
+    #[arg(long, global = true, value_name = "ID", group = "which_scope", help_heading = SCOPE)]
     pub(crate) user: Option<String>,
     /// Use the memory of this run
-    #[arg(long, global = true, value_name = "ID", group = "which_scope")]
+    #[arg(long, global = true, value_name = "ID", group = "which_scope", help_heading = SCOPE)]
     pub(crate) run: Option<String>,
     /// The scope as one option: `agent:ID`, `user:ID` or `run:ID`
-    #[arg(long, global = true, value_name = "KIND:ID", group = "which_scope")]
+    #[arg(long, global = true, value_name = "KIND:ID", group = "which_scope", help_heading = SCOPE)]
     pub(crate) scope: Option<String>,
     /// Print JSON: one document, or one a line for a stream
     #[arg(long, global = true)]

@@ -187,6 +187,8 @@ fn turns_of_another_model_are_told_of_found_by_words_and_embedded_again() {
 
 #[test]
 fn config_init_says_which_store_commands_used_before_and_use_from_now_on() {
+    let said = User::new().ok(&["config", "init"]);
+    assert!(said.contains("will keep their store at sqlite:memory.db") && !said.contains("former"), "{said}");
     let user = User::new();
     user.ok(&["set", "k", "1"]);
     let before = format!("sqlite:{}/.local/share/memory/memory.db", user.home().display());
