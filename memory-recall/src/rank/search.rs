@@ -111,7 +111,10 @@ impl Index {
     }
 
     fn asked(&self, question: &Question) -> Asked {
+        // What will be said in the future cannot be meant.
+        let said_before = |at: &Timestamp| question.at.is_none_or(|asked| *at <= asked);
         let times = self.slots.iter().filter(|slot| !slot.removed).filter_map(|slot| slot.at);
+        let times = times.filter(said_before);
         let span = times.fold(None, |span: Option<(Timestamp, Timestamp)>, at| match span {
             None => Some((at, at)),
             Some((first, last)) => Some((first.min(at), last.max(at))),

@@ -81,13 +81,24 @@ pub(super) fn of<'a>(mut input: Bytes<'a>, conversation: &str) -> Box<dyn Reader
     // An input that cannot be read fails with the first message.
     let head = input.fill_buf().unwrap_or_default();
     let head = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head).trim_ascii_start();
-    if head.first() != Some(&b'[') {
+    if head.first() != Some(&b'[') && !goes_over_lines(head) {
         return Box::new(Messages::new(input, conversation));
     }
     let conversation = conversation.to_owned();
     Box::new(Unfolded::new(input, "message", move |text, number| {
         read_message(text, "message", number, &conversation)
     }))
+}
+
+/// Whether a file begins with an object that is laid out over several lines, and not with a line that was cut off.
+fn goes_over_lines(head: &[u8]) -> bool {
+    let mut values = serde_json::Deserializer::from_slice(head).into_iter::<serde::de::IgnoredAny>();
+    let ends = match values.next() {
+        Some(Ok(_)) => values.byte_offset(),
+        Some(Err(error)) if error.is_eof() => head.len(),
+        _ => return false,
+    };
+    head.first() == Some(&b'{') && head.get(..ends).is_some_and(|object| object.contains(&b'\n'))
 }
 
 fn parse(text: &str) -> Result<Message<'_>, String> {
