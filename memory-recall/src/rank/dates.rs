@@ -47,7 +47,12 @@ pub(super) fn windows(text: &str, today: Day, span: (Day, Day)) -> Vec<Window> {
     let reader = Reader { words: &words, today, span };
     let (mut found, mut at) = (Vec::new(), 0);
     while at < words.len() && found.len() < MAX_WINDOWS {
+        let (begin, before) = (at, found.len());
         at += reader.read(at, &mut found).max(1);
+        // `as of May` asks for what was said at any time until then.
+        if begin >= 2 && words.get(begin - 2..begin) == Some(&["as", "of"]) {
+            found.truncate(before);
+        }
     }
     found
 }
@@ -488,7 +493,14 @@ mod tests {
 
     #[test]
     fn what_only_looks_like_a_time_is_none() {
-        for text in ["Python 3.10.12", "come back", "1.5 litres", "the weekend of the race", "half a cake"] {
+        for text in [
+            "Python 3.10.12",
+            "come back",
+            "1.5 litres",
+            "as of May 2025",
+            "the weekend of the race",
+            "half a cake",
+        ] {
             assert_eq!(asked(text), [], "{text}");
         }
     }

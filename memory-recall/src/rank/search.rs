@@ -308,13 +308,16 @@ impl<'a> Search<'a> {
     }
 
     /// The best slots: of those that have, or are beside, a word of the question, or have a vector to compare, or are of the
-    /// time asked for.
+    /// time or the speaker asked for.
     fn best(&self, limit: usize) -> Vec<u32> {
         let all = !self.cosines.is_empty() || !self.asked.windows.is_empty();
+        let speakers = self.index.slots.iter().map(|slot| slot.speaker);
         let windows = self.eligible.iter().zip(&self.lexical.window);
         let mut order: Vec<u32> = (0..)
-            .zip(windows)
-            .filter(|(_, (eligible, window))| **eligible && (all || **window > 0.0))
+            .zip(windows.zip(speakers))
+            .filter(|(_, ((eligible, window), speaker))| {
+                **eligible && (all || **window > 0.0 || self.asked.named.contains(speaker))
+            })
             .map(|(at, _)| at)
             .collect();
         let best_first = |a: &u32, b: &u32| self.best_first(*a, *b);

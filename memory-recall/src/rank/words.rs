@@ -58,7 +58,7 @@ fn is_inflected(term: &str) -> bool {
 
 /// Whether two words have the same beginning, and endings that are short beside it: one letter after three, two after four, three
 /// after more. The Arabic article is no part of a word.
-fn is_form(a: &str, b: &str) -> bool {
+pub(super) fn is_form(a: &str, b: &str) -> bool {
     let (a, b) = (a.strip_prefix("ال").unwrap_or(a), b.strip_prefix("ال").unwrap_or(b));
     let same = a.chars().zip(b.chars()).take_while(|(a, b)| a == b).count();
     let most = same.saturating_sub(2).min(3);

@@ -56,7 +56,8 @@ async fn absurd_times_are_times() {
 async fn what_is_dated_in_the_future_does_not_hide_the_month_that_is_asked_for() {
     let store = Store::new("future");
     let memory = store.open();
-    for (text, at) in [("the kite was red", "2023-03-15"), ("the kite was blue", "2023-09-15"), ("the kite", "2031-01-01")]
+    for (text, at) in
+        [("the kite was red", "2023-03-15"), ("the kite was blue", "2023-09-15"), ("the kite", "2031-01-01")]
     {
         let at: Timestamp = format!("{at}T12:00:00Z").parse().unwrap();
         add(&memory, &[Message::new(Role::User, text).with_at(at)]).await;
@@ -67,6 +68,19 @@ async fn what_is_dated_in_the_future_does_not_hide_the_month_that_is_asked_for()
         let facts = memory.recall(&run(), &scope(), query).await.unwrap();
         assert!(facts[0].memory.ends_with(found), "{asked}: {}", facts[0].memory);
     }
+}
+
+#[tokio::test]
+async fn a_speaker_is_found_by_name_where_no_word_of_the_question_was_said() {
+    let store = Store::new("named");
+    let memory = store.open();
+    for (name, text) in [("Иван", "Я люблю борщ"), ("Ann", "a kite")] {
+        let mut message = Message::new(Role::User, text);
+        message.name = Some(name.to_owned());
+        add(&memory, &[message]).await;
+    }
+    assert_eq!(recall(&memory, "Что нравится Ивану?").await[0], "Я люблю борщ");
+    assert_eq!(recall(&memory, "What did Ann mention?").await[0], "a kite");
 }
 
 #[tokio::test]

@@ -78,7 +78,7 @@ fn array(head: &str) -> Option<Format> {
         Some(Format::Locomo)
     } else if head.contains("\"memory\"") && head.contains("\"id\"") {
         Some(Format::Mem0)
-    } else if head.starts_with('[') && holds_messages(head) || head.contains("\"messages\"") {
+    } else if head.starts_with(['[', '{']) && holds_messages(head) {
         Some(Format::Jsonl)
     } else {
         None
@@ -87,7 +87,7 @@ fn array(head: &str) -> Option<Format> {
 
 fn holds_messages(head: &str) -> bool {
     let has = |names: &[&str]| names.iter().any(|name| head.contains(&format!("\"{name}\"")));
-    has(&["role", "speaker", "name"]) && has(&["content", "text"])
+    has(&["messages"]) || has(&["role", "speaker", "name"]) && has(&["content", "text"])
 }
 
 /// Whether a file has the members of an agent file.

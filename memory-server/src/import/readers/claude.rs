@@ -47,12 +47,7 @@ fn read_conversation(text: &str, number: u64) -> Result<Vec<Item>, String> {
     Ok(conversation.chat_messages.iter().zip(1..).map(read).collect())
 }
 
-fn turn(
-    conversation: &Conversation<'_>,
-    raw: &RawValue,
-    index: u64,
-    place: &Place,
-) -> Result<Item, String> {
+fn turn(conversation: &Conversation<'_>, raw: &RawValue, index: u64, place: &Place) -> Result<Item, String> {
     let message: Message<'_> = serde_json::from_str(raw.get()).map_err(|error| json_complaint(&error))?;
     let role = match message.sender.as_str() {
         "human" | "user" => "user",

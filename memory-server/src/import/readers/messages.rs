@@ -190,6 +190,28 @@ mod tests {
     }
 
     #[test]
+    fn an_object_may_be_laid_out_over_lines_and_a_line_may_be_cut_off() {
+        let items = |text: &'static str| {
+            let mut reader = of(Box::new(text.as_bytes()), "chat");
+            let (mut turns, mut broken) = (Vec::new(), 0);
+            while let Some(item) = reader.next_item().unwrap() {
+                match item {
+                    Item::Turn(turn) => turns.push(turn.text),
+                    _ => broken += 1,
+                }
+            }
+            (turns.join(" "), broken)
+        };
+        let laid_out = "\u{feff}{\n  \"messages\": [\n {\"role\": \"user\", \"content\": \"a\"},\n {\"role\": \"assistant\", \"content\": \"b\"}\n]}\n";
+        assert_eq!(items(laid_out), ("a b".to_owned(), 0));
+        assert_eq!(items("{\"messages\": [\n {\"role\": \"user\""), (String::new(), 1));
+        for cut in ["{\"role\": \"user\", \"content\": \"a", "{\"role\": \"user\","] {
+            let text = format!("{cut}\n{{\"role\": \"user\", \"content\": \"b\"}}\n");
+            assert_eq!(items(text.leak()), ("b".to_owned(), 1));
+        }
+    }
+
+    #[test]
     fn every_usual_shape_of_a_message_is_read() {
         let found = found(concat!(
             r#"{"role":"user","content":"Hello","time":"2024-01-01T10:00:00Z","session":"s1"}"#,

@@ -81,7 +81,16 @@ mod tests {
         ] {
             assert_eq!(read(json).as_deref(), Some(expected), "{json}");
         }
-        for bad in [r#""yesterday""#, r#""""#, r#""NaN""#, r#""02/03/2026, 10:00""#, "-1", "1e300", "true", r#""0001-01-01""#] {
+        for bad in [
+            r#""yesterday""#,
+            r#""""#,
+            r#""NaN""#,
+            r#""02/03/2026, 10:00""#,
+            "-1",
+            "1e300",
+            "true",
+            r#""0001-01-01""#,
+        ] {
             assert_eq!(read(bad), None, "{bad}");
         }
     }
