@@ -56,10 +56,21 @@ fn is_inflected(term: &str) -> bool {
     !term.starts_with(|c: char| c.is_ascii()) && term.chars().count() >= 3 && !term.contains(char::is_numeric)
 }
 
+/// A word without the Arabic article.
+fn bare(word: &str) -> &str {
+    word.strip_prefix("ال").unwrap_or(word)
+}
+
+/// Three letters: all forms of a word share them.
+fn beginning(word: &str) -> &str {
+    let word = bare(word);
+    word.char_indices().nth(3).map_or(word, |(end, _)| word.get(..end).unwrap_or(word))
+}
+
 /// Whether two words have the same beginning, and endings that are short beside it: one letter after three, two after four, three
-/// after more. The Arabic article is no part of a word.
+/// after more.
 pub(super) fn is_form(a: &str, b: &str) -> bool {
-    let (a, b) = (a.strip_prefix("ال").unwrap_or(a), b.strip_prefix("ال").unwrap_or(b));
+    let (a, b) = (bare(a), bare(b));
     let same = a.chars().zip(b.chars()).take_while(|(a, b)| a == b).count();
     let most = same.saturating_sub(2).min(3);
     same >= 3 && a.chars().count() - same <= most && b.chars().count() - same <= most
@@ -122,16 +133,18 @@ impl Words {
     /// analyzer does not stem, those with the same beginning.
     pub(super) fn forms<'a>(&'a self, terms: &'a [String]) -> Vec<Vec<&'a str>> {
         let mut forms: Vec<Vec<&str>> = terms.iter().map(|term| vec![term.as_str()]).collect();
-        let inflected: Vec<(usize, &str)> =
-            terms.iter().map(String::as_str).enumerate().filter(|(_, term)| is_inflected(term)).collect();
+        let mut inflected: HashMap<&str, Vec<usize>> = HashMap::new();
+        for (at, term) in terms.iter().enumerate().filter(|(_, term)| is_inflected(term)) {
+            inflected.entry(beginning(term)).or_default().push(at);
+        }
         if inflected.is_empty() {
             return forms;
         }
         for known in self.terms.keys().map(AsRef::as_ref).filter(|known| is_inflected(known)) {
-            for (at, term) in &inflected {
-                if known != *term
+            for at in inflected.get(beginning(known)).into_iter().flatten() {
+                if let (Some(term), Some(forms)) = (terms.get(*at), forms.get_mut(*at))
+                    && known != term
                     && is_form(known, term)
-                    && let Some(forms) = forms.get_mut(*at)
                 {
                     forms.push(known);
                 }
