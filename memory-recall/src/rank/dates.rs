@@ -457,8 +457,10 @@ fn ordinal(word: &str) -> Option<i64> {
 mod tests {
     use super::*;
 
+    type Date = (i64, i64, i64);
+
     /// The windows of a text that is asked on Thursday, 26 November 2026, of turns since June 2024.
-    fn asked(text: &str) -> Vec<((i64, i64, i64), (i64, i64, i64))> {
+    fn asked(text: &str) -> Vec<(Date, Date)> {
         let today = day(2026, 11, 26);
         let found = windows(text, today, (day(2024, 6, 1), today));
         found.into_iter().map(|window| (date(window.first), date(window.last))).collect()
