@@ -102,13 +102,17 @@ impl<'a> Table<'a> {
     }
 
     /// The vector of a text, of unit length: the mean of the rows of its pieces, each piece once. `None` where the model
-    /// knows no piece of it.
+    /// knows no word of it: what follows from the punctuation alone would be compared as if it were the meaning.
     #[must_use]
     pub fn embed(&self, text: &str) -> Option<Vec<f32>> {
-        let mut known = Vec::new();
+        let (mut known, mut has_word) = (Vec::new(), false);
         pieces(text, &|piece| self.rows_of.contains_key(piece), &mut |piece| {
             known.extend(self.rows_of.get(piece));
+            has_word |= piece.contains(char::is_alphanumeric);
         });
+        if !has_word {
+            return None;
+        }
         known.sort_unstable();
         known.dedup();
         let mut sum = vec![0.0_f32; self.dimensions];

@@ -7,7 +7,7 @@ use std::path::Path;
 use flate2::bufread::MultiGzDecoder;
 use memory_core::layer::{Message, Role};
 use memory_core::{Error, ErrorKind, Result, Timestamp};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
 /// Longest line, in bytes: a dialogue.
 const MAX_LINE_BYTES: u64 = 256 << 20;
@@ -17,8 +17,10 @@ pub(crate) type Place = (usize, usize);
 
 #[derive(Debug, Deserialize)]
 pub(crate) struct Dialogue {
+    #[serde(deserialize_with = "name")]
     pub(crate) id: String,
     pub(crate) sessions: Vec<Session>,
+    #[serde(default)]
     pub(crate) questions: Vec<Question>,
 }
 
@@ -40,8 +42,28 @@ struct Turn {
 pub(crate) struct Question {
     pub(crate) text: String,
     pub(crate) at: Option<Timestamp>,
+    #[serde(default = "uncategorised", deserialize_with = "name")]
     pub(crate) category: String,
+    #[serde(default)]
     pub(crate) evidence: Vec<Place>,
+}
+
+fn uncategorised() -> String {
+    "uncategorised".to_owned()
+}
+
+/// Text, or a number as text.
+fn name<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<String, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Name {
+        Text(String),
+        Number(serde_json::Number),
+    }
+    Ok(match Name::deserialize(deserializer)? {
+        Name::Text(text) => text,
+        Name::Number(number) => number.to_string(),
+    })
 }
 
 impl Question {
@@ -57,12 +79,15 @@ impl Question {
 }
 
 impl Dialogue {
-    /// Refuses evidence that is nowhere: a question could never be answered.
+    /// Refuses questions without words, and evidence that is nowhere: they could never be answered.
     fn check(&self) -> std::result::Result<(), String> {
         let there = |(session, turn): &Place| {
             self.sessions.get(*session).is_some_and(|session| *turn < session.turns.len())
         };
-        for question in &self.questions {
+        for (question, number) in self.questions.iter().zip(1..) {
+            if question.text.trim().is_empty() {
+                return Err(format!("question {number} has no words"));
+            }
             if let Some((session, turn)) = question.evidence.iter().find(|place| !there(place)) {
                 return Err(format!("the evidence [{session}, {turn}] of {:?} is no turn", question.text));
             }

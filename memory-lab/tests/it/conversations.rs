@@ -24,8 +24,8 @@ fn dialogue(id: &str) -> Value {
         "questions": [
             {"text": "Where does the sister Ida live?", "at": "2026-03-01T00:00:00Z", "category": "knowledge-update",
              "evidence": [[0, 0], [1, 0]]},
-            {"text": "What colour was the kite?", "category": "single-hop", "evidence": [[0, 2]]},
-            {"text": "Who is the king of Sweden?", "category": "single-hop", "evidence": []},
+            {"text": "What colour was the kite?", "category": 4, "evidence": [[0, 2]]},
+            {"text": "Who is the king of Sweden?", "category": "single-hop"},
         ],
     })
 }

@@ -40,14 +40,19 @@ impl Window {
 pub(super) fn windows(text: &str, today: Day, span: (Day, Day)) -> Vec<Window> {
     let text = text.to_lowercase();
     let words: Vec<&str> = text
-        .split(|c: char| !(c.is_alphanumeric() || matches!(c, '/' | '-' | '\'' | '’')))
+        .split(|c: char| !(c.is_alphanumeric() || matches!(c, '/' | '-' | '.' | '\'' | '’')))
         .flat_map(parts)
         .filter(|word| !word.is_empty())
         .collect();
     let reader = Reader { words: &words, today, span };
     let (mut found, mut at) = (Vec::new(), 0);
     while at < words.len() && found.len() < MAX_WINDOWS {
+        let (begin, before) = (at, found.len());
         at += reader.read(at, &mut found).max(1);
+        // `as of May` asks for what was said at any time until then.
+        if begin >= 2 && words.get(begin - 2..begin) == Some(&["as", "of"]) {
+            found.truncate(before);
+        }
     }
     found
 }
@@ -55,11 +60,11 @@ pub(super) fn windows(text: &str, today: Day, span: (Day, Day)) -> Vec<Window> {
 /// More dates than anybody asks about at once.
 const MAX_WINDOWS: usize = 16;
 
-/// A word without the possessive, split at hyphens unless it is a date.
+/// A word without the possessive, split at hyphens and full stops unless it is a date.
 fn parts(word: &str) -> impl Iterator<Item = &str> {
-    let word = word.trim_end_matches("'s").trim_end_matches("’s");
-    let whole = word.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
-    let mut pieces = word.split(move |c| c == '-' && !whole);
+    let word = word.trim_matches('.').trim_end_matches("'s").trim_end_matches("’s");
+    let whole = word.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'-' | b'.'));
+    let mut pieces = word.split(move |c| matches!(c, '-' | '.') && !whole);
     let first = pieces.next();
     first.into_iter().chain(pieces)
 }
@@ -125,13 +130,17 @@ impl Reader<'_> {
         tries.iter().map(|read| read(self, at, found)).find(|taken| *taken > 0).unwrap_or(0)
     }
 
-    /// `2023-05-08`, `5/8/2023`, `5/8`.
+    /// `2023-05-08`, `5/8/2023`, `5/8`, `8.5.2023`.
     fn numeric(&self, at: usize, found: &mut Vec<Window>) -> usize {
         let word = self.word(at);
-        let separator = if word.contains('/') { '/' } else { '-' };
+        let separator = ['/', '.'].into_iter().find(|mark| word.contains(*mark)).unwrap_or('-');
         let numbers: Option<Vec<i64>> = word.split(separator).map(|number| digits(number, 4)).collect();
         let (year, month, of_month) = match numbers.as_deref() {
             Some([year, month, of_month]) if *year > 31 => (Some(*year), *month, *of_month),
+            // With a year of four digits: `3.10.12` is a version.
+            Some([of_month, month, year]) if separator == '.' && *year > 999 => {
+                (Some(*year), *month, *of_month)
+            }
             Some([first, second, year]) if separator == '/' => {
                 let year = if *year < 100 { *year + 2_000 } else { *year };
                 if *first > 12 { (Some(year), *second, *first) } else { (Some(year), *first, *second) }
@@ -212,10 +221,10 @@ impl Reader<'_> {
         start..=end
     }
 
-    /// `two weeks ago`, `a couple of days ago`, `a few months ago`, `a week earlier`.
+    /// `two weeks ago`, `a couple of days ago`, `a few months back`.
     fn ago(&self, at: usize, found: &mut Vec<Window>) -> usize {
         let Some((count, unit, next)) = self.amount(at) else { return 0 };
-        if self.word(next) != "ago" {
+        if !matches!(self.word(next), "ago" | "back") {
             return 0;
         }
         let (low, high) = count;
@@ -231,7 +240,7 @@ impl Reader<'_> {
         next + 1 - at
     }
 
-    /// `the last three months`, `past week`, `last month`, `this year`, `last Tuesday`, `last summer`.
+    /// `the last three months`, `past week`, `last month`, `this year`, `last Tuesday`, `last summer`, `last May`, `last night`.
     fn past(&self, at: usize, found: &mut Vec<Window>) -> usize {
         let which = self.word(at);
         if !matches!(which, "last" | "past" | "previous" | "this") {
@@ -242,19 +251,32 @@ impl Reader<'_> {
             self.push_weekday(weekday, found);
             return 2;
         }
-        if let Some((first, last)) = season(self.word(at + 1)) {
+        let named = month(self.word(at + 1)).map(|month| (month, month));
+        // `last May 8th` and `last May 2023` have a date of their own.
+        let dated = ordinal(self.word(at + 2)).or(year(self.word(at + 2))).is_some();
+        if let Some((first, last)) = season(self.word(at + 1)).or(named.filter(|_| !dated)) {
             let (year, month, _) = date(today);
             let year = if which == "this" || month > first { year } else { year - 1 };
             self.push_months(Some(year), first, last, found);
             return 2;
         }
+        match (which, self.word(at + 1)) {
+            ("last", "night") => found.push(Window::new(today - 1, today)),
+            ("this", "morning" | "afternoon" | "evening") => found.push(Window::new(today, today)),
+            _ => return self.past_units(at, found),
+        }
+        2
+    }
+
+    /// `the last three months`, `past week`, `last month`, `this year`, `last weekend`.
+    fn past_units(&self, at: usize, found: &mut Vec<Window>) -> usize {
+        let (which, today) = (self.word(at), self.today);
         if self.word(at + 1) == "weekend" {
-            let saturday = today - (weekday(today) + 2) % 7;
-            found.push(Window::new(saturday, saturday + 1));
+            self.push_weekend(found);
             return 2;
         }
         let ((_, count), unit, next) = match (which, unit(self.word(at + 1))) {
-            (_, Some(unit)) => ((1, 1), unit, at + 2),
+            (_, Some((unit, count))) => ((count, count), unit, at + 2),
             ("this", None) => return 0,
             _ => match self.amount(at + 1) {
                 Some(amount) => amount,
@@ -278,12 +300,38 @@ impl Reader<'_> {
         next - at
     }
 
-    /// `yesterday`, `today`, `on Monday`, and days with a name of their own.
+    /// `yesterday`, `the day before yesterday`, `the week before last`, `on Monday`, `the weekend`, and days with a name of
+    /// their own.
     fn named(&self, at: usize, found: &mut Vec<Window>) -> usize {
         let (word, next, today) = (self.word(at), self.word(at + 1), self.today);
+        match (word, next, self.word(at + 2)) {
+            ("day", "before", "yesterday") => {
+                found.push(Window::new(today - 2, today - 2));
+                return 3;
+            }
+            ("week", "before", "last") => {
+                found.push(Window::new(today - 15, today - 7));
+                return 3;
+            }
+            ("month", "before", "last") => {
+                found.push(Window::new(months_before(today, 2), months_before(today, 1) - 1));
+                return 3;
+            }
+            ("year", "before", "last") => {
+                let year = date(today).0 - 2;
+                found.push(Window::new(day(year, 1, 1), day(year, 12, 31)));
+                return 3;
+            }
+            // `the weekend before 8 May` is another.
+            ("the", "weekend", after) if !matches!(after, "before" | "after" | "of") => {
+                self.push_weekend(found);
+                return 2;
+            }
+            _ => {}
+        }
         match (word, next) {
             ("yesterday", _) => found.push(Window::new(today - 1, today - 1)),
-            ("today", _) => found.push(Window::new(today, today)),
+            ("today" | "tonight", _) => found.push(Window::new(today, today)),
             ("on", name) => match WEEKDAYS.iter().position(|weekday| *weekday == name) {
                 Some(weekday) => {
                     self.push_weekday(weekday, found);
@@ -318,6 +366,12 @@ impl Reader<'_> {
         found.push(Window::new(latest, latest));
     }
 
+    /// The latest Saturday and Sunday, also while they last.
+    fn push_weekend(&self, found: &mut Vec<Window>) {
+        let saturday = self.today - (weekday(self.today) + 2) % 7;
+        found.push(Window::new(saturday, saturday + 1));
+    }
+
     fn year_alone(&self, at: usize, found: &mut Vec<Window>) -> usize {
         let Some(year) = year(self.word(at)) else { return 0 };
         found.push(Window::new(day(year, 1, 1), day(year, 12, 31)));
@@ -326,7 +380,10 @@ impl Reader<'_> {
 
     /// A number of units: how many at least and at most, and the word after them.
     fn amount(&self, at: usize) -> Option<((i64, i64), Unit, usize)> {
-        let (count, mut next) = match (self.word(at), self.word(at + 1)) {
+        if (self.word(at), self.word(at + 1), self.word(at + 2)) == ("half", "a", "year") {
+            return Some(((6, 6), Unit::Month, at + 3));
+        }
+        let ((low, high), mut next) = match (self.word(at), self.word(at + 1)) {
             ("a", "couple") => ((2, 2), at + 2),
             ("couple", _) => ((2, 2), at + 1),
             ("a", "few") => ((2, 5), at + 2),
@@ -338,7 +395,8 @@ impl Reader<'_> {
             }
         };
         next += usize::from(self.word(next) == "of");
-        Some((count, unit(self.word(next))?, next + 1))
+        let (unit, each) = unit(self.word(next))?;
+        Some(((low * each, high * each), unit, next + 1))
     }
 }
 
@@ -360,12 +418,15 @@ fn season(word: &str) -> Option<(i64, i64)> {
     }
 }
 
-fn unit(word: &str) -> Option<Unit> {
+/// A unit, and how many of it the word means.
+fn unit(word: &str) -> Option<(Unit, i64)> {
     match word {
-        "day" | "days" => Some(Unit::Day),
-        "week" | "weeks" => Some(Unit::Week),
-        "month" | "months" => Some(Unit::Month),
-        "year" | "years" => Some(Unit::Year),
+        "day" | "days" => Some((Unit::Day, 1)),
+        "week" | "weeks" | "wk" | "wks" => Some((Unit::Week, 1)),
+        "fortnight" | "fortnights" => Some((Unit::Week, 2)),
+        "month" | "months" => Some((Unit::Month, 1)),
+        "year" | "years" | "yr" | "yrs" => Some((Unit::Year, 1)),
+        "decade" | "decades" => Some((Unit::Year, 10)),
         _ => None,
     }
 }
@@ -390,4 +451,65 @@ fn year(word: &str) -> Option<i64> {
 fn ordinal(word: &str) -> Option<i64> {
     let number = ["st", "nd", "rd", "th"].iter().find_map(|ending| word.strip_suffix(ending)).unwrap_or(word);
     digits(number, 2).filter(|day| (1..=31).contains(day))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Date = (i64, i64, i64);
+
+    /// The windows of a text that is asked on Thursday, 26 November 2026, of turns since June 2024.
+    fn asked(text: &str) -> Vec<(Date, Date)> {
+        let today = day(2026, 11, 26);
+        let found = windows(text, today, (day(2024, 6, 1), today));
+        found.into_iter().map(|window| (date(window.first), date(window.last))).collect()
+    }
+
+    #[test]
+    fn times_are_read_in_the_ways_people_write_them() {
+        let day = |month, of_month| vec![((2026, month, of_month), (2026, month, of_month))];
+        for (text, found) in [
+            ("What was on 15.03.2026?", day(3, 15)),
+            ("on 2026/03/15.", day(3, 15)),
+            ("on 15 March 2026", day(3, 15)),
+            ("yesterday", day(11, 25)),
+            ("the day before yesterday", day(11, 24)),
+            ("this morning", day(11, 26)),
+            ("last Friday", day(11, 20)),
+            ("last night", vec![((2026, 11, 25), (2026, 11, 26))]),
+            ("over the weekend", vec![((2026, 11, 21), (2026, 11, 22))]),
+            ("the week before last", vec![((2026, 11, 11), (2026, 11, 19))]),
+            ("the month before last", vec![((2026, 9, 1), (2026, 9, 30))]),
+            ("last September", vec![((2026, 9, 1), (2026, 9, 30))]),
+            ("last December", vec![((2025, 12, 1), (2025, 12, 31))]),
+            ("in the last fortnight", vec![((2026, 11, 11), (2026, 11, 26))]),
+            ("a fortnight ago", asked("two weeks ago")),
+            ("2 wks back", asked("two weeks ago")),
+            ("half a year ago", asked("six months ago")),
+        ] {
+            assert!(!found.is_empty(), "{text}");
+            assert_eq!(asked(text), found, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_only_looks_like_a_time_is_none() {
+        for text in [
+            "Python 3.10.12",
+            "come back",
+            "1.5 litres",
+            "as of May 2025",
+            "the weekend of the race",
+            "half a cake",
+        ] {
+            assert_eq!(asked(text), [], "{text}");
+        }
+    }
+
+    #[test]
+    fn a_month_without_a_year_is_that_of_each_year() {
+        let years: Vec<_> = asked("in March").into_iter().map(|((year, ..), _)| year).collect();
+        assert_eq!(years, [2024, 2025, 2026]);
+    }
 }

@@ -100,13 +100,22 @@ impl Index {
         let mut in_sessions = Frequencies::new(self.lasts.len());
         let mut having: Vec<(u32, u32)> = Vec::new();
         let mut rarity = 0.0_f32;
-        for term in terms {
+        for forms in self.words.forms(terms) {
             having.clear();
             having.extend(
-                self.words
-                    .containing(term)
+                forms
+                    .iter()
+                    .flat_map(|form| self.words.containing(form))
                     .filter(|(slot, _)| self.slot(*slot).is_some_and(|slot| !slot.removed)),
             );
+            if forms.len() > 1 {
+                having.sort_unstable();
+                having.dedup_by(|again, first| {
+                    let same = again.0 == first.0;
+                    first.1 = first.1.saturating_add(if same { again.1 } else { 0 });
+                    same
+                });
+            }
             #[allow(clippy::cast_possible_truncation, reason = "a logarithm")]
             let weight = |all: usize, having: usize| idf(number(all), number(having)) as f32;
             let rare = weight(self.len(), having.len());

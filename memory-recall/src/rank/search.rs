@@ -111,7 +111,10 @@ impl Index {
     }
 
     fn asked(&self, question: &Question) -> Asked {
+        // What will be said in the future cannot be meant.
+        let said_before = |at: &Timestamp| question.at.is_none_or(|asked| *at <= asked);
         let times = self.slots.iter().filter(|slot| !slot.removed).filter_map(|slot| slot.at);
+        let times = times.filter(said_before);
         let span = times.fold(None, |span: Option<(Timestamp, Timestamp)>, at| match span {
             None => Some((at, at)),
             Some((first, last)) => Some((first.min(at), last.max(at))),
@@ -305,13 +308,16 @@ impl<'a> Search<'a> {
     }
 
     /// The best slots: of those that have, or are beside, a word of the question, or have a vector to compare, or are of the
-    /// time asked for.
+    /// time or the speaker asked for.
     fn best(&self, limit: usize) -> Vec<u32> {
         let all = !self.cosines.is_empty() || !self.asked.windows.is_empty();
+        let speakers = self.index.slots.iter().map(|slot| slot.speaker);
         let windows = self.eligible.iter().zip(&self.lexical.window);
         let mut order: Vec<u32> = (0..)
-            .zip(windows)
-            .filter(|(_, (eligible, window))| **eligible && (all || **window > 0.0))
+            .zip(windows.zip(speakers))
+            .filter(|(_, ((eligible, window), speaker))| {
+                **eligible && (all || **window > 0.0 || self.asked.named.contains(speaker))
+            })
             .map(|(at, _)| at)
             .collect();
         let best_first = |a: &u32, b: &u32| self.best_first(*a, *b);

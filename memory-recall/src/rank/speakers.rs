@@ -2,7 +2,10 @@
 
 use std::collections::HashMap;
 
+use unicode_normalization::UnicodeNormalization as _;
+
 use super::text::{base, words};
+use super::words::is_form;
 use super::{NONE, number, place};
 
 /// What chats call a speaker who has no name.
@@ -25,6 +28,8 @@ struct Speaker {
 /// How a word of a question names a speaker.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Match {
+    /// The name is a part of it.
+    Within,
     Short,
     Whole,
 }
@@ -43,7 +48,7 @@ impl Speakers {
             return known;
         }
         let new = number(self.known.len());
-        let words = words(name).map(str::to_lowercase).filter(|word| word.chars().count() > 1).collect();
+        let words = words(name).map(folded).filter(|word| word.chars().count() > 1).collect();
         self.known.push(Speaker { words, turns: 1 });
         self.numbers.insert(name.into(), new);
         new
@@ -63,11 +68,20 @@ impl Speakers {
     /// The numbers of the speakers that a question names, in the order of their first mention.
     pub(super) fn named(&self, text: &str) -> Vec<u32> {
         let cased = text.chars().any(char::is_uppercase);
+        let found: Vec<_> = words(text).map(|word| self.matching(base(word), cased)).collect();
+        // `Ada Lovelace` is not `Ada`, and `Ada` is rather the one without another name.
+        let words_named = |speaker: u32| {
+            let said =
+                found.iter().filter(|of_word| of_word.iter().any(|(named, _)| *named == speaker)).count();
+            let known = self.known.get(place(speaker)).map_or(0, |speaker| speaker.words.len());
+            (said, said >= known)
+        };
         let mut named = Vec::new();
-        for word in words(text).map(base) {
-            for (speaker, _) in self.matching(word, cased) {
-                if !named.contains(&speaker) {
-                    named.push(speaker);
+        for of_word in &found {
+            let most = of_word.iter().map(|(speaker, _)| words_named(*speaker)).max();
+            for (speaker, _) in of_word {
+                if Some(words_named(*speaker)) == most && !named.contains(speaker) {
+                    named.push(*speaker);
                 }
             }
         }
@@ -83,7 +97,8 @@ impl Speakers {
             // A word is a part of the text: the distance of the two gives its place.
             let Some((before, after)) = rest.split_once(word) else { continue };
             masked.push_str(before);
-            if self.matching(base(word), cased).is_empty() {
+            // A word that is more than a name stays.
+            if self.matching(base(word), cased).iter().all(|(_, how)| *how == Match::Within) {
                 masked.push_str(word);
             }
             rest = after;
@@ -93,18 +108,23 @@ impl Speakers {
         if masked.chars().any(char::is_alphanumeric) { masked } else { text.to_owned() }
     }
 
-    /// The speakers whose name a word is: a whole word of it, or else the beginning of one, as `Deb` is of `Deborah`.
+    /// The speakers whose name a word is: a whole word of it, or else the beginning of one, as `Deb` is of `Deborah`, or a form,
+    /// as `Ивану` is of `Иван`; in scripts without capitals, where words run together, also what has it within.
     fn matching(&self, word: &str, cased: bool) -> Vec<(u32, Match)> {
         // `Will` may be a speaker, `will` is a word.
         if cased && !word.starts_with(char::is_uppercase) && word.is_ascii() {
             return Vec::new();
         }
-        let word = word.to_lowercase();
+        let word = folded(word);
         let how = |known: &String| {
+            let runs_on = !known.contains(|c: char| c.is_ascii() || c.is_lowercase());
+            let begins = cased && word.chars().count() >= 3 && known.starts_with(&word);
             if *known == word {
                 Some(Match::Whole)
+            } else if begins || !known.is_ascii() && !runs_on && is_form(known, &word) {
+                Some(Match::Short)
             } else {
-                (cased && word.chars().count() >= 3 && known.starts_with(&word)).then_some(Match::Short)
+                (runs_on && word.contains(known.as_str())).then_some(Match::Within)
             }
         };
         let mut found: Vec<(u32, Match)> = (0..)
@@ -123,6 +143,14 @@ impl Speakers {
             + self.known.capacity() * size_of::<Speaker>()
             + self.known.iter().flat_map(|speaker| &speaker.words).map(|word| 24 + word.len()).sum::<usize>()
     }
+}
+
+/// In lower case and without accents, which people leave out.
+fn folded(word: &str) -> String {
+    if word.is_ascii() {
+        return word.to_ascii_lowercase();
+    }
+    word.nfd().filter(|c| !('\u{300}'..='\u{36f}').contains(c)).flat_map(char::to_lowercase).collect()
 }
 
 #[cfg(test)]
@@ -144,6 +172,32 @@ mod tests {
         assert_eq!(speakers.named("What will Smith do?"), [0]);
         assert_eq!(speakers.named("what does deborah do?"), [0]);
         assert!(speakers.named("Which user was it?").is_empty());
+    }
+
+    #[test]
+    fn a_longer_name_is_not_the_shorter_one() {
+        let speakers = speakers(&["Ada", "Ada Lovelace", "Ann Smith", "Bob Smith"]);
+        assert_eq!(speakers.named("What does Ada Lovelace do?"), [1]);
+        assert_eq!(speakers.named("What does Ada do?"), [0]);
+        assert_eq!(speakers.named("What does Ann Smith do?"), [2]);
+        assert_eq!(speakers.named("What do the two named Smith do?"), [2, 3]);
+    }
+
+    #[test]
+    fn names_are_known_without_accents_in_their_forms_and_in_scripts_without_spaces() {
+        let speakers = speakers(&["María José", "ÉMILE", "Иван", "小明", "민수", "ليلى"]);
+        for (question, named) in [
+            ("what does Maria like", 0),
+            ("Where does Emile live?", 1),
+            ("where does émile live", 1),
+            ("Что нравится Ивану?", 2),
+            ("小明喜欢吃什么", 3),
+            ("민수는 무엇을 먹었어?", 4),
+            ("ماذا قالت ليلى؟", 5),
+        ] {
+            assert_eq!(speakers.named(question), [named], "{question}");
+        }
+        assert_eq!(speakers.masked("小明喜欢吃什么"), "小明喜欢吃什么");
     }
 
     #[test]

@@ -50,6 +50,32 @@ impl List {
     }
 }
 
+/// Whether a term is a word that may have endings: three letters or more, none of them Latin. Scripts without spaces have
+/// shorter terms.
+fn is_inflected(term: &str) -> bool {
+    !term.starts_with(|c: char| c.is_ascii()) && term.chars().count() >= 3 && !term.contains(char::is_numeric)
+}
+
+/// A word without the Arabic article.
+fn bare(word: &str) -> &str {
+    word.strip_prefix("ال").unwrap_or(word)
+}
+
+/// Three letters: all forms of a word share them.
+fn beginning(word: &str) -> &str {
+    let word = bare(word);
+    word.char_indices().nth(3).map_or(word, |(end, _)| word.get(..end).unwrap_or(word))
+}
+
+/// Whether two words have the same beginning, and endings that are short beside it: one letter after three, two after four, three
+/// after more.
+pub(super) fn is_form(a: &str, b: &str) -> bool {
+    let (a, b) = (bare(a), bare(b));
+    let same = a.chars().zip(b.chars()).take_while(|(a, b)| a == b).count();
+    let most = same.saturating_sub(2).min(3);
+    same >= 3 && a.chars().count() - same <= most && b.chars().count() - same <= most
+}
+
 fn write(bytes: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         bytes.push((number & 0x7F) as u8 | 0x80);
@@ -103,6 +129,30 @@ impl Words {
         list.into_iter().flat_map(List::entries)
     }
 
+    /// The terms in which each of `terms` may occur: itself, and for a word of another alphabet than the Latin one, which the
+    /// analyzer does not stem, those with the same beginning.
+    pub(super) fn forms<'a>(&'a self, terms: &'a [String]) -> Vec<Vec<&'a str>> {
+        let mut forms: Vec<Vec<&str>> = terms.iter().map(|term| vec![term.as_str()]).collect();
+        let mut inflected: HashMap<&str, Vec<usize>> = HashMap::new();
+        for (at, term) in terms.iter().enumerate().filter(|(_, term)| is_inflected(term)) {
+            inflected.entry(beginning(term)).or_default().push(at);
+        }
+        if inflected.is_empty() {
+            return forms;
+        }
+        for known in self.terms.keys().map(AsRef::as_ref).filter(|known| is_inflected(known)) {
+            for at in inflected.get(beginning(known)).into_iter().flatten() {
+                if let (Some(term), Some(forms)) = (terms.get(*at), forms.get_mut(*at))
+                    && known != term
+                    && is_form(known, term)
+                {
+                    forms.push(known);
+                }
+            }
+        }
+        forms
+    }
+
     /// Keeps the slots that `moved` gives a new place, in the same order, and the terms that they contain.
     pub(super) fn keep(&mut self, moved: impl Fn(u32) -> Option<u32>) {
         let mut kept = Words::default();
@@ -147,6 +197,29 @@ mod tests {
             list.push(slot, frequency);
         }
         assert_eq!(list.entries().collect::<Vec<_>>(), pushed);
+    }
+
+    #[test]
+    fn words_of_other_alphabets_are_found_in_their_forms() {
+        for (a, b) in [
+            ("рыбалка", "рыбалку"),
+            ("олег", "олегом"),
+            ("дом", "дома"),
+            ("работать", "работал"),
+            ("تفاح", "تفاحا"),
+            ("السوق", "سوق"),
+            ("γιαγια", "γιαγιας"),
+        ] {
+            assert!(is_form(a, b) && is_form(b, a), "{a} {b}");
+        }
+        for (a, b) in [("кот", "который"), ("перевод", "перебор"), ("два", "дверь"), ("сто", "стол-книга")]
+        {
+            assert!(!is_form(a, b) && !is_form(b, a), "{a} {b}");
+        }
+        let mut words = Words::default();
+        words.push(0, "ездили на рыбалку и на рынок, fished");
+        let terms = ["рыбалка".to_owned(), "fishery".to_owned(), "京都".to_owned()];
+        assert_eq!(words.forms(&terms), [vec!["рыбалка", "рыбалку"], vec!["fishery"], vec!["京都"]]);
     }
 
     #[test]

@@ -72,11 +72,13 @@ fn array(head: &str) -> Option<Format> {
         Some(Format::Letta)
     } else if head.contains("\"mapping\"") {
         Some(Format::Chatgpt)
+    } else if head.contains("\"chat_messages\"") {
+        Some(Format::Claude)
     } else if head.contains("\"dia_id\"") || head.contains("\"evidence\"") || head.contains("\"session_1\"") {
         Some(Format::Locomo)
     } else if head.contains("\"memory\"") && head.contains("\"id\"") {
         Some(Format::Mem0)
-    } else if head.starts_with('[') && holds_messages(head) {
+    } else if head.starts_with(['[', '{']) && holds_messages(head) {
         Some(Format::Jsonl)
     } else {
         None
@@ -108,6 +110,8 @@ fn line(line: &str) -> Option<Format> {
         Some(Format::Mem0)
     } else if has("mapping") {
         Some(Format::Chatgpt)
+    } else if has("chat_messages") {
+        Some(Format::Claude)
     } else if has("type") && (has("sessionId") || has("leafUuid") || has("parentUuid") || has("snapshot")) {
         Some(Format::ClaudeCode)
     } else if has("messages")
@@ -130,6 +134,8 @@ mod tests {
             ("broken\n\n{\"speaker\":\"A\",\"text\":\"x\"}\n", Some(Format::Jsonl)),
             (r#"{"messages":[]}"#, Some(Format::Jsonl)),
             ("\u{feff}[ {\"title\":\"x\",\"mapping\":{", Some(Format::Chatgpt)),
+            (r#"[{"uuid":"c","name":"x","chat_messages":[{"uuid":"m","text":"x"#, Some(Format::Claude)),
+            ("{\n  \"messages\": [\n    {\n", Some(Format::Jsonl)),
             (r#"[{"qa":[{"question":"?","evidence":["#, Some(Format::Locomo)),
             ("{\n \"conversation\": {\n \"session_1\": [", Some(Format::Locomo)),
             (r#"{"type":"summary","summary":"x","leafUuid":"y"}"#, Some(Format::ClaudeCode)),

@@ -15,6 +15,8 @@ pub(crate) enum Format {
     ClaudeCode,
     /// `conversations.json` of a ChatGPT data export
     Chatgpt,
+    /// `conversations.json` of a Claude data export
+    Claude,
     /// Agent files of Letta (`.af`): memory blocks and messages
     Letta,
     /// Facts of mem0, as its API or `memory facts --all --json` lists them
@@ -35,6 +37,7 @@ impl Format {
             Self::Locomo => "locomo",
             Self::ClaudeCode => "claude-code",
             Self::Chatgpt => "chatgpt",
+            Self::Claude => "claude",
             Self::Letta => "letta",
             Self::Mem0 => "mem0",
             Self::Markdown => "markdown",

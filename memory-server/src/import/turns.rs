@@ -209,8 +209,8 @@ impl<'a> Turns<'a> {
 /// A turn as a message. `None`: what the runtime or a tool said, which is no memory.
 pub(crate) fn message(turn: Turn, format: Format) -> Option<Message> {
     let role = match turn.role.as_deref() {
-        Some("system" | "tool") => return None,
-        Some("assistant") => Role::Assistant,
+        Some("system" | "developer" | "tool" | "function") => return None,
+        Some("assistant" | "ai" | "model") => Role::Assistant,
         _ => Role::User,
     };
     let (id, metadata) = (turn.key(format.name()), turn.metadata());

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use memory_core::{Error, Filter, Json, Metadata, Result, Scalar, Ttl};
+use jiff::civil::DateTime;
+use memory_core::{Error, Filter, Json, Metadata, Result, Scalar, Timestamp, Ttl};
 
 /// `250ms`, `10s`, `5m`, `12h`, `30d`, `2w`.
 ///
@@ -29,6 +30,22 @@ pub fn duration(text: &str) -> Result<Duration> {
         .ok_or_else(|| {
             Error::invalid("a duration is a whole number and ms, s, m, h, d or w, as in 250ms, 10m or 30d")
         })
+}
+
+/// RFC 3339, or without an offset or a time of day, which is read as UTC.
+///
+/// # Errors
+/// `invalid_argument` for anything else.
+pub(crate) fn time(text: &str) -> Result<Timestamp> {
+    text.parse().or_else(|error| text.parse::<DateTime>().map_or(Err(error), utc))
+}
+
+/// A time that names no zone.
+pub(crate) fn utc(local: DateTime) -> Result<Timestamp> {
+    let zoned = local
+        .to_zoned(jiff::tz::TimeZone::UTC)
+        .map_err(|error| Error::invalid("the time is out of range").with_source(error))?;
+    Timestamp::from_millis(zoned.timestamp().as_millisecond())
 }
 
 /// A duration, `never` or `keep`.

@@ -48,8 +48,8 @@ pub(crate) struct AddArgs {
     /// The speaker's name
     #[arg(long, value_name = "NAME", conflicts_with = "messages")]
     name: Option<String>,
-    /// When it was said, as 2026-01-31T09:30:00Z
-    #[arg(long, value_name = "TIME", conflicts_with = "messages")]
+    /// When it was said, as 2026-01-31T09:30:00Z, or 2026-01-31 in UTC
+    #[arg(long, value_name = "TIME", value_parser = values::time, conflicts_with = "messages")]
     at: Option<Timestamp>,
     /// The session that it belongs to
     #[arg(long, value_name = "NAME", conflicts_with = "messages")]

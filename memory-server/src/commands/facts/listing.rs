@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use crate::terminal::{
     Context, CredentialArgs, Elsewhere, Exit, Failure, Out, PageArgs, excerpt, note, printable, scope_name,
+    values,
 };
 
 /// How many facts a block of text is made of, unless --top-k says.
@@ -31,10 +32,10 @@ pub(crate) struct RecallArgs {
     #[arg(long, value_name = "N")]
     max_tokens: Option<usize>,
     /// Show what held at this time, as 2026-01-31T09:30:00Z; a message without a time counts from when it was stored
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", value_parser = values::time)]
     as_of: Option<Timestamp>,
     /// Only what nobody said or confirmed since this time
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", value_parser = values::time)]
     unconfirmed_since: Option<Timestamp>,
     /// Show what each score is made of
     #[arg(long)]
@@ -118,10 +119,7 @@ fn print(out: &mut Out, found: &Found) -> Result<(), Failure> {
     let fact = &found.fact;
     let score = fact.score.map_or_else(|| "    -".to_owned(), |score| format!("{score:.3}"));
     let score = out.bold(&score);
-    let mut text = excerpt(&fact.memory, usize::MAX);
-    if let Some(speaker) = &fact.speaker {
-        text = format!("{speaker}: {text}");
-    }
+    let mut text = said(fact, usize::MAX);
     if let Some(at) = fact.at.map(|at| at.to_string()) {
         text = format!("{}  {text}", at.get(..10).unwrap_or(&at));
     }
@@ -133,8 +131,7 @@ fn print(out: &mut Out, found: &Found) -> Result<(), Failure> {
         _ => "no score",
     };
     let scope = found.scope.as_ref().map_or_else(String::new, |scope| format!("{scope}  "));
-    let until = fact.valid_to.map_or_else(String::new, |until| format!(", held until {until}"));
-    out.line(format!("       {scope}{}  ({kind}{until})", fact.id))?;
+    out.line(format!("       {scope}{}  ({kind}{})", fact.id, held_until(fact)))?;
     if !fact.sources.is_empty() {
         let sources: Vec<&str> = fact.sources.iter().map(FactId::as_str).collect();
         out.line(format!("       drawn from {}", sources.join(" ")))?;
@@ -146,6 +143,17 @@ fn print(out: &mut Out, found: &Found) -> Result<(), Failure> {
         out.line(format!("       {similarity}{}", shares.join(", ")))?;
     }
     Ok(())
+}
+
+/// Who said it, and what.
+fn said(fact: &Fact, shown: usize) -> String {
+    let text = excerpt(&fact.memory, shown);
+    fact.speaker.as_ref().map_or_else(|| text.clone(), |speaker| format!("{speaker}: {text}"))
+}
+
+/// Of a fact that was superseded.
+fn held_until(fact: &Fact) -> String {
+    fact.valid_to.map_or_else(String::new, |until| format!(", held until {until}"))
 }
 
 #[derive(Args, Debug)]
@@ -180,9 +188,9 @@ fn table(out: &mut Out, facts: &[Fact]) -> Result<(), Failure> {
     let rows: Vec<[String; 3]> = facts
         .iter()
         .map(|fact| {
-            let created = fact.created_at.map_or_else(|| "-".to_owned(), |at| at.to_string());
-            [fact.id.to_string(), created, excerpt(&fact.memory, out.shown())]
+            let at = fact.at.or(fact.created_at).map_or_else(|| "-".to_owned(), |at| at.to_string());
+            [fact.id.to_string(), format!("{at}{}", held_until(fact)), said(fact, out.shown())]
         })
         .collect();
-    out.table(["ID", "CREATED", "FACT"], &rows)
+    out.table(["ID", "SAID", "FACT"], &rows)
 }

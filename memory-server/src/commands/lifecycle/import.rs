@@ -425,10 +425,13 @@ fn print(report: &Report, out: &mut Out) -> Result<(), Failure> {
     let totals = &report.totals;
     out.line(format!(
         "{}{} new, {} unchanged, {} replaced, {} kept as they were, {} broken, {} passed over, in {:.2} s",
-        match (report.interrupted, report.dry_run) {
-            (true, _) => "interrupted, run it again to go on: ",
-            (false, true) => "nothing was stored; it would be: ",
-            (false, false) => "",
+        match (report.interrupted, report.dry_run, report.turns.filter(|turns| *turns > 0)) {
+            (true, ..) => "interrupted, run it again to go on: ".to_owned(),
+            (false, true, None) => "nothing was stored; it would be: ".to_owned(),
+            (false, true, Some(turns)) => {
+                format!("nothing was stored; it would be: {turns} turns, unless they are there; entries: ")
+            }
+            (false, false, _) => String::new(),
         },
         totals.created,
         totals.unchanged,
@@ -438,9 +441,6 @@ fn print(report: &Report, out: &mut Out) -> Result<(), Failure> {
         report.passed_over,
         report.seconds
     ))?;
-    if let Some(turns) = report.turns.filter(|turns| *turns > 0) {
-        out.line(format!("{turns} turns would be added to conversations, unless they are there"))?;
-    }
     if report.expired > 0 {
         out.line(format!("{} had expired and were left out", report.expired))?;
     }

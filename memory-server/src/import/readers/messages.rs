@@ -81,13 +81,24 @@ pub(super) fn of<'a>(mut input: Bytes<'a>, conversation: &str) -> Box<dyn Reader
     // An input that cannot be read fails with the first message.
     let head = input.fill_buf().unwrap_or_default();
     let head = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head).trim_ascii_start();
-    if head.first() != Some(&b'[') {
+    if head.first() != Some(&b'[') && !goes_over_lines(head) {
         return Box::new(Messages::new(input, conversation));
     }
     let conversation = conversation.to_owned();
     Box::new(Unfolded::new(input, "message", move |text, number| {
         read_message(text, "message", number, &conversation)
     }))
+}
+
+/// Whether a file begins with an object that is laid out over several lines, and not with a line that was cut off.
+fn goes_over_lines(head: &[u8]) -> bool {
+    let mut values = serde_json::Deserializer::from_slice(head).into_iter::<serde::de::IgnoredAny>();
+    let ends = match values.next() {
+        Some(Ok(_)) => values.byte_offset(),
+        Some(Err(error)) if error.is_eof() => head.len(),
+        _ => return false,
+    };
+    head.first() == Some(&b'{') && head.get(..ends).is_some_and(|object| object.contains(&b'\n'))
 }
 
 fn parse(text: &str) -> Result<Message<'_>, String> {
@@ -176,6 +187,28 @@ mod tests {
 
     fn found(text: &str) -> Found {
         read(Messages::new(text.as_bytes(), "chat"))
+    }
+
+    #[test]
+    fn an_object_may_be_laid_out_over_lines_and_a_line_may_be_cut_off() {
+        let items = |text: &'static str| {
+            let mut reader = of(Box::new(text.as_bytes()), "chat");
+            let (mut turns, mut broken) = (Vec::new(), 0);
+            while let Some(item) = reader.next_item().unwrap() {
+                match item {
+                    Item::Turn(turn) => turns.push(turn.text),
+                    _ => broken += 1,
+                }
+            }
+            (turns.join(" "), broken)
+        };
+        let laid_out = "\u{feff}{\n  \"messages\": [\n {\"role\": \"user\", \"content\": \"a\"},\n {\"role\": \"assistant\", \"content\": \"b\"}\n]}\n";
+        assert_eq!(items(laid_out), ("a b".to_owned(), 0));
+        assert_eq!(items("{\"messages\": [\n {\"role\": \"user\""), (String::new(), 1));
+        for cut in ["{\"role\": \"user\", \"content\": \"a", "{\"role\": \"user\","] {
+            let text = format!("{cut}\n{{\"role\": \"user\", \"content\": \"b\"}}\n");
+            assert_eq!(items(text.leak()), ("b".to_owned(), 1));
+        }
     }
 
     #[test]

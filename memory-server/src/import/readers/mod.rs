@@ -1,6 +1,7 @@
 //! A reader for each format of conversations.
 
 mod chatgpt;
+mod claude;
 mod claude_code;
 mod content;
 mod elements;
@@ -38,6 +39,7 @@ pub(crate) fn reader<'a>(format: Format, input: Bytes<'a>, name: &str) -> Source
         Format::Locomo => Box::new(locomo::dialogues(input)),
         Format::ClaudeCode => Box::new(claude_code::Session::new(input, name)),
         Format::Chatgpt => Box::new(chatgpt::conversations(input)),
+        Format::Claude => Box::new(claude::conversations(input)),
         Format::Letta => Box::new(letta::agents(input, name)),
         Format::Mem0 => mem0::of(input, name),
         Format::Markdown => Box::new(markdown::File::new(input, name)),

@@ -4,6 +4,8 @@ use jiff::civil::DateTime;
 use memory_core::{Error, Result, Timestamp};
 use serde_json::value::RawValue;
 
+use crate::terminal::values;
+
 /// Larger numbers are milliseconds. The limit is the year 5138 in seconds, 1973 in milliseconds.
 const MOST_SECONDS: f64 = 1e11;
 
@@ -18,16 +20,25 @@ pub(crate) fn instant(raw: &RawValue) -> Result<Option<Timestamp>> {
         written(text.trim()).map(Some)
     } else {
         let number: f64 = serde_json::from_str(raw.get()).map_err(broken)?;
-        seconds(if number > MOST_SECONDS { number / 1_000.0 } else { number }).map(Some)
+        epoch(number).map(Some)
     }
 }
 
-/// The instant of a text: RFC 3339, or without an offset, which is read as UTC.
+/// The instant of a text: RFC 3339, or without an offset, which is read as UTC; a number of seconds or milliseconds in
+/// quotes; or as in mails, RFC 2822.
 pub(crate) fn written(text: &str) -> Result<Timestamp> {
-    text.parse().or_else(|error| match text.parse::<DateTime>() {
-        Ok(local) => utc(local),
+    if let Ok(number) = text.parse::<f64>() {
+        return epoch(number);
+    }
+    values::time(text).or_else(|error| match jiff::fmt::rfc2822::parse(text) {
+        Ok(zoned) => Timestamp::from_millis(zoned.timestamp().as_millisecond()),
         Err(_) => Err(error),
     })
+}
+
+/// Seconds since the epoch, or milliseconds where that would be far from now.
+fn epoch(number: f64) -> Result<Timestamp> {
+    seconds(if number > MOST_SECONDS { number / 1_000.0 } else { number })
 }
 
 /// An instant from seconds since the epoch, to the millisecond.
@@ -42,14 +53,7 @@ pub(crate) fn seconds(seconds: f64) -> Result<Timestamp> {
 /// A LoCoMo date, `1:56 pm on 8 May, 2023`, read as UTC: the dataset names no zone.
 pub(crate) fn locomo(text: &str) -> Result<Timestamp> {
     let broken = || Error::invalid("the date of the session does not have the form `1:56 pm on 8 May, 2023`");
-    DateTime::strptime("%I:%M %p on %d %B, %Y", text.trim()).map_err(|_| broken()).and_then(utc)
-}
-
-fn utc(local: DateTime) -> Result<Timestamp> {
-    let zoned = local
-        .to_zoned(jiff::tz::TimeZone::UTC)
-        .map_err(|error| Error::invalid("the time is out of range").with_source(error))?;
-    Timestamp::from_millis(zoned.timestamp().as_millisecond())
+    DateTime::strptime("%I:%M %p on %d %B, %Y", text.trim()).map_err(|_| broken()).and_then(values::utc)
 }
 
 #[cfg(test)]
@@ -70,12 +74,23 @@ mod tests {
             (r#""2023-05-08""#, "2023-05-08T00:00:00.000Z"),
             ("1683554160", "2023-05-08T13:56:00.000Z"),
             ("1683554160.25", "2023-05-08T13:56:00.250Z"),
+            (r#""1683554160""#, "2023-05-08T13:56:00.000Z"),
+            (r#""Mon, 8 May 2023 15:56:00 +0200""#, "2023-05-08T13:56:00.000Z"),
             ("null", "none"),
             ("1683554160000", "2023-05-08T13:56:00.000Z"),
         ] {
             assert_eq!(read(json).as_deref(), Some(expected), "{json}");
         }
-        for bad in [r#""yesterday""#, r#""""#, "-1", "1e300", "true", r#""0001-01-01""#] {
+        for bad in [
+            r#""yesterday""#,
+            r#""""#,
+            r#""NaN""#,
+            r#""02/03/2026, 10:00""#,
+            "-1",
+            "1e300",
+            "true",
+            r#""0001-01-01""#,
+        ] {
             assert_eq!(read(bad), None, "{bad}");
         }
     }
