@@ -40,9 +40,9 @@ pub(crate) struct ImportArgs {
     /// The conversation's name, for formats that have none [default: the file's name]
     #[arg(long, value_name = "NAME")]
     conversation: Option<String>,
-    /// What to do with a turn or a key that is stored with other content
-    #[arg(long, value_enum, default_value = "skip")]
-    on_different: OnDifferent,
+    /// What to do with a turn or a key that is stored with other content [default: skip, and end with exit code 7]
+    #[arg(long, value_enum)]
+    on_different: Option<OnDifferent>,
     /// Store also turns that were forgotten before
     #[arg(long)]
     again: bool,
@@ -121,12 +121,12 @@ pub(crate) async fn run(context: &Context, args: ImportArgs, out: &mut Out) -> R
     };
     let capabilities = opened.memory.capabilities();
     let store =
-        Store::new(opened.backend("bulk_insert")?, &capabilities, args.on_different).dry(args.dry_run);
+        Store::new(opened.backend("bulk_insert")?, &capabilities, args.on_different()).dry(args.dry_run);
     let turns = match opened.memory.layer().filter(|_| capabilities.layer_idempotent && !args.entries) {
         None => None,
         Some(layer) => {
             let run = opened.run(&CredentialArgs::default())?;
-            Some(Turns::new(layer, run, args.on_different, args.again))
+            Some(Turns::new(layer, run, args.on_different(), args.again))
         }
     };
     let progress = Progress::new(context.is_quiet());
@@ -163,8 +163,17 @@ pub(crate) async fn run(context: &Context, args: ImportArgs, out: &mut Out) -> R
     Ok(match &report {
         Report { interrupted: true, .. } => Exit::Interrupted,
         Report { problems, .. } if problems.count > 0 => Exit::Partial,
+        Report { totals, .. } if totals.kept > 0 && args.on_different.is_none() && !args.dry_run => {
+            Exit::Partial
+        }
         _ => Exit::Ok,
     })
+}
+
+impl ImportArgs {
+    fn on_different(&self) -> OnDifferent {
+        self.on_different.unwrap_or(OnDifferent::Skip)
+    }
 }
 
 impl Import<'_> {
@@ -324,12 +333,12 @@ impl Import<'_> {
             let there = backend.get_many(scope, &keys, GetOptions::uncounted()).await?;
             let different = there.iter().flatten().count() as u64;
             let created = keys.len() as u64 - different;
-            let replaces = self.args.on_different == OnDifferent::Replace;
+            let replaces = self.args.on_different() == OnDifferent::Replace;
             let (replaced, kept) = if replaces { (different, 0) } else { (0, different) };
             self.store.count(scope, &Totals { created, replaced, kept, ..Totals::default() });
             return Ok(());
         }
-        let options = ImportOptions::default().with_on_existing(match self.args.on_different {
+        let options = ImportOptions::default().with_on_existing(match self.args.on_different() {
             OnDifferent::Skip => OnExisting::Skip,
             OnDifferent::Replace => OnExisting::Replace,
             OnDifferent::Fail => OnExisting::Fail,
@@ -349,7 +358,7 @@ impl Import<'_> {
                 None => error,
             }
         })?;
-        let replaces = self.args.on_different == OnDifferent::Replace;
+        let replaces = self.args.on_different() == OnDifferent::Replace;
         self.report.expired += outcome.expired;
         self.report.forgotten += outcome.forgotten;
         self.store.count(

@@ -53,8 +53,10 @@ fn differing_values_are_kept_by_default() {
     user.file("chat.jsonl", CHAT);
     user.json(&["import", "--entries", "chat.jsonl"]);
     user.file("chat.jsonl", CHAT.replace("mat", "stone"));
-    let text = user.ok(&["import", "--entries", "chat.jsonl"]);
-    assert!(text.contains("1 kept") && text.contains("--on-different"), "{text}");
+    let ran = user.run(&["import", "--entries", "chat.jsonl"]);
+    assert_eq!(ran.code, Some(7), "{ran:?}");
+    assert!(ran.stdout.contains("1 kept") && ran.stdout.contains("--on-different"), "{ran:?}");
+    user.ok(&["import", "--entries", "chat.jsonl", "--on-different", "skip"]);
     let error = user.refused(&["import", "--entries", "chat.jsonl", "--on-different", "fail"], 4, "conflict");
     assert_eq!(error["details"]["key"], "jsonl/chat/00000002");
     assert_eq!(
