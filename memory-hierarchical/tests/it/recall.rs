@@ -1,9 +1,11 @@
 //! Recall by words and along edges.
 
-use memory_core::ErrorKind;
+use std::sync::Arc;
+
+use memory_core::{ErrorKind, Hook, Interposed, Reply, Request};
 use memory_hierarchical::{
     Agent, DEFAULT_MEMORY_BYTES, Direction, Edge, EdgeKind, GraphHit, GraphRecall, GraphStore as _,
-    RecallOptions, Semantic, SimilarTo,
+    RecallOptions, Semantic, SqlGraphs,
 };
 
 use crate::support::*;
@@ -148,21 +150,33 @@ async fn a_memory_with_many_edges_is_walked_and_listed() {
     assert_eq!(memory.link(supersedes("n0007", "newest")).await.unwrap_err().kind(), ErrorKind::Conflict);
 }
 
-/// Rows of a hub may be longer together than the store answers at once.
+/// Answers of a few rows.
+#[derive(Debug)]
+struct Short;
+
+#[async_trait::async_trait]
+impl Hook for Short {
+    async fn before(&self, request: &mut Request) -> memory_core::Result<Option<Reply>> {
+        if let Request::Query { options, .. } = request {
+            options.max_bytes = 2_000;
+        }
+        Ok(None)
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn edges_longer_than_one_answer_are_read_by_pages() {
     let world = World::on(Store::sqlite()).await;
     let ada = agent("ada");
-    let text = "x".repeat(3 << 20);
-    let (mut nodes, mut edges) = (vec![says("hub", "the hub")], Vec::new());
-    for at in 0..24 {
-        let id = format!("n{at:02}");
-        nodes.push(says(&id, "spoke"));
-        let metadata = serde_json::json!({ "text": text });
-        let (source_id, target_id) = (id, "hub".to_owned());
-        edges.push(Edge::SimilarTo(SimilarTo { source_id, target_id, weight: 1.0, metadata }));
-    }
+    let ids: Vec<String> = (0..40).map(|at| format!("n{at:02}")).collect();
+    let nodes: Vec<Semantic> = ids.iter().map(|id| says(id, "spoke")).collect();
+    let edges: Vec<Edge> = ids.iter().map(|id| similar(id, "n07")).collect();
     keep(&world, &ada, &nodes, &edges).await;
-    let found = world.graphs.edges(&ada, &["hub".to_owned()], Direction::Incoming, &EdgeKind::ALL).await;
-    assert_eq!(found.unwrap(), edges);
+    let short = Arc::new(Interposed::new(world.provider(), Short));
+    let graphs = SqlGraphs::open(short, &tenant()).await.unwrap();
+    for (column, id) in [(Direction::Incoming, "n07"), (Direction::Both, "n07")] {
+        let found = graphs.edges(&ada, &[id.to_owned()], column, &EdgeKind::ALL).await;
+        assert_eq!(found.unwrap(), edges);
+    }
+    assert_eq!(graphs.edges(&ada, &ids, Direction::Outgoing, &EdgeKind::ALL).await.unwrap(), edges);
 }

@@ -263,6 +263,13 @@ fn databases_of_the_original_are_read_and_written_in_their_folder() {
         user.home().join(".amplihack/hierarchical_memory/bob.db"),
     )
     .unwrap();
+    // A file that is no database keeps none of the others away.
+    user.file(".amplihack/hierarchical_memory/a.db", "no database");
+    let ran = user.run(&["graph", "migrate", "--json"]);
+    let report: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!((ran.code, &report[0]["error"]["code"]), (Some(7), &json!("corrupt")), "{ran:?}");
+    assert_eq!(report[1]["migrated"]["refusals"], json!([]), "{ran:?}");
+    std::fs::remove_file(user.home().join(".amplihack/hierarchical_memory/a.db")).unwrap();
     assert!(user.ok(&["graph", "migrate"]).contains("hierarchical_memory/bob.db"));
 }
 
