@@ -96,7 +96,9 @@ pub(super) fn ranked(index: &GraphIndex, query: &str, options: &RecallOptions) -
         reached.insert(way.number, way.steps);
         if known.is_none() {
             let into = if index.is_superseded(way.number) { &mut superseded } else { &mut current };
-            into.push(Ranked { number: way.number, score: way.score, path: walk.path(&way) });
+            if into.len() < options.top_k {
+                into.push(Ranked { number: way.number, score: way.score, path: walk.path(&way) });
+            }
         }
         if way.steps < options.steps {
             walk.walked.push(way);

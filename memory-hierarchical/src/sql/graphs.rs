@@ -80,8 +80,18 @@ impl GraphStore for SqlGraphs {
         while !left.is_empty() {
             let (some, rest) = left.split_at(step.min(left.len()));
             let marks = marks(some.len());
-            let query = format!("SELECT {columns} FROM {name} WHERE agent_id = ? AND {column} IN ({marks})");
-            let mut args = vec![text(agent.as_str())];
+            let found_by = format!("agent_id = ? AND {column} IN ({marks})");
+            let (filter, owners) = match column {
+                // SQLite, which keeps no statistics, would pass over all edges of the agent; of the keys alone, it uses the
+                // index by target.
+                "target_id" => {
+                    let keys = format!("SELECT source_id, target_id FROM {name} WHERE {found_by}");
+                    (format!("agent_id = ? AND (source_id, target_id) IN ({keys})"), 2)
+                }
+                _ => (found_by, 1),
+            };
+            let query = format!("SELECT {columns} FROM {name} WHERE {filter}");
+            let mut args = vec![text(agent.as_str()); owners];
             args.extend(some.iter().map(|id| text(*id)));
             match self.tables.plain().query(&query, &args).await {
                 Ok(rows) => {
@@ -147,6 +157,8 @@ impl GraphStore for SqlGraphs {
             // Every id comes after the empty text, because none is empty.
             Order::Added { from, .. } if page.after.is_empty() => place(from, &vec![""; table.key().len()]),
             Order::Added { from, .. } => place(from, page.after),
+            // A bound, so that SQLite takes the index by target.
+            Order::At(..) if page.after.is_empty() => place(0, &vec![""; table.key().len()]),
             _ => place(0, page.after),
         };
         let (columns, name) = (table.columns().join(", "), table.name());

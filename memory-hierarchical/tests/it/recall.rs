@@ -1,8 +1,8 @@
 //! Recall by words and along edges.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
-use memory_core::{ErrorKind, Hook, Interposed, Reply, Request};
+use memory_core::{ErrorKind, Hook, Interposed, Next, Reply, Request};
 use memory_hierarchical::{
     Agent, DEFAULT_MEMORY_BYTES, Direction, Edge, EdgeKind, GraphHit, GraphRecall, GraphStore as _,
     RecallOptions, Semantic, SqlGraphs,
@@ -179,4 +179,61 @@ async fn edges_longer_than_one_answer_are_read_by_pages() {
         assert_eq!(found.unwrap(), edges);
     }
     assert_eq!(graphs.edges(&ada, &ids, Direction::Outgoing, &EdgeKind::ALL).await.unwrap(), edges);
+}
+
+/// Explains every query before it runs, and keeps those that pass over all rows of an agent.
+#[derive(Debug, Default)]
+struct Explained(Arc<Mutex<Vec<String>>>);
+
+#[async_trait::async_trait]
+impl Hook for Explained {
+    async fn around(&self, request: Request, next: Next<'_>) -> memory_core::Result<Reply> {
+        if let Request::Query { run, scope, sql, args, options } = &request {
+            let (run, scope, args, options) = (run.clone(), scope.clone(), args.clone(), options.clone());
+            let explained = format!("EXPLAIN QUERY PLAN {sql}");
+            let plan = next.run(Request::Query { run, scope, sql: explained, args, options }).await?;
+            let Reply::Query(plan) = plan else { panic!("{plan:?}") };
+            let steps = format!("{:?}", plan.rows);
+            let is_scan =
+                ["(agent_id=?)", "SCAN similar", "SCAN supersed"].iter().any(|scan| steps.contains(scan));
+            if is_scan && !sql.contains("FROM graph_agents") {
+                self.0.lock().unwrap().push(format!("{sql}: {steps}"));
+            }
+        }
+        next.run(request).await
+    }
+}
+
+/// SQLite once looked for the edges that end at a memory among all edges of the agent.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_question_about_a_memory_passes_over_the_whole_graph() {
+    let world = World::on(Store::sqlite()).await;
+    let ada = agent("ada");
+    let nodes: Vec<Semantic> =
+        ["a", "b", "c"].map(|id| Semantic { entity_name: "e".to_owned(), ..says(id, "spoke") }).into();
+    keep(&world, &ada, &nodes, &[similar("a", "b"), supersedes("b", "c"), similar("c", "a")]).await;
+    let scans = Arc::default();
+    let explained = Arc::new(Interposed::new(world.provider(), Explained(Arc::clone(&scans))));
+    let graphs = Arc::new(SqlGraphs::open(explained, &tenant()).await.unwrap());
+    let memory = memory_hierarchical::AgentMemory::new(
+        graphs.clone(),
+        ada.clone(),
+        world.clock.clone(),
+        world.ids.clone(),
+    );
+    let recall = GraphRecall::new(graphs.clone(), DEFAULT_MEMORY_BYTES);
+    for limit in [1, 100] {
+        memory.neighbours("a", Direction::Both, &EdgeKind::ALL, limit).await.unwrap();
+    }
+    assert!(memory.path("c", "b", Direction::Both, 16).await.unwrap().is_some());
+    assert_eq!(memory.history("e").await.unwrap().len(), 3);
+    assert!(memory.link(supersedes("a", "c")).await.unwrap());
+    for _ in 0..2 {
+        recall.recall(&ada, "spoke", &RecallOptions::default()).await.unwrap();
+        keep(&world, &ada, &[says("d", "")], &[]).await;
+    }
+    let ids: Vec<String> = ["a", "b"].map(str::to_owned).into();
+    graphs.edges(&ada, &ids, Direction::Both, &EdgeKind::ALL).await.unwrap();
+    let scans: Vec<String> = scans.lock().unwrap().clone();
+    assert!(scans.is_empty(), "{scans:#?}");
 }
