@@ -316,8 +316,9 @@ fn a_tree_ends_and_says_so() {
     user.ok(&["graph", "import", "ada", "graph.json"]);
     let ran = user.run(&ada(&["tree", "--depth", "4"]));
     assert!(ran.code == Some(7) && ran.stderr.contains("the tree goes on"), "{:?} {}", ran.code, ran.stderr);
-    assert!((30..33).contains(&ran.stdout.lines().count()), "{}", ran.stdout.lines().count());
+    assert!((30..36).contains(&ran.stdout.lines().count()), "{}", ran.stdout.lines().count());
     assert_eq!(user.run(&ada(&["tree", "--depth", "1"])).code, Some(0));
+    user.ok(&ada(&["relate", "a", "transitioned_to", "b", "--turn", "-3"]));
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! `graph-db` at the terminal of a build with the graph engine.
 
+use memory::hierarchical::migrate::Layout;
 use serde_json::{Value, json};
 
 use crate::support::user::User;
@@ -20,8 +21,8 @@ fn exported(user: &User, backend: &str, name: &str) -> Value {
     ARRAYS.map(|array| file[array].clone()).into()
 }
 
-#[test]
-fn a_graph_goes_from_the_engine_to_tables_and_back() {
+#[tokio::test]
+async fn a_graph_goes_from_the_engine_to_tables_and_back() {
     let user = User::new();
     let engine = |arguments: &[&'static str]| {
         [&["graph"], arguments, &["--agent", "ada", "--graph-backend", "graph-db"]].concat()
@@ -54,6 +55,8 @@ fn a_graph_goes_from_the_engine_to_tables_and_back() {
 
     let graph = exported(&user, "graph-db", "engine.json");
     let file = user.home().join(".amplihack/graphs/ada/graph_db");
+    let source = memory::hierarchical::ladybug::read_source(&file, None).await.unwrap();
+    assert_eq!(source.layout(), Layout::Graph);
     user.ok(&["graph", "migrate", file.to_str().unwrap(), "--graph-backend", "sqlite"]);
     assert_eq!(exported(&user, "sqlite", "tables.json"), graph);
 
