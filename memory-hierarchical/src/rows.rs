@@ -119,6 +119,8 @@ pub enum Order<'a> {
     Key,
     /// The memories about an entity, by key.
     Entity(&'a str),
+    /// The edges that have this id in a column of their key, by key.
+    At(&'static str, &'a str),
     /// By the revision that added them, then by key.
     Added {
         /// The page begins after its key in this revision.

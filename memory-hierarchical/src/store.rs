@@ -60,6 +60,12 @@ pub trait GraphStore: fmt::Debug + Send + Sync {
     /// The store's.
     async fn at(&self, agent: &Agent, table: Table, column: &'static str, ids: &[&str]) -> Result<Vec<Row>>;
 
+    /// How many edges of a table a memory has.
+    ///
+    /// # Errors
+    /// The store's.
+    async fn degree(&self, agent: &Agent, table: Table, direction: Direction, id: &str) -> Result<u64>;
+
     /// Rows of a table, each with the revision that added it. They are fewer than the limit only if no more follow.
     ///
     /// # Errors
@@ -117,22 +123,33 @@ pub trait GraphStore: fmt::Debug + Send + Sync {
         kinds: &[EdgeKind],
     ) -> Result<Vec<Edge>> {
         let (ids, mut edges) = (distinct(ids), Vec::new());
-        let columns: &[&'static str] = match direction {
-            Direction::Outgoing => &["source_id"],
-            Direction::Incoming => &["target_id"],
-            Direction::Both => &["source_id", "target_id"],
-        };
         for &kind in kinds {
-            for column in columns {
+            for column in direction.columns() {
                 let rows = self.at(agent, Table::Edges(kind), column, &ids).await?;
                 edges.extend(rows.into_iter().filter_map(Row::edge));
             }
         }
-        edges.sort_by(|a, b| (a.kind(), a.ends()).cmp(&(b.kind(), b.ends())));
-        // One between two of the memories was found from both ends; the original also has some twice.
-        edges.dedup_by(|a, b| a.kind() == b.kind() && a.ends() == b.ends());
+        in_order(&mut edges);
         Ok(edges)
     }
+}
+
+impl Direction {
+    /// The columns of the key in which edges have the memory that they leave or reach.
+    pub(crate) const fn columns(self) -> &'static [&'static str] {
+        match self {
+            Self::Outgoing => &["source_id"],
+            Self::Incoming => &["target_id"],
+            Self::Both => &["source_id", "target_id"],
+        }
+    }
+}
+
+/// Sorts edges by kind, source and target, and keeps one of each: one between two of the memories was found from both ends;
+/// the original also has some twice.
+pub(crate) fn in_order(edges: &mut Vec<Edge>) {
+    edges.sort_by(|a, b| (a.kind(), a.ends()).cmp(&(b.kind(), b.ends())));
+    edges.dedup_by(|a, b| a.kind() == b.kind() && a.ends() == b.ends());
 }
 
 /// Hands over the rows of a table in this order, until `take` has enough. Returns whether it took all.

@@ -4,8 +4,8 @@
 //! Nodes and edges have the original's properties and two more: `added`, the revision that brought them, and on edges
 //! `agent_id`.
 
-use memory_hierarchical::EdgeKind;
 use memory_hierarchical::rows::{Order, Table};
+use memory_hierarchical::{Direction, EdgeKind};
 
 /// The table of agents, which only our files have.
 pub(crate) const AGENTS: &str = "GraphAgent";
@@ -40,6 +40,9 @@ pub(crate) const fn label(table: Table) -> &'static str {
         Table::Edges(EdgeKind::TransitionedTo) => "TRANSITIONED_TO",
     }
 }
+
+/// The end of an edge that is given.
+const AT: &str = " {memory_id: $id}";
 
 /// Nodes as `n`, or edges as `n` from `a` to `b`. `source` and `target`: which properties the ends must have.
 fn pattern_of(table: Table, source: &str, target: &str) -> String {
@@ -129,9 +132,15 @@ pub(crate) fn page(table: Table, order: Order<'_>, is_own: bool) -> String {
         _ => format!("{} > $key0", key.concat()),
     };
     let key = key.join(", ");
+    let (source, target) = match order {
+        Order::At("source_id", _) => (AT, ""),
+        Order::At(..) => ("", AT),
+        _ => ("", ""),
+    };
     let (filter, order) = match order {
         Order::Key => (after, key),
         Order::Entity(_) => (format!("n.entity_name = $entity AND {after}"), key),
+        Order::At(..) => (after, key),
         Order::Added { .. } => (
             format!("{added} <= $through AND ({added} > $from OR ({added} = $from AND {after}))"),
             format!("revision, {key}"),
@@ -139,7 +148,7 @@ pub(crate) fn page(table: Table, order: Order<'_>, is_own: bool) -> String {
     };
     format!(
         "MATCH {} WHERE {} AND {filter} RETURN {added} AS revision, {} ORDER BY {order} LIMIT $limit",
-        pattern(table),
+        pattern_of(table, source, target),
         of_agent(table, is_own),
         returned(table)
     )
@@ -147,6 +156,20 @@ pub(crate) fn page(table: Table, order: Order<'_>, is_own: bool) -> String {
 
 pub(crate) fn count(table: Table, is_own: bool) -> String {
     format!("MATCH {} WHERE {} RETURN count(*)", pattern(table), of_agent(table, is_own))
+}
+
+/// How many edges leave, reach or touch the memory `$id`.
+pub(crate) fn degree(table: Table, direction: Direction, is_own: bool) -> Vec<String> {
+    let count = |source, target, other| {
+        let (pattern, owned) = (pattern_of(table, source, target), of_agent(table, is_own));
+        format!("MATCH {pattern} WHERE {owned}{other} RETURN count(*)")
+    };
+    match direction {
+        Direction::Outgoing => vec![count(AT, "", "")],
+        Direction::Incoming => vec![count("", AT, "")],
+        // One from the memory to itself is an edge, not two.
+        Direction::Both => vec![count(AT, "", ""), count("", AT, " AND a.memory_id <> $id")],
+    }
 }
 
 /// Which of the `$pairs` are linked.

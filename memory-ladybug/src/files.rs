@@ -109,8 +109,9 @@ fn unread(message: &'static str, error: std::io::Error) -> Error {
     Error::new(ErrorKind::Unavailable, message).with_source(error)
 }
 
-/// Whether a file or folder is there; a symbolic link on the way from `base` is refused.
-fn is_there(base: &Path, path: &Path) -> Result<bool> {
+/// Whether a file or folder is there; a symbolic link in the place of `root`, or on the way from there, is refused.
+fn is_there(root: &Path, path: &Path) -> Result<bool> {
+    let base = root.parent().unwrap_or(root);
     let Ok(rest) = path.strip_prefix(base) else { return Ok(false) };
     let mut at = base.to_owned();
     for part in rest.components() {

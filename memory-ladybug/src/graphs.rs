@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use lbug::Value;
 use memory_core::{Error, ErrorKind, Result};
 use memory_hierarchical::rows::{Order, Page, Row, Table};
-use memory_hierarchical::{Agent, Counts, EdgeKind, GraphStore, GraphWrite};
+use memory_hierarchical::{Agent, Counts, Direction, EdgeKind, GraphStore, GraphWrite};
 
 use crate::cypher::{self, AGENTS};
 use crate::engine::{Engine, Opening, Side};
@@ -131,6 +131,19 @@ impl GraphStore for LadybugGraphs {
         Ok(self.read(agent, work).await?.unwrap_or_default())
     }
 
+    async fn degree(&self, agent: &Agent, table: Table, direction: Direction, id: &str) -> Result<u64> {
+        let parameters = vec![("agent", text(agent.as_str())), ("id", text(id))];
+        let work = move |side: &Side<'_>| {
+            let mut degree = 0;
+            for statement in cypher::degree(table, direction, side.is_own) {
+                degree +=
+                    side.rows(&statement, parameters.clone(), Cells::count)?.first().copied().unwrap_or(0);
+            }
+            Ok(degree)
+        };
+        Ok(self.read(agent, work).await?.unwrap_or_default())
+    }
+
     async fn page(&self, agent: &Agent, table: Table, page: Page<'_>) -> Result<Vec<(u64, Row)>> {
         let statement = |is_own| cypher::page(table, page.order, is_own);
         let (of_own, of_original) = (statement(true), statement(false));
@@ -143,6 +156,7 @@ impl GraphStore for LadybugGraphs {
         match page.order {
             Order::Key => {}
             Order::Entity(entity) => parameters.push(("entity", text(entity))),
+            Order::At(_, id) => parameters.push(("id", text(id))),
             Order::Added { from, through } => {
                 parameters.extend([("from", int(from)), ("through", int(through))]);
             }

@@ -147,13 +147,13 @@ impl AgentMemory {
         Ok(write.add_edges(std::slice::from_ref(edge)).await?.stored > 0)
     }
 
-    /// Refuses to supersede what supersedes the newer memory. The caller holds the agent's only writer, so what is
-    /// committed does not change meanwhile.
+    /// Refuses to supersede what supersedes the newer memory, which most often nothing does. The caller holds the agent's
+    /// only writer, so what is committed does not change meanwhile.
     async fn check_no_circle(&self, newer: &str, older: &str) -> Result<()> {
-        let mut seen: HashSet<String> = HashSet::from([older.to_owned()]);
-        let mut frontier = vec![older.to_owned()];
+        let mut seen: HashSet<String> = HashSet::from([newer.to_owned()]);
+        let mut frontier = vec![newer.to_owned()];
         while !frontier.is_empty() {
-            if frontier.iter().any(|id| id == newer) {
+            if frontier.iter().any(|id| id == older) {
                 return Err(Error::new(
                     ErrorKind::Conflict,
                     format!(
@@ -173,8 +173,8 @@ impl AgentMemory {
                 ));
             }
             let kinds = [EdgeKind::Supersedes];
-            let edges = self.graphs.edges(&self.agent, &frontier, Direction::Outgoing, &kinds).await?;
-            frontier = edges.iter().map(|edge| edge.ends().1.to_owned()).collect();
+            let edges = self.graphs.edges(&self.agent, &frontier, Direction::Incoming, &kinds).await?;
+            frontier = edges.iter().map(|edge| edge.ends().0.to_owned()).collect();
             frontier.retain(|id| seen.insert(id.clone()));
         }
         Ok(())

@@ -7,12 +7,15 @@ use memory_core::{Error, ErrorKind, Result};
 use super::answers::{Neighbour, Neighbours};
 use super::memory::AgentMemory;
 use crate::model::{Edge, EdgeKind, Node};
-use crate::store::Direction;
+use crate::rows::{Order, Page, Table};
+use crate::store::{Direction, in_order};
 
 /// Most steps of a path.
 pub const MAX_STEPS: usize = 16;
-/// Most memories that the search for a path visits.
+/// Most memories that the search for a path visits before it finds one.
 const MAX_VISITED: usize = 100_000;
+/// Memories whose edges are read at once.
+const CHUNK: usize = 500;
 
 impl AgentMemory {
     /// The memories beside one, over edges of these kinds, at most `limit`.
@@ -26,11 +29,22 @@ impl AgentMemory {
         kinds: &[EdgeKind],
         limit: usize,
     ) -> Result<Neighbours> {
-        let ids = [id.to_owned()];
-        self.require(&ids).await?;
-        let mut edges = self.graphs.edges(&self.agent, &ids, direction, kinds).await?;
-        let total = edges.len();
-        edges.truncate(limit);
+        self.require(&[id.to_owned()]).await?;
+        let (mut edges, mut total) = (Vec::new(), 0);
+        for &kind in kinds {
+            let table = Table::Edges(kind);
+            total += self.graphs.degree(&self.agent, table, direction, id).await?;
+            // As many as are wanted from each end: which of them come first is known then.
+            let wanted = limit.saturating_sub(edges.len());
+            let mut of_kind = Vec::new();
+            for column in direction.columns() {
+                let page = Page { order: Order::At(column, id), after: &[], limit: wanted };
+                let rows = self.graphs.page(&self.agent, table, page).await?;
+                of_kind.extend(rows.into_iter().filter_map(|(_, row)| row.edge()));
+            }
+            in_order(&mut of_kind);
+            edges.extend(of_kind.into_iter().take(wanted));
+        }
         let others: HashSet<String> = edges.iter().map(|edge| edge.other_end(id).to_owned()).collect();
         let others: Vec<String> = others.into_iter().collect();
         let nodes = self.graphs.nodes(&self.agent, &others).await?;
@@ -39,6 +53,7 @@ impl AgentMemory {
             let node = (*nodes.get(edge.other_end(id))?).clone();
             Some(Neighbour { edge, node })
         };
+        let total = usize::try_from(total).unwrap_or(usize::MAX);
         Ok(Neighbours { total, shown: edges.into_iter().filter_map(beside).collect() })
     }
 
@@ -46,8 +61,8 @@ impl AgentMemory {
     /// there is none. Of several, the one whose edges come first by kind, source and target.
     ///
     /// # Errors
-    /// `not_found` for an unknown id; `too_large` for more than [`MAX_STEPS`]; `result_too_large` where the search would
-    /// visit more than 100,000 memories; the store's.
+    /// `not_found` for an unknown id; `too_large` for more than [`MAX_STEPS`]; `result_too_large` where the search has
+    /// visited 100,000 memories in vain; the store's.
     pub async fn path(
         &self,
         from: &str,
@@ -66,24 +81,29 @@ impl AgentMemory {
             if reached.contains_key(to) || frontier.is_empty() {
                 break;
             }
-            let here: HashSet<&str> = frontier.iter().map(String::as_str).collect();
-            let edges = self.graphs.edges(&self.agent, &frontier, direction, &EdgeKind::ALL).await?;
-            let mut next = Vec::new();
-            for edge in edges {
-                for end in onward(&edge, direction, &here) {
-                    if !reached.contains_key(&end) {
-                        reached.insert(end.clone(), Some(edge.clone()));
-                        next.push(end);
+            let mut next: HashMap<String, Edge> = HashMap::new();
+            for some in frontier.chunks(CHUNK) {
+                let here: HashSet<&str> = some.iter().map(String::as_str).collect();
+                for edge in self.graphs.edges(&self.agent, some, direction, &EdgeKind::ALL).await? {
+                    for end in onward(&edge, direction, &here) {
+                        if reached.contains_key(&end) {
+                            continue;
+                        }
+                        let first = next.entry(end).or_insert_with(|| edge.clone());
+                        if (edge.kind(), edge.ends()) < (first.kind(), first.ends()) {
+                            *first = edge.clone();
+                        }
                     }
                 }
+                if reached.len() + next.len() > MAX_VISITED && !next.contains_key(to) {
+                    return Err(Error::new(
+                        ErrorKind::ResultTooLarge,
+                        "a path of so many steps passes too many memories; ask for fewer steps",
+                    ));
+                }
             }
-            if reached.len() > MAX_VISITED {
-                return Err(Error::new(
-                    ErrorKind::ResultTooLarge,
-                    "a path of so many steps passes too many memories; ask for fewer steps",
-                ));
-            }
-            frontier = next;
+            frontier = next.keys().cloned().collect();
+            reached.extend(next.into_iter().map(|(id, edge)| (id, Some(edge))));
         }
         Ok(traced(&mut reached, to))
     }

@@ -10,7 +10,7 @@ use super::layout::{
     SESSION_COLUMNS,
 };
 use super::times::{expiry, rfc3339, seconds};
-use crate::limits::check_id;
+use crate::limits::{MAX_ROW_BYTES, check_id};
 use crate::model::Agent;
 use crate::rows::Cells as _;
 use crate::transfer::{Cells, Foreign, Refusals, Why};
@@ -148,6 +148,7 @@ pub(super) fn read(foreign: &Foreign, layout: Layout, only: Option<&Agent>) -> R
     let only = reader.only;
     reader.keep(&mut uses, |used| Reader::agent(only, &used.agent, &used.session));
     reader.keep(&mut entries, |entry| Reader::agent(only, &entry.agent, &entry.id));
+    reader.keep(&mut entries, fits);
     if only.is_some() {
         let wanted: BTreeSet<String> = uses
             .taken
@@ -168,6 +169,16 @@ pub(super) fn read(foreign: &Foreign, layout: Layout, only: Option<&Agent>) -> R
     reader.keep(&mut uses, |used| in_session(&used.session, &format!("{} {}", used.session, used.agent)));
     reader.keep(&mut entries, |entry| in_session(&entry.session, &entry.id));
     Ok(Flat { sessions, uses, entries, refusals: reader.refusals })
+}
+
+/// An entry has to fit into every store.
+fn fits(entry: &Entry) -> Parsed<()> {
+    let tags: usize = entry.tags.iter().map(|tag| tag.len() + 4).sum();
+    let bytes = entry.title.len() + entry.content.len() + tags + entry.metadata.to_string().len();
+    if bytes > MAX_ROW_BYTES {
+        return Err(malformed(format!("{}: it is longer than 4,000,000 bytes", entry.id)));
+    }
+    Ok(())
 }
 
 fn id(text: String) -> Parsed<String> {

@@ -120,6 +120,7 @@ async fn catch_up(graphs: &dyn GraphStore, agent: &Agent, slot: &Slot, revision:
         if is_all {
             let mut index = slot.change();
             gained.iter().for_each(|change| index.apply(change));
+            index.settle();
             index.revision = revision;
             return Ok(());
         }
@@ -130,6 +131,7 @@ async fn catch_up(graphs: &dyn GraphStore, agent: &Agent, slot: &Slot, revision:
         true
     })
     .await?;
+    fresh.settle();
     fresh.revision = revision;
     *slot.change() = fresh;
     Ok(())

@@ -1,6 +1,6 @@
 //! One agent's graph in memory, as far as recall needs it. It holds no text.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::mem::size_of;
 use std::sync::Arc;
 
@@ -28,6 +28,8 @@ pub(super) struct GraphIndex {
     by_id: HashMap<Arc<str>, u32>,
     is_superseded: Vec<bool>,
     links: Vec<Vec<Link>>,
+    /// Memories that gained edges since [`settle`](Self::settle).
+    unsettled: BTreeSet<u32>,
     words: LexicalIndex<u32>,
     link_count: usize,
     id_bytes: usize,
@@ -65,6 +67,7 @@ impl GraphIndex {
             if let Some(links) = self.links.get_mut(place(from)) {
                 links.push(Link { to, kind, is_forward, strength });
                 self.link_count += 1;
+                self.unsettled.insert(from);
             }
         }
         if kind == EdgeKind::Supersedes
@@ -74,11 +77,30 @@ impl GraphIndex {
         }
     }
 
+    /// Puts the edges at each memory in the order in which walks take them: the strongest first, then by the id at the other
+    /// end.
+    pub(super) fn settle(&mut self) {
+        for number in std::mem::take(&mut self.unsettled) {
+            let Some(links) = self.links.get_mut(place(number)) else { continue };
+            let mut links = std::mem::take(links);
+            links.sort_by(|a, b| {
+                let (id_a, id_b) = (self.id(a.to), self.id(b.to));
+                b.strength
+                    .total_cmp(&a.strength)
+                    .then_with(|| (id_a, a.kind, a.is_forward).cmp(&(id_b, b.kind, b.is_forward)))
+            });
+            if let Some(place) = self.links.get_mut(place(number)) {
+                *place = links;
+            }
+        }
+    }
+
     /// The memories whose words match best.
     pub(super) fn matches(&self, query: &str, limit: usize) -> Vec<LexicalHit<u32>> {
         self.words.search(query, |_| true, limit)
     }
 
+    /// The edges at a memory, in the order of [`settle`](Self::settle).
     pub(super) fn links(&self, number: u32) -> &[Link] {
         self.links.get(place(number)).map_or(&[], Vec::as_slice)
     }

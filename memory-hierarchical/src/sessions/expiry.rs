@@ -5,7 +5,8 @@ use memory_core::{Error, Result, Timestamp};
 /// The instant of an expiry as it is written: RFC 3339 with any offset, or Unix seconds.
 ///
 /// # Errors
-/// `invalid_argument` for anything else, and for a time before 1970 or after 9999.
+/// `invalid_argument` for anything else, and for a time before 1970 or after 9999. The last two days
+/// of that year, which a [`Timestamp`] does not reach, count as its end.
 pub fn parse_expiry(text: &str) -> Result<Timestamp> {
     let refused = || {
         Error::invalid(
@@ -21,12 +22,19 @@ pub fn parse_expiry(text: &str) -> Result<Timestamp> {
     if text.contains('[') {
         return Err(refused());
     }
-    text.parse().map_err(|error: Error| refused().with_source(error))
+    text.parse().or_else(|error: Error| {
+        // What stands for never often is the last second of the year 9999, which is later than any timestamp.
+        let a_year_before = text.strip_prefix("9999-12-3").map(|rest| format!("9998-12-3{rest}"));
+        match a_year_before.map(|text| text.parse::<Timestamp>()) {
+            Some(Ok(_)) => Ok(Timestamp::MAX),
+            _ => Err(refused().with_source(error)),
+        }
+    })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::parse_expiry;
+    use super::*;
 
     #[test]
     fn every_way_to_write_an_instant_is_the_same_instant() {
@@ -38,6 +46,18 @@ mod tests {
             "2026-01-31T03:00:00-05:30",
         ] {
             assert_eq!(parse_expiry(text).unwrap().as_millis(), 1_769_848_200_000, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_last_second_that_can_be_written_is_an_expiry() {
+        for text in
+            ["9999-12-31T23:59:59Z", "9999-12-31T23:59:59.999999999+00:00", "9999-12-30T23:00:00-05:00"]
+        {
+            assert_eq!(parse_expiry(text).unwrap(), Timestamp::MAX, "{text}");
+        }
+        for text in ["9999-12-32T00:00:00Z", "9999-12-31T23:59:59", "9999-12-31", "10000-01-01T00:00:00Z"] {
+            assert!(parse_expiry(text).is_err(), "{text}");
         }
     }
 

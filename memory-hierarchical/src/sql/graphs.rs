@@ -14,7 +14,7 @@ use super::write::SqlWrite;
 use crate::model::{Agent, Counts};
 use crate::rows::{Order, Page, Row, Table};
 use crate::space::{SPACE, begin};
-use crate::store::{GraphStore, GraphWrite};
+use crate::store::{Direction, GraphStore, GraphWrite, each_row};
 
 /// How long one statement may take: removing a large graph takes longer than an agent's statement may.
 const STATEMENT: Duration = Duration::from_secs(600);
@@ -80,13 +80,34 @@ impl GraphStore for SqlGraphs {
         while !left.is_empty() {
             let (some, rest) = left.split_at(step.min(left.len()));
             let marks = marks(some.len());
-            let query = format!("SELECT {columns} FROM {name} WHERE agent_id = ? AND {column} IN ({marks})");
-            let mut args = vec![text(agent.as_str())];
+            let found_by = format!("agent_id = ? AND {column} IN ({marks})");
+            let (filter, owners) = match column {
+                // SQLite, which keeps no statistics, would pass over all edges of the agent; of the keys alone, it uses the
+                // index by target.
+                "target_id" => {
+                    let keys = format!("SELECT source_id, target_id FROM {name} WHERE {found_by}");
+                    (format!("agent_id = ? AND (source_id, target_id) IN ({keys})"), 2)
+                }
+                _ => (found_by, 1),
+            };
+            let query = format!("SELECT {columns} FROM {name} WHERE {filter}");
+            let mut args = vec![text(agent.as_str()); owners];
             args.extend(some.iter().map(|id| text(*id)));
             match self.tables.plain().query(&query, &args).await {
                 Ok(rows) => {
                     for mut row in rows {
                         found.push(Row::read(table, &mut row)?);
+                    }
+                    left = rest;
+                }
+                // Longer than one answer may be: page by page.
+                Err(error) if error.kind() == ErrorKind::ResultTooLarge && some.len() == 1 => {
+                    for id in some {
+                        let mut take = |row| {
+                            found.push(row);
+                            true
+                        };
+                        each_row(self, agent, table, Order::At(column, id), &mut take).await?;
                     }
                     left = rest;
                 }
@@ -96,22 +117,49 @@ impl GraphStore for SqlGraphs {
         Ok(found)
     }
 
+    async fn degree(&self, agent: &Agent, table: Table, direction: Direction, id: &str) -> Result<u64> {
+        let name = table.name();
+        let ends: &[&str] = match direction {
+            Direction::Outgoing => &["source_id = ?"],
+            Direction::Incoming => &["target_id = ?"],
+            // One from the memory to itself is an edge, not two.
+            Direction::Both => &["source_id = ?", "target_id = ? AND source_id <> target_id"],
+        };
+        let mut degree = 0;
+        for end in ends {
+            let query = format!("SELECT count(*) FROM {name} WHERE agent_id = ? AND {end}");
+            let found = self.tables.plain().one(&query, &[text(agent.as_str()), text(id)]).await?;
+            degree += found.map_or(Ok(0), |mut row| row.count())?;
+        }
+        Ok(degree)
+    }
+
     async fn page(&self, agent: &Agent, table: Table, page: Page<'_>) -> Result<Vec<(u64, Row)>> {
         let key = table.key().join(", ");
         let (order, filter, argument) = match page.order {
             Order::Key => (key, "", None),
             Order::Entity(entity) => (key, " AND entity_name = ?", Some(text(entity))),
+            // Of the key, the rest: an index has it in this order.
+            Order::At("source_id", id) => ("target_id".to_owned(), " AND source_id = ?", Some(text(id))),
+            Order::At(_, id) => ("source_id".to_owned(), " AND target_id = ?", Some(text(id))),
             Order::Added { through, .. } => (format!("added, {key}"), " AND added <= ?", Some(int(through))),
         };
         let place = |revision: u64, key: &[&str]| -> Vec<SqlValue> {
             let revision = matches!(page.order, Order::Added { .. }).then(|| int(revision));
+            let key = match page.order {
+                Order::At("source_id", _) => key.get(1..).unwrap_or_default(),
+                Order::At(..) => key.get(..1).unwrap_or_default(),
+                _ => key,
+            };
             revision.into_iter().chain(key.iter().copied().map(text)).collect()
         };
         let mut after = match page.order {
             // Every id comes after the empty text, because none is empty.
             Order::Added { from, .. } if page.after.is_empty() => place(from, &vec![""; table.key().len()]),
             Order::Added { from, .. } => place(from, page.after),
-            Order::Key | Order::Entity(_) => place(0, page.after),
+            // A bound, so that SQLite takes the index by target.
+            Order::At(..) if page.after.is_empty() => place(0, &vec![""; table.key().len()]),
+            _ => place(0, page.after),
         };
         let (columns, name) = (table.columns().join(", "), table.name());
         let (mut found, mut step) = (Vec::new(), page.limit);

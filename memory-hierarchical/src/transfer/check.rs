@@ -6,11 +6,12 @@ use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 
 use memory_core::{Error, ErrorKind, Result};
+use serde::Serialize;
 use serde_json::Value;
 
 use super::graph::Graph;
 use super::tables::Tables;
-use crate::limits::{MAX_ID_BYTES, MAX_SHORT_BYTES};
+use crate::limits::{MAX_ID_BYTES, MAX_ROW_BYTES, MAX_SHORT_BYTES};
 use crate::model::{
     DerivesFrom, Edge, EdgeKind, Episodic, Node, Semantic, SimilarTo, Supersedes, TransitionedTo,
 };
@@ -38,17 +39,33 @@ fn share(member: &'static str, number: f64) -> Judged {
     judge((0.0..=1.0).contains(&number), member, "is not within 0 and 1")
 }
 
-/// PostgreSQL keeps no text with U+0000.
-fn texts(texts: &[(&'static str, &str)]) -> Judged {
-    texts.iter().try_for_each(|(member, text)| judge(!text.contains('\0'), member, "contains U+0000"))
+/// What is stored of members, in bytes.
+type Bytes = std::result::Result<usize, Fault>;
+
+/// A row has to fit into every store.
+fn fits(bytes: usize, member: &'static str) -> Judged {
+    judge(bytes <= MAX_ROW_BYTES, member, "makes the row longer than 4,000,000 bytes")
 }
 
-fn tags(tags: &[String]) -> Judged {
-    judge(!tags.iter().any(|tag| tag.contains('\0')), "tags", "contain U+0000")
+/// PostgreSQL keeps no text with U+0000.
+fn texts(texts: &[(&'static str, &str)]) -> Bytes {
+    texts.iter().try_fold(0, |bytes, (member, text)| {
+        judge(!text.contains('\0'), member, "contains U+0000")?;
+        Ok(bytes + text.len())
+    })
+}
+
+fn tags(tags: &[String]) -> Bytes {
+    judge(!tags.iter().any(|tag| tag.contains('\0')), "tags", "contain U+0000")?;
+    Ok(written(tags))
+}
+
+fn written(value: &(impl Serialize + ?Sized)) -> usize {
+    serde_json::to_vec(value).map_or(MAX_ROW_BYTES + 1, |text| text.len())
 }
 
 /// A number beyond what a double holds would read back as something else.
-fn metadata(value: &Value) -> Judged {
+fn metadata(value: &Value) -> Bytes {
     fn is_finite(value: &Value) -> bool {
         match value {
             Value::Number(number) => number.as_f64().is_some_and(f64::is_finite),
@@ -57,7 +74,8 @@ fn metadata(value: &Value) -> Judged {
             _ => true,
         }
     }
-    judge(is_finite(value), "metadata", "has a number out of range")
+    judge(is_finite(value), "metadata", "has a number out of range")?;
+    Ok(written(value))
 }
 
 /// What can be judged by itself.
@@ -83,7 +101,7 @@ impl Judge for Semantic {
         id("memory_id", &self.memory_id)?;
         share("confidence", self.confidence)?;
         judge(self.entity_name.len() <= MAX_SHORT_BYTES, "entity_name", "is longer than 1,024 bytes")?;
-        texts(&[
+        let bytes = texts(&[
             ("memory_id", &self.memory_id),
             ("concept", &self.concept),
             ("content", &self.content),
@@ -91,52 +109,51 @@ impl Judge for Semantic {
             ("created_at", &self.created_at),
             ("entity_name", &self.entity_name),
         ])?;
-        tags(&self.tags)?;
-        metadata(&self.metadata)
+        fits(bytes + tags(&self.tags)? + metadata(&self.metadata)?, "content")
     }
 }
 
 impl Judge for Episodic {
     fn judge(&self) -> Judged {
         id("memory_id", &self.memory_id)?;
-        texts(&[
+        let bytes = texts(&[
             ("memory_id", &self.memory_id),
             ("content", &self.content),
             ("source_label", &self.source_label),
             ("created_at", &self.created_at),
         ])?;
-        tags(&self.tags)?;
-        metadata(&self.metadata)
+        fits(bytes + tags(&self.tags)? + metadata(&self.metadata)?, "content")
     }
 }
 
 impl Judge for SimilarTo {
     fn judge(&self) -> Judged {
         share("weight", self.weight)?;
-        metadata(&self.metadata)
+        fits(metadata(&self.metadata)?, "metadata")
     }
 }
 
 impl Judge for DerivesFrom {
     fn judge(&self) -> Judged {
         share("confidence", self.confidence)?;
-        texts(&[("extraction_method", &self.extraction_method)])
+        fits(texts(&[("extraction_method", &self.extraction_method)])?, "extraction_method")
     }
 }
 
 impl Judge for Supersedes {
     fn judge(&self) -> Judged {
-        texts(&[("reason", &self.reason), ("temporal_delta", &self.temporal_delta)])
+        fits(texts(&[("reason", &self.reason), ("temporal_delta", &self.temporal_delta)])?, "reason")
     }
 }
 
 impl Judge for TransitionedTo {
     fn judge(&self) -> Judged {
-        texts(&[
+        let bytes = texts(&[
             ("from_value", &self.from_value),
             ("to_value", &self.to_value),
             ("transition_type", &self.transition_type),
-        ])
+        ])?;
+        fits(bytes, "from_value")
     }
 }
 

@@ -111,8 +111,8 @@ struct Raw<'a> {
     supersedes_edges: Vec<&'a RawValue>,
     #[serde(borrow)]
     transitioned_to_edges: Vec<&'a RawValue>,
-    #[serde(default)]
-    statistics: Option<Stated>,
+    #[serde(borrow, default)]
+    statistics: Option<&'a RawValue>,
 }
 
 /// Counts that a file states; each may be missing.
@@ -144,6 +144,10 @@ pub fn read_json(from: &mut dyn Read, max_bytes: u64) -> Result<Document> {
     if bytes.starts_with(b"\xef\xbb\xbf") {
         return Err(unread("the file begins with a byte order mark", None, "save it as UTF-8 without one"));
     }
+    // Without this, serde also takes the members' values as an array, in their order.
+    if bytes.trim_ascii_start().first() == Some(&b'[') {
+        return Err(unread("the file is an array", None, "it must be a graph in JSON of format 1.1"));
+    }
     let raw: Raw<'_> = serde_json::from_slice(&bytes).map_err(|error| {
         let place = format!("line {}, column {}", error.line(), error.column());
         unread(&told(&error), Some(place), "it must be a graph in JSON of format 1.1")
@@ -164,7 +168,7 @@ pub fn read_json(from: &mut dyn Read, max_bytes: u64) -> Result<Document> {
         transitioned_to: rows("transitioned_to_edges", &raw.transitioned_to_edges)?,
     };
     if let Some(stated) = raw.statistics {
-        stated.check(graph.counts())?;
+        row::<Stated>("statistics".to_owned(), stated)?.check(graph.counts())?;
     }
     Ok(Document { agent_name: raw.agent_name, exported_at: raw.exported_at, graph })
 }
@@ -195,11 +199,15 @@ impl Stated {
 }
 
 fn rows<T: DeserializeOwned>(table: &str, rows: &[&RawValue]) -> Result<Vec<T>> {
-    let row = |(index, row): (usize, &&RawValue)| {
-        serde_json::from_str(row.get())
-            .map_err(|error| unread(&told(&error), Some(format!("{table}[{index}]")), "mend it"))
-    };
-    rows.iter().enumerate().map(row).collect()
+    rows.iter().enumerate().map(|(index, text)| row(format!("{table}[{index}]"), text)).collect()
+}
+
+/// Reads an object.
+fn row<T: DeserializeOwned>(place: String, text: &RawValue) -> Result<T> {
+    if !text.get().starts_with('{') {
+        return Err(unread("another type than an object", Some(place), "mend it"));
+    }
+    serde_json::from_str(text.get()).map_err(|error| unread(&told(&error), Some(place), "mend it"))
 }
 
 /// What serde found, without the values that it quotes.

@@ -92,6 +92,11 @@ async fn a_symbolic_link_is_refused_and_its_target_untouched() {
     symlink(&elsewhere, world.file("bob")).unwrap();
     assert_eq!(world.graphs.counts(&agent("bob")).await.unwrap_err().kind(), ErrorKind::InvalidArgument);
     assert_eq!(fs::read(&elsewhere).unwrap(), b"");
+    // In the place of the whole folder.
+    fs::remove_dir_all(world.folder.path().join("graphs")).unwrap();
+    symlink(&target, world.folder.path().join("graphs")).unwrap();
+    assert_eq!(world.graphs.write(&agent("eve")).await.err().unwrap().kind(), ErrorKind::InvalidArgument);
+    assert_eq!(fs::read_dir(&target).unwrap().count(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -252,6 +252,8 @@ fn start(options: &WorkerOptions) -> Result<Arc<Live>> {
     };
     let mut child = Command::new(&options.program)
         .args(&options.arguments)
+        // Which graphs are meant is decided once, by this process.
+        .env_remove("AMPLIHACK_MEMORY_BACKEND")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .kill_on_drop(true)

@@ -62,6 +62,14 @@ pub(crate) const CASES: &[Case] = &[
         expect_eq!(seen, edges, "edges that begin at a");
         let ends: Vec<&str> = out.shown.iter().map(|one| one.node.id()).collect();
         expect_eq!((out.total, ends), (4, vec!["b", "e", "b", "b"]));
+        memory.link(similar("a", "a", 1.0)).await?;
+        let few = memory.neighbours("a", Direction::Both, &EdgeKind::ALL, 2).await?;
+        let seen: Vec<_> = few.shown.into_iter().map(|one| one.edge).collect();
+        expect_eq!(
+            (few.total, seen),
+            (5, vec![similar("a", "a", 1.0), similar("a", "b", 0.25)]),
+            "two of five edges at a"
+        );
         let back = memory.neighbours("b", Direction::Incoming, &EdgeKind::ALL, 10).await?;
         expect_eq!(back.shown.iter().map(|one| one.node.id()).collect::<Vec<_>>(), ["a", "a", "a"]);
         let back = memory.neighbours("e", Direction::Both, &[EdgeKind::DerivesFrom], 10).await?;

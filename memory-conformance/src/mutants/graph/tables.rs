@@ -15,14 +15,18 @@ mutants! {
     "graph.lost-edges": ["GRA-3"] needs [Sql, HostTables], "an edge is acknowledged and not stored"
         => instead(Request::Exec { sql, .. } if sql.starts_with("INSERT INTO derives_from_edges ") => Ok(written(1)));
     "graph.one-way": ["GRA-3"] needs [Sql, HostTables], "an edge is seen from its source alone"
-        => around(nothing_of("AND target_id IN", request, next).await);
+        => around(nothing_of("AND target_id = ? AND (source_id) >", request, next).await);
+    "graph.itself-twice": ["GRA-3"] needs [Sql, HostTables], "an edge from a memory to itself counts twice"
+        => ask(Request::Query { sql, .. } if sql.contains(" AND source_id <> target_id") => *sql = sql.replace(" AND source_id <> target_id", ""));
+    "graph.first-edge-alone": ["GRA-3"] needs [Sql, HostTables], "of many edges only one is shown"
+        => ask(Request::Query { sql, args, .. } if sql.contains("AND source_id = ? AND (target_id) >") => set(args, 3, SqlValue::Int(1)));
     "graph.double-edges": ["GRA-4", "GRA-8", "GRA-18"] needs [Sql, HostTables], "two memories have one edge many times"
         => ask(Request::Exec { sql, .. } if sql.starts_with("CREATE TABLE IF NOT EXISTS similar_to_edges ")
             => *sql = sql.replace("PRIMARY KEY (agent_id, source_id, target_id), ", "").replace(" WITHOUT ROWID", ""));
     "graph.loose-ends": ["GRA-5", "GRA-16"] needs [Sql, HostTables], "an edge may end at nothing"
         => ask(Request::Exec { sql, .. } if sql.starts_with("CREATE TABLE IF NOT EXISTS ") => without_foreign_keys(sql));
     "graph.circles": ["GRA-7", "GRA-8"] needs [Sql, HostTables], "memories supersede each other"
-        => around(nothing_of("FROM supersedes_edges WHERE agent_id = ? AND source_id IN", request, next).await);
+        => around(nothing_of("FROM supersedes_edges WHERE agent_id = ? AND target_id IN", request, next).await);
     "graph.foreign-rows": ["GRA-9"] needs [Sql, HostTables], "memories of every agent are read"
         => ask(Request::Query { sql, .. } if sql.contains(" FROM semantic_memories WHERE agent_id = ?") => of_everybody(sql));
     "graph.emptied-with-another": ["GRA-9"] needs [Sql, HostTables], "emptying one graph empties all"

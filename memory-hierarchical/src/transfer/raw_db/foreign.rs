@@ -65,7 +65,7 @@ impl Foreign {
         if has_bytes(&path, "-journal") {
             return Err(Error::new(
                 ErrorKind::Unavailable,
-                "a writer of the file was interrupted; open it once with the program that wrote it, which repairs it",
+                "a program is writing the file, or was interrupted; try again, or open it once with that program, which repairs it",
             ));
         }
         let is_still = !has_bytes(&path, "-wal");

@@ -32,6 +32,13 @@ on_both_stores! {
         assert_eq!(multiset(&stored(&*world.graphs, &ada).await), multiset(&more));
     }
 
+    async fn the_longest_row_of_a_file_fits(world) {
+        let mut long = small();
+        long.semantic[0].content = "\u{17c}".repeat(1_999_000);
+        import(&*world.graphs, &agent("ada"), long.clone(), Mode::Replace).await.unwrap();
+        assert_eq!(stored(&*world.graphs, &agent("ada")).await.semantic, long.semantic);
+    }
+
     async fn a_replace_leaves_only_what_the_file_has(world) {
         let ada = agent("ada");
         import(&*world.graphs, &ada, small(), Mode::Replace).await.unwrap();

@@ -145,6 +145,8 @@ async fn a_fault_is_told_with_its_place_and_the_graph_stays() {
         ("/semantic_nodes/1/memory_id", json!("a"), "semantic_nodes[1].memory_id"),
         ("/semantic_nodes/1/entity_name", json!("x".repeat(1_025)), "semantic_nodes[1].entity_name"),
         ("/semantic_nodes/0/content", json!("a\0b"), "semantic_nodes[0].content"),
+        ("/semantic_nodes/0/content", json!("x".repeat(4_000_000)), "semantic_nodes[0].content"),
+        ("/similar_to_edges/0/metadata", json!("x".repeat(4_000_000)), "similar_to_edges[0].metadata"),
         ("/semantic_nodes/0/tags", json!(["a\0b"]), "semantic_nodes[0].tags"),
         ("/semantic_nodes/1/tags", json!("no list"), "semantic_nodes[1]"),
         ("/episodic_nodes/0/memory_id", json!("a"), "episodic_nodes[0].memory_id"),
@@ -155,6 +157,10 @@ async fn a_fault_is_told_with_its_place_and_the_graph_stays() {
         ("/derives_from_edges/0/source_id", json!("e"), "derives_from_edges[0].source_id"),
         ("/supersedes_edges/0/reason", json!("\0"), "supersedes_edges[0].reason"),
         ("/transitioned_to_edges/0/turn", json!(1.5), "transitioned_to_edges[0]"),
+        // Values without their names, in the order of the members.
+        ("/similar_to_edges/0", json!(["a", "b", 0.5, {}]), "similar_to_edges[0]"),
+        ("/semantic_nodes/0", json!("a"), "semantic_nodes[0]"),
+        ("/statistics", json!([2, 1, 1, 1, 0, 0]), "statistics"),
         ("/format_version", json!("2.0"), "format_version"),
         ("/statistics/semantic_node_count", json!(3), "statistics"),
     ] {
@@ -169,6 +175,9 @@ async fn a_fault_is_told_with_its_place_and_the_graph_stays() {
             );
         }
     }
+    let values: Vec<&Value> = text.as_object().unwrap().values().collect();
+    let array = serde_json::to_vec(&values).unwrap();
+    assert!(imported_text(&world, &array, Mode::Replace).await.is_err(), "an array of the members' values");
     assert_eq!(Graph::read(&*world.graphs, &ada).await.unwrap(), kept);
     assert_eq!(world.graphs.revision(&ada).await.unwrap(), 1);
 }

@@ -6,7 +6,9 @@ mod storage;
 mod transfer;
 mod writing;
 
+use std::pin::pin;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
 use memory::Access;
@@ -16,7 +18,10 @@ use memory::hierarchical::backend::{Environment, Resolved, resolve_backend, reso
 use memory::hierarchical::{self, Agent, AgentMemory, GraphStore};
 use memory_core::{Result, ScopeKind};
 
-use crate::terminal::{Context, Exit, Failure, Opened, Out, note};
+use crate::terminal::{Context, Exit, Failure, Opened, Out, Progress, note};
+
+/// How often progress is shown.
+const TICK: Duration = Duration::from_millis(500);
 
 #[derive(Args, Debug)]
 pub(crate) struct GraphArgs {
@@ -88,19 +93,39 @@ pub(crate) async fn graph(context: &Context, args: GraphArgs, out: &mut Out) -> 
         }
         Action::Import(args) if args.storage_path.is_some() => {
             serve_tables(which)?;
-            storage::import(context, &args, out).await
+            shown(context, "importing", storage::import(context, &args, out)).await
         }
         Action::Export(args) => {
-            transfer::export(&open_for_transfer(context, which, Access::Existing).await?, &args, out).await
+            let graphs = open_for_transfer(context, which, Access::Existing).await?;
+            shown(context, "exporting", transfer::export(&graphs, &args, out)).await
         }
         Action::Import(args) => {
-            transfer::import(&open_for_transfer(context, which, Access::Create).await?, &args, out).await
+            let graphs = open_for_transfer(context, which, Access::Create).await?;
+            shown(context, "importing", transfer::import(&graphs, &args, out)).await
         }
         Action::Migrate(args) => {
-            transfer::migrate(&open(context, which, Access::Create).await?, &args, out).await
+            let graphs = open(context, which, Access::Create).await?;
+            shown(context, "migrating", transfer::migrate(&graphs, &args, out)).await
         }
         Action::Clean(args) => {
             transfer::clean(&open(context, which, Access::Existing).await?, &args, out).await
+        }
+    }
+}
+
+/// Waits for what may take long, and shows that it goes on.
+async fn shown<T>(context: &Context, what: &str, work: impl Future<Output = T>) -> T {
+    let (mut progress, begun) = (Progress::new(context.is_quiet()), Instant::now());
+    let mut work = pin!(work);
+    loop {
+        tokio::select! {
+            done = &mut work => {
+                progress.finish();
+                return done;
+            }
+            () = tokio::time::sleep(TICK) => {
+                progress.update(0, || format!("{what}: {} s", begun.elapsed().as_secs()));
+            }
         }
     }
 }

@@ -10,10 +10,13 @@ use memory_core::{Error, ErrorKind};
 use serde_json::{Value, json};
 
 use super::Graphs;
-use crate::terminal::{Exit, Failure, Out, word};
+use crate::terminal::{Exit, Failure, Out, note, word};
 
 /// Edges shown at one memory.
 const EDGES: usize = 100;
+/// Most bytes of a tree, of which a line costs some besides its own.
+const TREE_BYTES: usize = 32 << 20;
+const LINE_BYTES: usize = 1 << 10;
 
 #[derive(Args, Debug)]
 pub(crate) struct TreeArgs {
@@ -26,7 +29,7 @@ pub(crate) struct TreeArgs {
 }
 
 pub(super) async fn tree(graphs: &Graphs, args: &TreeArgs, out: &mut Out) -> Result<Exit, Failure> {
-    let (mut document, mut lines) = (Vec::new(), Vec::new());
+    let (mut document, mut shown) = (Vec::new(), Shown::default());
     for agent in graphs.agents().await? {
         let memory = graphs.memory_of(agent.clone());
         let limit = usize::from(args.limit);
@@ -36,16 +39,44 @@ pub(super) async fn tree(graphs: &Graphs, args: &TreeArgs, out: &mut Out) -> Res
             let rows = graphs.graphs.page(&agent, table, page).await?;
             nodes.extend(rows.into_iter().filter_map(|(_, row)| row.node()));
         }
-        lines.push(agent.to_string());
+        shown.lines.push(agent.to_string());
         let mut memories = Vec::new();
         for node in nodes {
-            lines.push(format!("  {}", said(&node)));
-            memories.push(branch(&memory, &node, args.depth, 2, &mut lines).await?);
+            if !shown.take(format!("  {}", said(&node))) {
+                break;
+            }
+            memories.push(branch(&memory, &node, args.depth, 2, &mut shown).await?);
         }
         document.push(json!({ "agent": agent, "memories": memories }));
     }
-    out.tell(&document, |out| lines.iter().try_for_each(|line| out.line(line)))?;
+    out.tell(&document, |out| shown.lines.iter().try_for_each(|line| out.line(line)))?;
+    if shown.is_cut {
+        note(
+            "memory: the tree goes on; ask for less with --depth and --limit, or for one memory with `memory graph show`",
+        );
+        return Ok(Exit::Partial);
+    }
     Ok(Exit::Ok)
+}
+
+/// What is shown of a tree, which repeats a memory wherever an edge leads to it.
+#[derive(Default)]
+struct Shown {
+    lines: Vec<String>,
+    bytes: usize,
+    is_cut: bool,
+}
+
+impl Shown {
+    /// Shows a line; `false` where it is one too many.
+    fn take(&mut self, line: String) -> bool {
+        self.bytes += line.len() + LINE_BYTES;
+        self.is_cut |= self.bytes > TREE_BYTES;
+        if !self.is_cut {
+            self.lines.push(line);
+        }
+        !self.is_cut
+    }
 }
 
 /// A memory with what it leads to.
@@ -54,18 +85,20 @@ async fn branch(
     node: &Node,
     depth: u8,
     indent: usize,
-    lines: &mut Vec<String>,
+    shown: &mut Shown,
 ) -> Result<Value, Failure> {
     let mut beside = Vec::new();
     if depth > 0 {
         let found = memory.neighbours(node.id(), Direction::Outgoing, &EdgeKind::ALL, EDGES).await?;
         for Neighbour { edge, node } in &found.shown {
-            lines.push(format!("{}{} {}", "  ".repeat(indent), word(&edge.kind()), said(node)));
-            let next = Box::pin(branch(memory, node, depth - 1, indent + 1, lines)).await?;
+            if !shown.take(format!("{}{} {}", "  ".repeat(indent), word(&edge.kind()), said(node))) {
+                break;
+            }
+            let next = Box::pin(branch(memory, node, depth - 1, indent + 1, shown)).await?;
             beside.push(json!({ "edge": edge, "to": next }));
         }
         if found.total > found.shown.len() {
-            lines.push(format!("{}and {} more", "  ".repeat(indent), found.total - found.shown.len()));
+            shown.take(format!("{}and {} more", "  ".repeat(indent), found.total - found.shown.len()));
         }
     }
     Ok(json!({ "node": node, "edges": beside }))

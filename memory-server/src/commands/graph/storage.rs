@@ -1,6 +1,8 @@
 //! `--storage-path`: databases of the original program in a folder, in place of the store.
 
+use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use memory::hierarchical::transfer::{Graph, Mode, import as import_graph, read_raw_db};
 use memory::hierarchical::{self, Agent};
@@ -8,6 +10,10 @@ use memory_core::{Error, ErrorKind};
 
 use super::transfer::{ExportArgs, ImportArgs, read, tell, write, write_database};
 use crate::terminal::{Context, Exit, Failure, Out, create_private_folder};
+
+/// How often, and after which pause, it is looked whether another import has ended: for ten minutes.
+const LOCK_ATTEMPTS: u32 = 12_000;
+const LOCK_PAUSE: Duration = Duration::from_millis(50);
 
 /// The database of an agent's graph in a folder.
 fn database(folder: Option<&PathBuf>, agent: &Agent) -> PathBuf {
@@ -29,6 +35,14 @@ pub(super) async fn import(context: &Context, args: &ImportArgs, out: &mut Out) 
     let path = database(args.storage_path.as_ref(), &agent);
     let settings = context.settings()?;
     let graph = read(&agent, args)?;
+    // From before the database is read until the new one is in its place: another import would be lost otherwise.
+    let _lock = match &args.storage_path {
+        Some(folder) => {
+            create_private_folder(folder)?;
+            lock(folder).await?
+        }
+        None => None,
+    };
     let memory = memory::open("sqlite::memory:").await?;
     let graphs = hierarchical::open(&memory, &settings.tenant).await?;
     if args.mode() == Mode::Merge && std::fs::symlink_metadata(&path).is_ok() {
@@ -36,12 +50,27 @@ pub(super) async fn import(context: &Context, args: &ImportArgs, out: &mut Out) 
     }
     let imported = import_graph(&*graphs, &agent, graph, args.mode()).await?;
     check_unused(&path)?;
-    if let Some(folder) = &args.storage_path {
-        create_private_folder(folder)?;
-    }
     let graph = Graph::read(&*graphs, &agent).await?;
     write_database(&path, &agent, &graph, &settings.file_options(true)?)?;
     tell(&imported, out)
+}
+
+/// Waits for other imports into a folder. Where a folder cannot be opened as a file, none are waited for.
+async fn lock(folder: &Path) -> Result<Option<File>, Failure> {
+    if cfg!(not(unix)) {
+        return Ok(None);
+    }
+    let failed = |error| Failure::File(format!("{} cannot be locked", folder.display()), error);
+    let file = File::open(folder).map_err(failed)?;
+    for _ in 0..LOCK_ATTEMPTS {
+        match file.try_lock() {
+            Ok(()) => return Ok(Some(file)),
+            Err(TryLockError::WouldBlock) => tokio::time::sleep(LOCK_PAUSE).await,
+            Err(TryLockError::Error(error)) => return Err(failed(error)),
+        }
+    }
+    Err(Error::new(ErrorKind::Unavailable, "another import into the folder takes too long; try again later")
+        .into())
 }
 
 /// Refuses to replace a database that a program has open, or left with what it wrote last beside it.

@@ -208,26 +208,38 @@ pub(super) async fn migrate(graphs: &Graphs, args: &MigrateArgs, out: &mut Out) 
         hint(&[&migrated], only.as_ref());
         return Ok(exit(&[&migrated]));
     }
+    // What one file has does not keep the others from being taken over.
     let mut all = Vec::new();
     for path in Paths::of(&environment())?.sqlite_files(args.storage_path.as_deref())? {
         let failed = |error: Error| {
             let message = format!("{}: {}", path.display(), error.message());
             error.retold(message)
         };
-        let source = Source::read(&path, only.as_ref()).map_err(failed)?;
-        all.push((path.clone(), source.store(&*graphs.target()?, &sessions).await.map_err(failed)?));
+        let migrated = match Source::read(&path, only.as_ref()) {
+            Ok(source) => Ok(source.store(&*graphs.target()?, &sessions).await.map_err(failed)?),
+            Err(error) => Err(error),
+        };
+        all.push((path, migrated));
     }
-    let reports: Vec<&Migrated> = all.iter().map(|(_, migrated)| migrated).collect();
-    let document: Vec<_> =
-        all.iter().map(|(path, migrated)| json!({ "path": path, "migrated": migrated })).collect();
+    let reports: Vec<&Migrated> = all.iter().filter_map(|(_, migrated)| migrated.as_ref().ok()).collect();
+    let told = |(path, migrated): &(PathBuf, Result<Migrated, Error>)| match migrated {
+        Ok(migrated) => json!({ "path": path, "migrated": migrated }),
+        Err(error) => {
+            json!({ "path": path, "error": { "code": error.kind().code(), "message": error.message() } })
+        }
+    };
+    let document: Vec<_> = all.iter().map(told).collect();
     out.tell(&document, |out| {
-        all.iter().try_for_each(|(path, migrated)| {
-            out.line(path.display().to_string())?;
-            lines(migrated, out)
+        all.iter().try_for_each(|(path, migrated)| match migrated {
+            Ok(migrated) => {
+                out.line(path.display().to_string())?;
+                lines(migrated, out)
+            }
+            Err(error) => out.line(format!("{}: nothing taken over: {}", path.display(), error.message())),
         })
     })?;
     hint(&reports, only.as_ref());
-    Ok(exit(&reports))
+    Ok(if reports.len() < all.len() { Exit::Partial } else { exit(&reports) })
 }
 
 /// What became of the rows of one database.

@@ -93,7 +93,7 @@ pub(crate) struct RelateArgs {
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     to_value: String,
     /// The turn of the conversation in which a value changed
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
     turn: i64,
 }
 

@@ -4,6 +4,8 @@ mod demo;
 mod extract;
 mod governed;
 mod graph;
+#[cfg(feature = "ladybug")]
+mod graph_engine;
 mod import;
 mod json;
 mod layer;
