@@ -37,7 +37,11 @@ macro_rules! id_type {
         /// by byte: case matters, and nothing is normalised.
         #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(try_from = "String", into = "String")]
-        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(with = "String"))]
+        #[cfg_attr(
+            feature = "schema",
+            derive(schemars::JsonSchema),
+            schemars(with = "String", extend("minLength" = 1, "maxLength" = MAX_ID_BYTES))
+        )]
         pub struct $name(Box<str>);
 
         impl $name {
@@ -305,7 +309,11 @@ impl fmt::Display for Scope {
 /// Ordered and compared by bytes; `%`, `_` and case have no special meaning.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(with = "String"))]
+#[cfg_attr(
+    feature = "schema",
+    derive(schemars::JsonSchema),
+    schemars(with = "String", extend("minLength" = 1, "maxLength" = MAX_KEY_BYTES))
+)]
 pub struct Key(Box<str>);
 
 impl Key {
