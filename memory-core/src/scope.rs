@@ -37,7 +37,8 @@ macro_rules! id_type {
         /// by byte: case matters, and nothing is normalised.
         #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(try_from = "String", into = "String")]
-        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(with = "String"))]
+        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+        #[cfg_attr(feature = "schema", schemars(with = "String", extend("minLength" = 1, "maxLength" = MAX_ID_BYTES)))]
         pub struct $name(Box<str>);
 
         impl $name {
@@ -305,7 +306,8 @@ impl fmt::Display for Scope {
 /// Ordered and compared by bytes; `%`, `_` and case have no special meaning.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(with = "String"))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(with = "String", extend("minLength" = 1, "maxLength" = MAX_KEY_BYTES)))]
 pub struct Key(Box<str>);
 
 impl Key {
@@ -316,9 +318,7 @@ impl Key {
     pub fn new(key: impl Into<String>) -> Result<Self> {
         let key = key.into();
         if key.is_empty() {
-            return Err(Error::invalid(format!(
-                "the key is empty; give 1 to {MAX_KEY_BYTES} bytes of UTF-8"
-            )));
+            return Err(Error::invalid(format!("the key is empty; give 1 to {MAX_KEY_BYTES} bytes")));
         }
         if key.len() > MAX_KEY_BYTES {
             return Err(Error::too_large("key", key.len(), MAX_KEY_BYTES, "bytes"));

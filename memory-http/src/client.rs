@@ -22,6 +22,9 @@ use crate::tls;
 
 /// Largest body kept of a reply other than 2xx, in bytes; a larger one is dropped.
 const MAX_ERROR_BODY_BYTES: usize = 64 * 1024;
+/// How long a connection is kept unused: shorter than servers keep theirs (`memory serve --http` 15 seconds), since a write
+/// that is sent while the server closes has no known outcome.
+const IDLE_CONNECTION: Duration = Duration::from_secs(10);
 /// Largest file of root certificates, in bytes.
 const MAX_ROOTS_BYTES: u64 = 1 << 20;
 /// Longest deadline of a call.
@@ -185,7 +188,7 @@ impl HttpClientBuilder {
                 .http1_only()
                 .connect_timeout(self.limits.connect_timeout)
                 .read_timeout(self.limits.idle_timeout)
-                .pool_idle_timeout(Duration::from_secs(60))
+                .pool_idle_timeout(IDLE_CONNECTION)
                 .pool_max_idle_per_host(8)
                 .build()
                 .map_err(|error| {

@@ -4,14 +4,15 @@
 //! it: a request read from JSON has an empty stream, and the reply of an operation that returns one has no JSON form.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::marker::PhantomData;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use futures_core::Stream;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, Error as _, MapAccess, Visitor};
 use serde::ser::{Error as _, SerializeMap as _};
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use super::operations::{Op, Reply, Request, operations, owned};
@@ -29,23 +30,59 @@ use crate::scope::{Key, RunContext, Scope, ScopeId, TenantId};
 use crate::sql::{RestoreOptions, SqlScopesQuery, SqlValue, StatementOptions, TxId};
 use crate::time::Timestamp;
 
+/// How much a refusal shows of what was given.
+const MAX_SHOWN_CHARS: usize = 200;
+
+fn shown(given: impl fmt::Display) -> String {
+    given.to_string().chars().take(MAX_SHOWN_CHARS).collect()
+}
+
 /// The arguments of one call, by name.
 struct Arguments {
     op: Op,
-    given: BTreeMap<String, Box<RawValue>>,
+    given: Given,
+}
+
+/// The members of an object. One that is given twice is an error: who reads the first of them and who reads the last would
+/// not see the same request.
+struct Given(BTreeMap<String, Box<RawValue>>);
+
+impl<'de> Deserialize<'de> for Given {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        struct Members;
+        impl<'de> Visitor<'de> for Members {
+            type Value = Given;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a map")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<Given, A::Error> {
+                let mut given = BTreeMap::new();
+                while let Some((name, value)) = map.next_entry()? {
+                    if given.insert(name, value).is_some() {
+                        return Err(A::Error::custom("an argument is given twice"));
+                    }
+                }
+                Ok(Given(given))
+            }
+        }
+        deserializer.deserialize_map(Members)
+    }
 }
 
 impl Arguments {
     fn parse(op: Op, text: &str) -> Result<Self> {
         let given = serde_json::from_str(text).map_err(|error| {
-            Error::invalid(format!("the arguments of `{op}` are no JSON object: {error}")).with_source(error)
+            let why = shown(&error);
+            Error::invalid(format!("the arguments of `{op}` are no JSON object: {why}")).with_source(error)
         })?;
         Ok(Self { op, given })
     }
 
     /// An absent argument is `null`; absent options and queries have their defaults.
     fn take<T: DeserializeOwned>(&mut self, name: &str) -> Result<T> {
-        let given = self.given.remove(name);
+        let given = self.given.0.remove(name);
         let text = match &given {
             Some(value) => value.get(),
             None if matches!(name, "options" | "query") => "{}",
@@ -58,7 +95,7 @@ impl Arguments {
     fn refusal(&self, name: &str, given: bool, error: serde_json::Error) -> Error {
         let op = self.op;
         let what = if given {
-            format!("`{name}` of `{op}` is not valid: {error}")
+            format!("`{name}` of `{op}` is not valid: {}", shown(&error))
         } else {
             format!("`{op}` needs `{name}`")
         };
@@ -66,8 +103,12 @@ impl Arguments {
     }
 
     fn end(self) -> Result<()> {
-        match self.given.into_keys().next() {
-            Some(name) => Err(Error::invalid(format!("`{}` has no argument `{name}`", self.op))),
+        match self.given.0.into_keys().next() {
+            Some(name) => {
+                let name = shown(name);
+                let what = format!("`{}` has no argument `{name}`", self.op);
+                Err(Error::invalid(what).with_detail("argument", name))
+            }
             None => Ok(()),
         }
     }
@@ -243,11 +284,24 @@ mod tests {
                 r#"{"scope":{"tenant":"t","kind":"agent","id":"a"},"key":"k","options":{"count":1}}"#,
                 "`options`",
             ),
-            ("[]", "no JSON object"),
         ] {
             let error = Request::from_json(Op::Get, text).unwrap_err();
             assert!(error.message().contains(named), "{error}");
             assert_eq!(error.kind().code(), "invalid_argument");
+            assert_eq!(error.details()["argument"], named.rsplit('`').nth(1).unwrap());
+        }
+        let long = "x".repeat(99_999);
+        let scope = r#""scope":{"tenant":"t","kind":"agent","id":"a"}"#;
+        for text in [
+            "[]",
+            r#"{"key":"a","key":"b"}"#,
+            &format!("\"{long}\""),
+            &format!(r#"{{{scope},"key":"k","{long}":1}}"#),
+            &format!(r#"{{{scope},"key":"k","options":"{long}"}}"#),
+        ] {
+            let error = Request::from_json(Op::Get, text).unwrap_err();
+            assert_eq!(error.kind().code(), "invalid_argument");
+            assert!(error.message().len() < 300, "{:.60}", text);
         }
     }
 }

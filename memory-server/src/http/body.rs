@@ -1,14 +1,34 @@
-//! A request's body within limits of size and of the client's pauses; an answer's body with what it keeps.
+//! What a request brings: a header that comes once, and its body within limits of size and of the client's pauses. And an
+//! answer's body with what it keeps.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use axum::body::{Body, BodyDataStream, Bytes};
+use axum::http::{HeaderMap, HeaderName};
 use futures_core::Stream;
 use hyper::body::{Frame, SizeHint};
 use memory_core::{Error, ErrorKind};
 use tokio::time::{Instant, Sleep};
+
+/// The text of a header that may be there once.
+pub(crate) fn only(headers: &HeaderMap, name: HeaderName) -> Result<Option<&str>, Error> {
+    let mut values = headers.get_all(&name).iter();
+    let first = values.next();
+    if values.next().is_some() {
+        return Err(Error::invalid(format!("the header `{name}` is given twice; send it once")));
+    }
+    // `HeaderValue::to_str` looks at one byte after another, which of a token takes a while.
+    first
+        .map(|value| {
+            std::str::from_utf8(value.as_bytes())
+                .ok()
+                .filter(|text| text.is_ascii())
+                .ok_or_else(|| Error::invalid(format!("the header `{name}` is not plain text")))
+        })
+        .transpose()
+}
 
 struct Guarded {
     inner: BodyDataStream,

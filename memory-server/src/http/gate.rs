@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use axum::body::HttpBody as _;
 use axum::extract::Request;
-use axum::http::{HeaderMap, HeaderName, Method, header, uri};
+use axum::http::{Method, header, uri};
 use axum::response::Response;
 use memory::StateOp;
 use memory::config::HttpSection;
@@ -17,7 +17,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
 use super::authority::Authority;
-use super::body::guarded;
+use super::body::{guarded, only};
 use super::caller::{Caller, needs};
 use super::jwt::is_jwt;
 use super::metrics::{Metrics, Refused, Route};
@@ -249,20 +249,6 @@ impl Drop for InFlight<'_> {
     fn drop(&mut self) {
         self.0.in_flight.fetch_sub(1, Relaxed);
     }
-}
-
-/// The text of a header that may be there once.
-fn only(headers: &HeaderMap, name: HeaderName) -> Result<Option<&str>> {
-    let mut values = headers.get_all(&name).iter();
-    let first = values.next();
-    if values.next().is_some() {
-        return Err(Error::invalid(format!("the header `{name}` is given twice; send it once")));
-    }
-    first
-        .map(|value| {
-            value.to_str().map_err(|_| Error::invalid(format!("the header `{name}` is not plain text")))
-        })
-        .transpose()
 }
 
 /// The token that a request gives, if it gives one.

@@ -1,6 +1,7 @@
 //! Connections: how many, how long they may be silent, TLS, and how they end.
 
 use std::convert::Infallible;
+use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::pin::pin;
@@ -16,8 +17,8 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use memory_core::{Error, Result};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpListener;
-use tokio::sync::{Semaphore, watch};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
@@ -25,7 +26,6 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::{self, ServerConfig};
 
 use super::gate::Gate;
-use super::metrics::Refused;
 use super::routes::Served;
 
 /// Bytes of a request's head.
@@ -73,16 +73,12 @@ pub(crate) async fn serve(
     let mut connections = JoinSet::new();
     loop {
         let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
+            accepted = next(&listener, &places) => accepted,
             _ = stopping.wait_for(|stop| *stop) => break,
             Some(_) = connections.join_next() => continue,
         };
-        let Ok((stream, peer)) = accepted else {
+        let Ok((place, stream, peer)) = accepted else {
             tokio::time::sleep(REST).await;
-            continue;
-        };
-        let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
-            gate.metrics().refused(Refused::Busy);
             continue;
         };
         let _ = stream.set_nodelay(true);
@@ -105,6 +101,17 @@ pub(crate) async fn serve(
     drop(listener);
     let all = async { while connections.join_next().await.is_some() {} };
     let _ = tokio::time::timeout(GRACE, all).await;
+}
+
+/// The next connection, once there is a place for it. Without one it waits in the system's queue: if it were accepted and
+/// closed, a client that has sent a write would not know what became of it.
+async fn next(
+    listener: &TcpListener,
+    places: &Arc<Semaphore>,
+) -> io::Result<(OwnedSemaphorePermit, TcpStream, SocketAddr)> {
+    let place = Arc::clone(places).acquire_owned().await.map_err(io::Error::other)?;
+    let (stream, peer) = listener.accept().await?;
+    Ok((place, stream, peer))
 }
 
 impl Served {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{Extension, Request, State};
 use axum::http::{Method, StatusCode};
-use axum::response::{IntoResponse as _, Response};
+use axum::response::Response;
 use memory::audit::Auditor;
 use memory::system::RandomIds;
 use memory::{Memory, ToolOp};
@@ -319,7 +319,7 @@ impl Mcp {
             let mut message = match frame::read(&bytes) {
                 Frame::Message(message) => message,
                 Frame::Refused(text) => return Ok(json(StatusCode::BAD_REQUEST, text)),
-                Frame::Empty => return Ok(StatusCode::ACCEPTED.into_response()),
+                Frame::Empty => return Err(Error::invalid("the body has no message")),
             };
             drop(bytes);
             if let Some(arguments) = self.examined(caller, &mut message)? {

@@ -73,10 +73,10 @@ async fn respond(page: &Page, request: Request) -> Response {
     }
     if !reads {
         if *request.method() != Method::POST {
-            return document(
-                StatusCode::METHOD_NOT_ALLOWED,
-                plain("Not done", "This page knows GET and POST alone."),
-            );
+            let words = plain("Not done", "This page knows GET and POST alone.");
+            let mut refused = document(StatusCode::METHOD_NOT_ALLOWED, words);
+            refused.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET,HEAD,POST"));
+            return refused;
         }
         if let Err(error) = check_site(request.headers()) {
             return document(StatusCode::FORBIDDEN, plain("Not done", error.message()));

@@ -78,8 +78,14 @@ impl Api {
 /// A part of a path.
 ///
 /// # Errors
-/// `invalid_argument` where it is no UTF-8.
+/// `invalid_argument` where it is no UTF-8, or has a `%` that encodes nothing, whose sender encodes nothing else either.
 pub(super) fn decoded(part: &str) -> Result<Cow<'_, str>> {
+    let encodes = |rest: &str| rest.bytes().take(2).filter(u8::is_ascii_hexdigit).count() == 2;
+    if !part.split('%').skip(1).all(encodes) {
+        return Err(Error::invalid(
+            "a part of the path has a `%` without two hexadecimal digits; encode it as `%25`",
+        ));
+    }
     percent_decode_str(part).decode_utf8().map_err(|error| {
         Error::invalid("a part of the path is not UTF-8 once it is decoded; encode UTF-8").with_source(error)
     })

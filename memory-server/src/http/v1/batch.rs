@@ -40,8 +40,11 @@ pub(super) async fn run(
     let answer = async {
         let text = body::text(body).await?;
         let calls = serde_json::from_str::<Vec<Call>>(&text).map_err(|error| {
-            Error::invalid(format!("a batch is an array of {{\"op\", \"arguments\"}}: {error}"))
-                .with_source(error)
+            Error::invalid(format!(
+                "a batch is an array of {{\"op\", \"arguments\"}}: {:.200}",
+                error.to_string()
+            ))
+            .with_source(error)
         })?;
         if calls.len() > MOST {
             return Err(Error::too_large("batch", calls.len(), MOST, "operations"));

@@ -135,8 +135,13 @@ fn operation(op: Op, generator: &mut SchemaGenerator) -> Value {
     operation
 }
 
+/// An id, which is no empty text.
+fn named() -> Value {
+    json!({"type": "string", "minLength": 1})
+}
+
 fn in_path(name: &str) -> Value {
-    json!({"name": name, "in": "path", "required": true, "schema": {"type": "string"}})
+    json!({"name": name, "in": "path", "required": true, "schema": named()})
 }
 
 fn on_state(op: StateOp, generator: &mut SchemaGenerator) -> Value {
@@ -158,7 +163,7 @@ fn idempotency_key() -> Value {
     json!({
         "name": "Idempotency-Key", "in": "header", "required": false,
         "description": "Sent again with the same body: the first reply, and nothing is done again",
-        "schema": {"type": "string", "maxLength": 256},
+        "schema": {"type": "string", "minLength": 1, "maxLength": 256},
     })
 }
 
@@ -192,22 +197,30 @@ fn entry(generator: &mut SchemaGenerator) -> Value {
     let reply = |op: Op, generator: &mut SchemaGenerator| {
         op.schemas(generator).1.map(schemars::Schema::to_value).unwrap_or_default()
     };
-    let (set, delete) = (reply(Op::Set, generator), reply(Op::Delete, generator));
+    let mut found = answers("The entry", &generator.subschema_for::<memory_core::Entry>().to_value());
+    found["304"] = json!({"description": "`If-None-Match` names its version"});
+    let mut stored = answers("What was stored", &reply(Op::Set, generator));
+    stored["201"] = stored["200"].clone();
+    let delete = reply(Op::Delete, generator);
     json!({
         "parameters": [
-            path("tenant", json!({"type": "string"})),
+            path("tenant", named()),
             path("kind", json!({"type": "string", "enum": ["agent", "user", "run"]})),
-            path("id", json!({"type": "string"})),
-            path("key", json!({"type": "string"})),
+            path("id", named()),
+            path("key", named()),
         ],
         "get": {
             "operationId": "get_entry", "summary": "One entry; its version is the `ETag`",
-            "responses": answers("The entry", &generator.subschema_for::<memory_core::Entry>().to_value()),
+            "parameters": [
+                header("If-Match", "Only if the entry has this version, in quotes"),
+                header("If-None-Match", "Only if the entry has none of these versions, in quotes"),
+            ],
+            "responses": found,
         },
         "put": {
             "operationId": "put_entry", "summary": "Store a value; the body is the value", "parameters": matching,
             "requestBody": {"required": true, "content": {"application/json": {"schema": true}}},
-            "responses": answers("What was stored; 201 for a new entry", &set),
+            "responses": stored,
         },
         "delete": {
             "operationId": "delete_entry", "summary": "Delete an entry", "parameters": matching,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::body::Body;
-use axum::http::{HeaderMap, HeaderName, StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::Response;
 use memory_core::{
     DeleteOptions, Error, ErrorKind, Expect, GetOptions, Json, Key, Op, Reply, Request, Result, Scope,
@@ -14,6 +14,7 @@ use serde::Serialize;
 use super::api::{Api, decoded};
 use super::body;
 use super::idempotency::{Answer, Write, key_of};
+use crate::http::body::only;
 use crate::http::caller::Caller;
 use crate::http::refusal::{refused, refused_as};
 
@@ -28,7 +29,7 @@ fn entry([tenant, kind, id, key]: Place<'_>) -> Result<(Scope, Key)> {
 
 /// `If-Match: "7"` and `If-None-Match: *` as an expectation.
 fn expectation(headers: &HeaderMap) -> Result<Expect> {
-    match (condition(headers, &header::IF_MATCH)?, condition(headers, &header::IF_NONE_MATCH)?) {
+    match (only(headers, header::IF_MATCH)?, only(headers, header::IF_NONE_MATCH)?) {
         (None, None) => Ok(Expect::Any),
         (None, Some("*")) => Ok(Expect::Absent),
         (Some(tag), None) => version(tag).map(Expect::Version),
@@ -36,23 +37,23 @@ fn expectation(headers: &HeaderMap) -> Result<Expect> {
     }
 }
 
-fn condition<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>> {
-    let mut values = headers.get_all(name).iter();
-    let first = values.next();
-    if values.next().is_some() {
-        return Err(Error::invalid(format!("the header `{name}` is given twice; send it once")));
-    }
-    first
-        .map(|value| value.to_str().map(str::trim))
-        .transpose()
-        .map_err(|error| Error::invalid(format!("the header `{name}` is not plain text")).with_source(error))
-}
-
 fn version(tag: &str) -> Result<u64> {
     tag.strip_prefix('"')
         .and_then(|rest| rest.strip_suffix('"'))
         .and_then(|number| number.parse().ok())
+        // A tag has one spelling: not "07", nor "+7".
+        .filter(|version| tag_of(*version) == tag)
         .ok_or_else(|| Error::invalid("an entry's tag is its version in quotes, as \"7\""))
+}
+
+fn tag_of(version: u64) -> String {
+    format!("\"{version}\"")
+}
+
+/// Whether `If-None-Match` names this version: in a list, or made weak by a proxy that compresses.
+fn names(tags: &str, version: u64) -> bool {
+    let own = tag_of(version);
+    tags.split(',').map(str::trim).any(|tag| tag == "*" || tag.strip_prefix("W/").unwrap_or(tag) == own)
 }
 
 fn written(value: &impl Serialize) -> Result<String> {
@@ -68,17 +69,22 @@ fn unexpected() -> Error {
 pub(super) async fn get(api: &Api, caller: &Caller, place: Place<'_>, headers: &HeaderMap) -> Response {
     let answer = async {
         let (scope, key) = entry(place)?;
-        let known = condition(headers, &header::IF_NONE_MATCH)?;
+        let known = only(headers, header::IF_NONE_MATCH)?;
+        let wanted = only(headers, header::IF_MATCH)?.map(version).transpose()?;
         let request = Request::Get { scope, key, options: GetOptions::default() };
         let Reply::Get(found) = api.run(caller, request).await? else { return Err(unexpected()) };
         let found =
             found.ok_or_else(|| Error::new(ErrorKind::NotFound, "there is no live entry under this key"))?;
-        if known.is_some_and(|tag| tag == format!("\"{}\"", found.version)) {
+        if wanted.is_some_and(|wanted| wanted != found.version) {
+            let message = format!("the entry has version {}, another than `If-Match` names", found.version);
+            return Err(Error::new(ErrorKind::Conflict, message));
+        }
+        if known.is_some_and(|tags| names(tags, found.version)) {
             return Ok(Answer::new(StatusCode::NOT_MODIFIED, String::new()).tagged(found.version).response());
         }
         Ok(Answer::ok(written(&found)?).tagged(found.version).response())
     };
-    answer.await.unwrap_or_else(|error| refused(&error))
+    answer.await.unwrap_or_else(|error| refused_by(headers, &error))
 }
 
 /// The handler of PUT: the body is the value. Metadata, source and text are replaced by none, and the expiry is kept.
@@ -99,7 +105,7 @@ pub(super) async fn put(
         let run = written_by(api, caller, request);
         api.replies.once(write, run).await
     };
-    answer.await.unwrap_or_else(|error| refused_write(headers, &error))
+    answer.await.unwrap_or_else(|error| refused_by(headers, &error))
 }
 
 /// The handler of DELETE.
@@ -117,7 +123,7 @@ pub(super) async fn delete(
         let run = written_by(api, caller, request);
         api.replies.once(write, run).await
     };
-    answer.await.unwrap_or_else(|error| refused_write(headers, &error))
+    answer.await.unwrap_or_else(|error| refused_by(headers, &error))
 }
 
 /// The write, if it has a key: the same one has the same conditions, too.
@@ -156,7 +162,7 @@ fn written_by(
 }
 
 /// A conflict with a condition of the headers is 412. One of an `Idempotency-Key` is not worth another try.
-fn refused_write(headers: &HeaderMap, error: &Error) -> Response {
+fn refused_by(headers: &HeaderMap, error: &Error) -> Response {
     let conditional = headers.contains_key(header::IF_MATCH) || headers.contains_key(header::IF_NONE_MATCH);
     if conditional && error.kind() == ErrorKind::Conflict && error.retry().is_retryable() {
         return refused_as(StatusCode::PRECONDITION_FAILED, error);

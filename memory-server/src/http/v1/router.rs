@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::Request;
-use axum::http::{HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::response::Response;
 use memory::audit::Auditor;
 use memory::{Memory, Policy};
@@ -15,6 +15,7 @@ use serde_json::json;
 use super::api::Api;
 use super::tools::Tools;
 use super::{batch, calls, entries, state};
+use crate::http::body::only;
 use crate::http::caller::{Caller, Grant};
 use crate::http::metrics::Metrics;
 use crate::http::recording::Reads;
@@ -48,6 +49,11 @@ impl V1 {
         if !Self::owns(head.uri.path()) || path.contains(&"") {
             return nothing();
         }
+        if head.method != Method::GET
+            && let Err(refusal) = plain(headers)
+        {
+            return refusal;
+        }
         match (&head.method, &*path) {
             (&Method::GET | &Method::HEAD, &["tenants", tenant, kind, id, "entries", key]) => {
                 entries::get(api, &caller, [tenant, kind, id, key], headers).await
@@ -73,6 +79,17 @@ impl V1 {
             _ => nothing(),
         }
     }
+}
+
+/// Refuses what no route takes: a body that is encoded, and two keys of one write.
+#[allow(clippy::result_large_err, reason = "it is the answer, and made at once")]
+fn plain(headers: &HeaderMap) -> Result<(), Response> {
+    if headers.get(header::CONTENT_ENCODING).is_some_and(|coding| coding != "identity") {
+        let error = Error::invalid("bodies are not decoded; send it without `Content-Encoding`");
+        return Err(refusal::refused_as(StatusCode::UNSUPPORTED_MEDIA_TYPE, &error));
+    }
+    let key = only(headers, HeaderName::from_static("idempotency-key"));
+    key.map(drop).map_err(|error| refusal::refused(&error))
 }
 
 fn nothing() -> Response {

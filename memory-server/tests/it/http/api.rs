@@ -106,10 +106,26 @@ fn an_entry_has_an_address_and_its_version_is_its_tag() {
     let found = api.send("GET", path, &[], "");
     assert_eq!(serde_json::from_str::<Value>(&found.body).unwrap()["key"], "a/b c");
     assert_eq!(api.send("GET", path, &[("If-None-Match", "\"2\"")], "").status, 304);
-    assert_eq!(api.send("PUT", path, &[("If-Match", "2")], "3").status, 400);
+    for tags in ["*", "W/\"2\"", "\"1\", \"2\""] {
+        assert_eq!(api.send("GET", path, &[("If-None-Match", tags)], "").status, 304, "{tags}");
+    }
+    for tags in ["\"1\"", "2", "\"02\"", ""] {
+        assert_eq!(api.send("GET", path, &[("If-None-Match", tags)], "").status, 200, "{tags}");
+    }
+    assert_eq!(api.send("GET", path, &[("If-Match", "\"2\"")], "").status, 200);
+    let other = api.send("GET", path, &[("If-Match", "\"1\"")], "");
+    assert_eq!((other.status, other.code()), (412, "conflict".to_owned()));
+    for tag in ["2", "*", "\"02\"", "\"+2\"", "W/\"2\"", "\"1\", \"2\"", "\"-1\"", "\""] {
+        assert_eq!(api.send("PUT", path, &[("If-Match", tag)], "3").status, 400, "{tag}");
+    }
     assert_eq!(api.send("DELETE", path, &[("If-Match", "\"2\"")], "").body, r#"{"deleted":true}"#);
     assert_eq!(api.send("GET", "/v1/tenants/acme/host/ann/entries/k", &[], "").status, 400);
     assert_eq!(api.send("GET", "/v1/tenants/globex/agent/ann/entries/k", &[], "").status, 403);
+    for unlike in ["%", "100%", "%zz", "a%2", "%ff", "%C0%80", "%00"] {
+        let path = format!("/v1/tenants/acme/agent/ann/entries/{unlike}");
+        assert_eq!(api.send("PUT", &path, &[], "1").status, 400, "{unlike}");
+    }
+    assert_eq!(api.send("PUT", path, &[("Content-Encoding", "gzip")], "1").status, 415);
 }
 
 #[test]
@@ -164,6 +180,8 @@ fn a_write_that_is_sent_again_with_its_key_is_done_once() {
     let scopes = api.ok("scopes", &json!({"tenant": "acme"}));
     assert_eq!(scopes["scopes"].as_array().unwrap().len(), 1, "{scopes}");
     assert_eq!(api.send("PUT", entry, &[("Idempotency-Key", &"x".repeat(257))], "1").status, 400);
+    let two = [("Idempotency-Key", "x"), ("Idempotency-Key", "y")];
+    assert_eq!(api.send("PUT", entry, &two, "1").status, 400);
 }
 
 #[test]

@@ -74,6 +74,7 @@ fn messages_that_are_none_are_refused_and_the_session_lives() {
         )
     };
     for (bad, status) in [
+        (String::new(), 400),
         ("{".to_owned(), 400),
         ("[]".to_owned(), 400),
         (format!("[{INITIALIZE}]"), 400),

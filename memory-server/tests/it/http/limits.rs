@@ -124,7 +124,7 @@ fn a_read_that_is_cut_off_may_be_sent_again_and_of_a_write_it_is_not_known_what_
 }
 
 #[test]
-fn connections_have_a_number() {
+fn a_connection_beyond_their_number_waits_for_a_place() {
     let door = Door::open("[http]\nmax_connections = 2\n");
     let mut open: Vec<_> = (0..2).map(|_| door.connect()).collect();
     for stream in &mut open {
@@ -133,10 +133,18 @@ fn connections_have_a_number() {
         stream.read_exact(&mut begun).unwrap();
         assert_eq!(&begun, b"HTTP/1.1 200");
     }
-    assert_eq!(door.get("/healthz", &[]).status, 0, "closed without an answer");
-    drop(open);
-    // The server notices soon.
-    while door.get("/healthz", &[]).status != 200 {}
+    let last = |path: &str| format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n");
+    let mut third = door.connect();
+    third.write_all(last("/healthz").as_bytes()).unwrap();
+    let mut first = open.swap_remove(0);
+    first.write_all(last("/metrics").as_bytes()).unwrap();
+    let counted = answer(first);
+    assert!(counted.body.contains("memory_http_connections 2\n"), "{counted:?}");
+    assert_eq!(
+        answer(third).status,
+        200,
+        "it only had to wait: closed, its client could not know what was done"
+    );
 }
 
 #[test]
