@@ -40,7 +40,7 @@ pub(crate) struct ImportArgs {
     /// The conversation's name, for formats that have none [default: the file's name]
     #[arg(long, value_name = "NAME")]
     conversation: Option<String>,
-    /// What to do with a turn or a key that is stored with other content [default: skip, and end with exit code 7]
+    /// What to do with a turn or a key that is stored with other content [default: skip; for turns with exit code 7]
     #[arg(long, value_enum)]
     on_different: Option<OnDifferent>,
     /// Store also turns that were forgotten before
@@ -160,12 +160,13 @@ pub(crate) async fn run(context: &Context, args: ImportArgs, out: &mut Out) -> R
     let mut report = import.finish();
     report.seconds = started.elapsed().as_secs_f64();
     out.tell(&report, |out| print(&report, out))?;
+    // Of an export, which holds entries that may have changed since, that is what one expects.
+    let unasked =
+        args.on_different.is_none() && !args.dry_run && !report.formats.contains(Format::Records.name());
     Ok(match &report {
         Report { interrupted: true, .. } => Exit::Interrupted,
         Report { problems, .. } if problems.count > 0 => Exit::Partial,
-        Report { totals, .. } if totals.kept > 0 && args.on_different.is_none() && !args.dry_run => {
-            Exit::Partial
-        }
+        Report { totals, .. } if totals.kept > 0 && unasked => Exit::Partial,
         _ => Exit::Ok,
     })
 }
