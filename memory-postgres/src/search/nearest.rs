@@ -262,15 +262,27 @@ impl Search<'_> {
             }
         }
         if let Some(filter) = &self.query.filter {
-            from.push_str(
-                " JOIN @schema@.entry e ON e.tenant = v.tenant AND e.space = v.space AND e.key = v.key \
-                 AND e.version = v.version",
-            );
-            conditions.push_str(&format!(" AND e.tenant = {tenant} AND e.space = {space}"));
-            for group in required(&self.target.digest, filter) {
-                conditions.push_str(&format!(" AND e.marks && {}", values.int8s(group)));
+            let groups = required(&self.target.digest, filter);
+            let mut matching = format!("e.tenant = {tenant} AND e.space = {space}");
+            for group in &groups {
+                matching.push_str(&format!(" AND e.marks && {}", values.int8s(group.clone())));
             }
-            conditions.push_str(&format!(" AND {}", condition(filter, values)));
+            matching.push_str(&format!(" AND {}", condition(filter, values)));
+            if groups.is_empty() {
+                from.push_str(
+                    " JOIN @schema@.entry e ON e.tenant = v.tenant AND e.space = v.space AND e.key = v.key \
+                     AND e.version = v.version",
+                );
+                conditions.push_str(&format!(" AND {matching}"));
+            } else {
+                // Few entries match, so each one's vector is looked up by its key. In a join the planner is free to look for the
+                // matching entries once for each vector, and does so where it has no statistics yet.
+                from = format!(
+                    "(SELECT e.key, e.version FROM @schema@.entry e WHERE {matching} OFFSET 0) e CROSS JOIN LATERAL \
+                     (SELECT v.* FROM @schema@.vector v WHERE v.tenant = {tenant} AND v.space = {space} \
+                     AND v.key = e.key AND v.model = {model} AND v.version = e.version OFFSET 0) v"
+                );
+            }
         }
         format!("{from} WHERE {conditions}")
     }
