@@ -54,7 +54,7 @@ fn turn(conversation: &Conversation<'_>, raw: &RawValue, index: u64, place: &Pla
         "assistant" => "assistant",
         _ => return Ok(Item::PassedOver),
     };
-    // Older exports have the text alone; in newer ones it is the blocks with placeholders for what is no text.
+    // Older exports have `text` alone. In newer ones it also has stand-ins for pictures and files, so the blocks come first.
     let said = |raw: Option<&RawValue>| raw.map_or(Ok(String::new()), content::said);
     let blocks = said(message.content).map_err(|error| json_complaint(&error))?;
     let text =
