@@ -6,7 +6,7 @@ use serde::Serialize;
 use crate::bucket::Bucket;
 
 /// Rows of each bucket that are shown, the latest first.
-const MOST_ROWS: usize = 100;
+pub(crate) const MOST_ROWS: u32 = 100;
 /// Characters of a row that are shown.
 const MOST_CHARACTERS: usize = 200;
 
@@ -42,7 +42,7 @@ impl Context {
             live.into_iter().filter(|(_, _, _, opened_at)| *opened_at <= observed_at).collect();
         live.sort_by(|a, b| b.3.cmp(&a.3).then_with(|| a.1.cmp(b.1)));
         let rows = |bucket| {
-            let of_bucket = live.iter().filter(|(of, ..)| *of == bucket).take(MOST_ROWS);
+            let of_bucket = live.iter().filter(|(of, ..)| *of == bucket).take(MOST_ROWS as usize);
             let shown = of_bucket.map(|(_, id, title, _)| ContextRow {
                 id: (*id).to_owned(),
                 title: title.chars().take(MOST_CHARACTERS).collect(),

@@ -8,6 +8,7 @@ use std::fmt;
 
 use async_trait::async_trait;
 
+pub(crate) use context::MOST_ROWS;
 pub use context::{Context, ContextRow};
 pub use model::ModelInterpreter;
 pub use rules::Rules;

@@ -3,42 +3,74 @@
 use memory_core::{Result, Timestamp};
 
 use crate::bucket::Bucket;
-use crate::columns::{id_column, table};
-use crate::interpret::Context;
-use crate::projection::{Row, read, rows};
+use crate::columns::{columns, id_column, main_text, rev_column, table};
+use crate::interpret::{Context, MOST_ROWS};
+use crate::projection::is_live;
 use crate::request::WriteRequest;
 use crate::seams::Candidate;
-use crate::store::{Session, int};
+use crate::store::{Cells, Session, int, text};
 
 /// Buckets whose rows notes refer to.
 const REFERRED: [Bucket; 3] = [Bucket::Constraints, Bucket::Issues, Bucket::Decisions];
-const LIVE: &str = "WHERE status IN ('open', 'active')";
+const LIVE: &str = "status IN ('open', 'active')";
 
 /// Ended rows whose words count, the latest.
 const ENDED: u64 = 400;
 
-/// Open issues, active constraints, active decisions of that time.
+/// Open issues, active constraints, active decisions of that time: of each the latest.
 pub(super) async fn context(session: &Session<'_>, observed_at: Timestamp) -> Result<Context> {
-    let mut live = Vec::new();
-    for bucket in REFERRED {
-        live.extend(rows(session, bucket, LIVE, &[]).await?);
+    let (mut latest, mut args) = (Vec::new(), Vec::new());
+    for (at, bucket) in REFERRED.into_iter().enumerate() {
+        let (id, title, table) = (id_column(bucket), main_text(bucket).unwrap_or("''"), table(bucket));
+        latest.push(format!(
+            "SELECT * FROM (SELECT {at}, {id}, {title}, valid_from FROM {table} \
+             WHERE {LIVE} AND valid_from <= ? ORDER BY valid_from DESC, {id} LIMIT ?) AS of_{at}"
+        ));
+        args.extend([int(observed_at.as_millis()), int(MOST_ROWS)]);
     }
-    let shown = live.iter().map(|row| (row.bucket, row.id.as_str(), row.title(), row.valid_from));
+    let mut live = Vec::new();
+    for mut cells in session.query(&latest.join(" UNION ALL "), &args).await? {
+        let bucket = usize::try_from(cells.int()?).ok().and_then(|at| REFERRED.get(at).copied());
+        live.push((bucket, cells.text()?, cells.text()?, cells.time()?));
+    }
+    let shown = live.iter().filter_map(|(bucket, id, title, opened_at)| {
+        Some(((*bucket)?, id.as_str(), title.as_str(), *opened_at))
+    });
     Ok(Context::of(shown, observed_at))
 }
 
-/// The live rows of a request's bucket, the latest that have ended, and the row it names.
+/// The live rows of a request's bucket, the latest that have ended, and the row it names, by id.
 pub(super) async fn candidates(session: &Session<'_>, request: &WriteRequest) -> Result<Vec<Candidate>> {
-    let mut found = rows(session, request.bucket, LIVE, &[]).await?;
-    let (table, id) = (table(request.bucket), id_column(request.bucket));
-    let ended = format!(
-        "WHERE {id} IN (SELECT {id} FROM {table} WHERE status NOT IN ('open', 'active') ORDER BY last_event DESC LIMIT ?)"
+    let bucket = request.bucket;
+    let (table, id, rev) = (table(bucket), id_column(bucket), rev_column(bucket));
+    let title = main_text(bucket).unwrap_or("''");
+    let has = |name: &&str| columns(bucket).iter().any(|column| column.name == *name);
+    let described: String = ["description", "rationale", "scope"]
+        .into_iter()
+        .filter(has)
+        .map(|name| format!("{name}, "))
+        .collect();
+    let sql = format!(
+        "SELECT {id}, {rev}, status, {title}, COALESCE({described}'', ''), \
+         reference_memory_json, valid_from, created_by, trust FROM {table} WHERE {LIVE} OR {id} = ? OR {id} IN \
+         (SELECT {id} FROM {table} WHERE status NOT IN ('open', 'active') ORDER BY last_event DESC LIMIT ?) ORDER BY {id}"
     );
-    found.extend(rows(session, request.bucket, &ended, &[int(ENDED)]).await?);
-    if let Some(id) = &request.target_id
-        && found.iter().all(|row| row.id != *id)
-    {
-        found.extend(read(session, request.bucket, id).await?);
-    }
-    Ok(found.into_iter().map(Row::candidate).collect())
+    let named = request.target_id.as_deref().unwrap_or_default();
+    let found = session.query(&sql, &[text(named), int(ENDED)]).await?;
+    found.into_iter().map(|cells| candidate(bucket, cells)).collect()
+}
+
+fn candidate(bucket: Bucket, mut cells: Cells) -> Result<Candidate> {
+    Ok(Candidate {
+        bucket,
+        id: cells.text()?,
+        rev: cells.count()?,
+        is_live: is_live(bucket, &cells.text()?),
+        title: cells.text()?,
+        description: cells.text()?,
+        aliases: cells.json()?,
+        opened_at: cells.time()?,
+        opened_by: cells.text()?,
+        trust: cells.word()?,
+    })
 }

@@ -6,5 +6,6 @@ mod writer;
 
 pub(crate) use machine::{Step, step};
 pub use row::Row;
+pub(crate) use row::is_live;
 pub use writer::SharedMemoryWriter;
 pub(crate) use writer::{Projected, read, rows};

@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::bucket::Bucket;
-use crate::columns::{LIVE, main_text};
+use crate::columns::LIVE;
 use crate::note::Trust;
-use crate::seams::{Alias, Candidate};
+use crate::seams::Alias;
 
 /// A row of shared state.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -45,39 +45,21 @@ pub struct Row {
     pub aliases: Vec<Alias>,
 }
 
+/// Whether a row of this status has not ended.
+pub(crate) fn is_live(bucket: Bucket, status: &str) -> bool {
+    bucket == Bucket::TaskState || LIVE.contains(&status)
+}
+
 impl Row {
     /// Whether it has not ended. A task never ends.
     #[must_use]
     pub fn is_live(&self) -> bool {
-        self.bucket == Bucket::TaskState || LIVE.contains(&self.status.as_str())
+        is_live(self.bucket, &self.status)
     }
 
     /// A member that is text.
     #[must_use]
     pub fn text(&self, member: &str) -> Option<&str> {
         self.fields.get(member).and_then(Value::as_str)
-    }
-
-    /// What it says, in one member.
-    pub(crate) fn title(&self) -> &str {
-        main_text(self.bucket).and_then(|name| self.text(name)).unwrap_or_default()
-    }
-
-    /// As the resolver sees it.
-    pub(crate) fn candidate(self) -> Candidate {
-        let title = self.title().to_owned();
-        let described = ["description", "rationale", "scope"].iter().find_map(|name| self.text(name));
-        Candidate {
-            description: described.unwrap_or_default().to_owned(),
-            is_live: self.is_live(),
-            title,
-            bucket: self.bucket,
-            id: self.id,
-            rev: self.rev,
-            aliases: self.aliases,
-            opened_at: self.valid_from,
-            opened_by: self.created_by,
-            trust: self.trust,
-        }
     }
 }

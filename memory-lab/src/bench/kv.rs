@@ -133,7 +133,9 @@ impl Bench {
     /// The product, opened for a phase.
     fn ours(&mut self, phase: Phase) -> Result<Ours> {
         if self.phase != phase {
-            self.ours = None;
+            if let Some(ours) = self.ours.take() {
+                self.runtime.block_on(ours.close())?;
+            }
             self.phase = phase;
         }
         if let Some(ours) = &self.ours {

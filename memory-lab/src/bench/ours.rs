@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use memory::Memory;
 use memory_core::{
-    Backend, BulkOptions, Error, GetOptions, Json, Key, ListQuery, NewEntry, Result, Scope, SetOptions,
-    UpdateOptions,
+    Backend, BulkOptions, Error, GetOptions, Json, Key, ListQuery, NewEntry, Provider as _, Result, Scope,
+    SetOptions, UpdateOptions,
 };
 
 use super::measure::Slice;
@@ -55,6 +55,11 @@ impl Ours {
 
     fn backend(&self) -> Result<&dyn Backend> {
         self.memory.backend().ok_or_else(|| Error::unsupported("get", self.memory.name()))
+    }
+
+    /// Closes the store, and waits until what it held back is stored.
+    pub(super) async fn close(&self) -> Result<()> {
+        self.memory.close().await
     }
 
     /// Stores every key.
