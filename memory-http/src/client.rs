@@ -265,6 +265,7 @@ impl HttpClient {
     pub async fn exchange(&self, call: Call) -> Result<Reply> {
         let span = tracing::debug_span!(
             "http_call",
+            otel.kind = "client",
             method = call.method.as_str(),
             origin = %call.origin,
             request_bytes = call.body.len(),

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use memory_core::{
     Backend, Capabilities, Checked, Embedder, EmbeddingModel, EraseTarget, Erased, EvictOutcome, Health,
-    MemoryLayer, Provider, ReadSnapshot, Reclaimed, Result, Scope, ScopeId, ScopeUsesPage, ScopeUsesQuery,
-    SqlFacet, TenantId, Timestamp, Tombstone, TombstoneId, TombstonesOf,
+    Hook, Interposed, MemoryLayer, Provider, ReadSnapshot, Reclaimed, Result, Scope, ScopeId, ScopeUsesPage,
+    ScopeUsesQuery, SqlFacet, TenantId, Timestamp, Tombstone, TombstoneId, TombstonesOf,
 };
 
 /// An open backend, always behind [`Checked`]: arguments are validated, and operations that the backend does not
@@ -39,6 +39,21 @@ impl Memory {
             drift_backups: None,
             #[cfg(feature = "hierarchical")]
             graphs: Arc::default(),
+        })
+    }
+
+    /// The same, with a hook around every operation.
+    ///
+    /// # Errors
+    /// `internal` if the hook makes the provider contradict itself ([`Checked::new`]).
+    pub fn with_hook(self, hook: impl Hook + 'static) -> Result<Self> {
+        let (model, embedder) = (self.embedding_model.clone(), self.conversation_embedder.clone());
+        let backups = self.drift_backups.clone();
+        Ok(Self {
+            embedding_model: model,
+            conversation_embedder: embedder,
+            drift_backups: backups,
+            ..Self::new(Arc::new(Interposed::new(self, hook)))?
         })
     }
 

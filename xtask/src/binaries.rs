@@ -56,11 +56,11 @@ pub(crate) fn compile(workspace: &Workspace, engine: Option<&Ladybug>) -> Result
     Ok(jobs.into_iter().map(|(_, job)| job).collect())
 }
 
-/// `cargo test --workspace`, with the graph engine where its library is there: with one set of features every crate is
-/// compiled once.
+/// `cargo test --workspace`, with traces, and with the graph engine where its library is there: with one set of features every
+/// crate is compiled once.
 pub(crate) fn cargo_test(workspace: &Workspace, engine: Option<&Ladybug>) -> Command {
     let mut cargo = workspace.cargo();
-    cargo.args(["test", "--workspace"]);
+    cargo.args(["test", "--workspace", "--features", "memory-server/otel"]);
     if let Some(ladybug) = engine {
         ladybug.apply(cargo.args(["--features", "memory-ladybug/engine"]));
     }

@@ -15,6 +15,7 @@ use memory::config::HttpSection;
 use memory_core::{Error, ErrorKind, Op, Result};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
+use tracing::Instrument as _;
 
 use super::authority::Authority;
 use super::body::{guarded, only};
@@ -24,6 +25,7 @@ use super::metrics::{Metrics, Refused, Route};
 use super::page;
 use super::recording::Reads;
 use super::refusal::{late, refused};
+use super::span;
 
 /// A request's place among those in flight. Whoever works on after the head of the answer keeps it.
 #[derive(Clone, Debug)]
@@ -179,6 +181,7 @@ impl Gate {
     {
         let begun = Instant::now();
         let route = Route::of(request.uri().path());
+        let span = span::of(&request, route, || op_of(&request));
         self.metrics.in_flight.fetch_add(1, Relaxed);
         let counted = InFlight(&self.metrics);
         if self.authority.takes_jwt()
@@ -196,7 +199,8 @@ impl Gate {
                     guarded(body, self.max_body_bytes(op), self.limits.body_timeout())
                 });
                 let limit = if takes_stream(op) { STREAM } else { self.limits.request_timeout() };
-                let answered = tokio::time::timeout(limit, next(request, admitted)).await;
+                let answering = next(request, admitted).instrument(span.clone());
+                let answered = tokio::time::timeout(limit, answering).await;
                 drop(place);
                 answered.unwrap_or_else(|_| {
                     self.metrics.refused(Refused::Timeout);
@@ -208,6 +212,7 @@ impl Gate {
                 refused(&error)
             }
         };
+        span::answered(&span, response.status());
         self.metrics.answered(route, response.status().as_u16(), begun.elapsed());
         drop(counted);
         response

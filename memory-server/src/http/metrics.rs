@@ -23,6 +23,15 @@ pub(crate) enum Route {
 impl Route {
     const ALL: [(Self, &str); 3] = [(Self::V1, "v1"), (Self::Mcp, "mcp"), (Self::Other, "other")];
 
+    /// The paths of this route.
+    pub(crate) const fn path(self) -> &'static str {
+        match self {
+            Self::V1 => "/v1/*",
+            Self::Mcp => "/mcp",
+            Self::Other => "/*",
+        }
+    }
+
     /// The route of a path.
     pub(crate) fn of(path: &str) -> Self {
         match path.split('/').nth(1) {

@@ -15,6 +15,7 @@ mod refusal;
 mod routes;
 mod rules;
 mod server;
+mod span;
 pub(crate) mod token;
 pub(crate) mod tokens;
 pub mod v1;

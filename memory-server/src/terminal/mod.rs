@@ -15,6 +15,8 @@ mod program;
 mod progress;
 mod settings;
 mod stop;
+#[cfg(feature = "otel")]
+pub(crate) mod traces;
 pub(crate) mod values;
 
 pub use context::Context;

@@ -41,6 +41,8 @@ pub fn run(
             CLOSING.as_secs()
         ));
     }
+    #[cfg(feature = "otel")]
+    super::traces::end();
     exit.unwrap_or(Exit::Ok)
 }
 

@@ -1,13 +1,10 @@
 //! A provider whose SQL runs in worker processes.
 
-use std::path::Path;
-use std::sync::Arc;
-
 use async_trait::async_trait;
 use memory_core::sql::SqlScopesQuery;
 use memory_core::{
-    Capabilities, EraseTarget, Health, HealthStatus, Hook, Interposed, Next, Provider, Reply, Request,
-    Result, ScopeId, SqlFacet, TenantId,
+    Capabilities, EraseTarget, Health, HealthStatus, Hook, Next, Provider, Reply, Request, Result, ScopeId,
+    SqlFacet, TenantId,
 };
 
 use super::facet::SqlWorkers;
@@ -91,17 +88,7 @@ impl Memory {
         if self.sql().is_none() {
             return Ok(self);
         }
-        let model = self.embedding_model().cloned();
-        let backups = self.drift_backups().map(Path::to_path_buf);
         let workers = Workers { processes: SqlWorkers::new(options)?, capabilities: self.capabilities() };
-        let memory = Self::new(Arc::new(Interposed::new(self, workers)))?;
-        let memory = match model {
-            Some(model) => memory.with_embedding_model(model),
-            None => memory,
-        };
-        Ok(match backups {
-            Some(folder) => memory.with_drift_backups(folder),
-            None => memory,
-        })
+        self.with_hook(workers)
     }
 }

@@ -1,10 +1,12 @@
 //! Closing what was opened stores what it holds, whatever stands around the store.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use memory::fallback::{FallbackOptions, pair};
 use memory::workers::WorkerOptions;
-use memory::{GetOptions, Json, Key, Memory, Scope, SetOptions};
+use memory::{GetOptions, Json, Key, Memory, Registry, Scope, SetOptions};
+use memory_conformance::TestEmbedder;
 
 async fn open(file: &Path) -> Memory {
     memory::open(&format!("sqlite:{}", file.display())).await.unwrap()
@@ -39,6 +41,20 @@ async fn closing_an_opened_store_stores_the_access_counts() {
     write_and_read(&memory).await;
     memory.close().await.unwrap();
     assert_eq!(accesses(&open(&file).await).await, 1);
+}
+
+#[tokio::test]
+async fn a_store_keeps_its_models_when_its_sql_runs_in_processes() {
+    let folder = tempfile::tempdir().unwrap();
+    let url = format!("sqlite:{}", folder.path().join("store.db").display());
+    let registry = Registry::default().with_embedder(Arc::new(TestEmbedder::new()));
+    let models =
+        |memory: &Memory| [memory.embedding_model(), memory.conversation_model()].map(Option::<&_>::cloned);
+    let memory = registry.open(&url).await.unwrap();
+    let known = models(&memory);
+    assert!(known.iter().all(Option::is_some));
+    let memory = memory.with_sql_workers(WorkerOptions::new("none", ["none"])).unwrap();
+    assert_eq!(models(&memory), known);
 }
 
 #[tokio::test]

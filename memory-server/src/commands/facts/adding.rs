@@ -127,6 +127,9 @@ struct Beside {
     different: Vec<FactId>,
     #[serde(skip_serializing_if = "is_zero")]
     without_vector: u64,
+    /// Messages of the system or of tools, where nothing was stored.
+    #[serde(skip_serializing_if = "is_zero")]
+    not_said: u64,
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
@@ -135,8 +138,12 @@ fn is_zero(count: &u64) -> bool {
 }
 
 impl Beside {
-    fn of(outcome: &AddOutcome) -> Self {
+    fn of(outcome: &AddOutcome, messages: &[Message]) -> Self {
+        let stored_nothing = matches!(&outcome.status, AddStatus::Done(ids) if ids.is_empty());
+        let is_not_said = |message: &&Message| matches!(message.role, Role::System | Role::Tool);
+        let not_said = if stored_nothing { messages.iter().filter(is_not_said).count() } else { 0 };
         Self {
+            not_said: u64::try_from(not_said).unwrap_or(u64::MAX),
             known: outcome.known,
             forgotten: outcome.forgotten,
             different: outcome.different.clone(),
@@ -145,6 +152,12 @@ impl Beside {
     }
 
     fn tell(&self, out: &mut Out) -> Result<(), Failure> {
+        if self.not_said > 0 {
+            out.line(format!(
+                "left out: {} of the system or a tool; memories are what users and assistants say",
+                self.not_said
+            ))?;
+        }
         if self.known > 0 {
             out.line(format!("there already: {}", self.known))?;
         }
@@ -185,7 +198,7 @@ pub(crate) async fn add(context: &Context, args: AddArgs, out: &mut Out) -> Resu
     let run = opened.run(&args.credentials)?;
     let outcome = layer.add(&run, opened.scope(), &messages, options).await?;
     let names_facts = opened.memory.capabilities().layer_ids;
-    let beside = Beside::of(&outcome);
+    let beside = Beside::of(&outcome, &messages);
     match outcome.status {
         AddStatus::Done(ids) => tell(out, &EventStatus::Done(ids), None, names_facts, &beside),
         AddStatus::Pending(Some(event)) => {

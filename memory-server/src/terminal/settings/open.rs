@@ -102,6 +102,8 @@ impl Settings {
                 registry.open(&sqlite_url(file)?).await?
             }
         };
+        #[cfg(feature = "otel")]
+        let memory = crate::terminal::traces::watched(memory)?;
         if let Some(key) = key {
             self.openings.keep(key, access, &memory);
         }

@@ -76,6 +76,20 @@ fn what_is_printed_is_for_people() {
 }
 
 #[test]
+fn instructions_are_left_out_and_the_answer_says_so() {
+    let user = User::new();
+    let add =
+        |options: &[&str]| user.ok(&[&["--url", "sqlite:m.db", "add", "You are terse"], options].concat());
+    let told = add(&["--role", "system"]);
+    assert_eq!(
+        told,
+        "done: nothing new to store\nleft out: 1 of the system or a tool; memories are what users and assistants say\n"
+    );
+    assert!(add(&[]).starts_with("stored: "));
+    assert_eq!(add(&[]), "done: nothing new to store\nthere already: 1\n");
+}
+
+#[test]
 fn what_a_service_did_before_its_503_is_told_as_unknown() {
     let mut fake = memory_fakes::mem0::SelfHosted::default();
     let service = Service::of(move |asked| {

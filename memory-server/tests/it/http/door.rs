@@ -41,8 +41,13 @@ impl Door {
     }
 
     pub(crate) fn start(user: User, options: &[&str]) -> Self {
+        Self::start_in(user, options, &[])
+    }
+
+    /// A server with these variables in its environment.
+    pub(crate) fn start_in(user: User, options: &[&str], variables: &[(&str, &str)]) -> Self {
         let arguments = [&["serve", "--http", "127.0.0.1:0"], options].concat();
-        let mut process = user.command(&arguments).spawn().unwrap();
+        let mut process = user.command(&arguments).envs(variables.iter().copied()).spawn().unwrap();
         let mut stderr = BufReader::new(process.stderr.take().unwrap());
         let mut seen = String::new();
         let port = loop {

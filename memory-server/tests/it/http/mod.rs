@@ -13,3 +13,5 @@ mod page;
 mod replicas;
 mod tenants;
 mod tokens;
+#[cfg(feature = "otel")]
+mod traces;
