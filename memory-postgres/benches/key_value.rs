@@ -1,6 +1,6 @@
 //! What the key/value facet costs over the bare driver: the same statements on the same server, side by side.
 //!
-//! `MEMORY_TEST_POSTGRES_URL=… cargo bench -p memory-postgres --bench key_value [-- get bulk search]`. Every figure is the
+//! `MEMORY_TEST_POSTGRES_URL=… cargo bench -p memory-postgres --bench key_value [-- list get bulk search]`. Every figure is the
 //! median of several rounds, in which the two take turns; ratios are to the floor that is named.
 #![allow(
     clippy::unwrap_used,
@@ -24,21 +24,26 @@ use std::time::Instant;
 
 use memory_core::{
     BulkOptions, Checked, EmbedRole, Embedder, EmbeddingModel, Field, Filter, GetOptions, Json, Key,
-    Metadata, NewEntry, Provider, Result, Scalar, Scope, SearchMode, SearchQuery, SetOptions, async_trait,
+    ListQuery, Metadata, NewEntry, Provider, Result, Scalar, Scope, SearchMode, SearchQuery, SetOptions,
+    async_trait,
 };
 use memory_postgres::PostgresProvider;
 use support::Database;
-use tokio_postgres::Client;
+use tokio_postgres::{Client, Statement};
 
 const ENTRIES: usize = 100_000;
 const VECTORS: usize = 50_000;
 const DIMENSIONS: usize = 384;
 const ROUNDS: usize = 7;
 
-/// The entry's row by its key, as the product asks for it.
-const GET: &str = "SELECT e.space, e.born, e.key, e.version, e.created_at, e.updated_at, e.expires_at, e.accesses, e.source, \
-     e.metadata::text, e.text, e.value FROM memory.scope s JOIN memory.entry e ON e.tenant = s.tenant AND e.space = s.space \
-     WHERE s.tenant = $1 AND s.kind = 0 AND s.name = $2 AND e.key = $3";
+/// Rows of a scope's entries by their key, as the product asks for them.
+const ROWS: &str = "SELECT e.space, e.born, e.key, e.version, e.created_at, e.updated_at, e.expires_at, e.accesses, e.source, \
+     e.metadata::text, e.text, e.value FROM memory.entry e WHERE e.tenant = $1 AND e.space = (SELECT s.space FROM memory.scope s \
+     WHERE s.tenant = $1 AND s.kind = 0 AND s.name = $2) AND e.key";
+
+async fn prepare_get(client: &Client) -> Statement {
+    client.prepare(&format!("{ROWS} = $3")).await.unwrap()
+}
 
 #[derive(Debug)]
 struct Directions(EmbeddingModel);
@@ -123,9 +128,12 @@ fn main() {
         let provider: Arc<dyn Provider> = Arc::new(
             Checked::new(PostgresProvider::open(config).await.unwrap().with_embedder(embedder)).unwrap(),
         );
-        if wants("get") || wants("bulk") {
+        if wants("list") || wants("get") || wants("bulk") {
             let scope = Scope::agent("bench", "store").unwrap();
             fill(&provider, &scope, ENTRIES, false).await;
+            if wants("list") {
+                list(&provider, &scope, &raw).await;
+            }
             raw.batch_execute("VACUUM ANALYZE").await.unwrap();
             if wants("get") {
                 get_one(&provider, &scope, &raw).await;
@@ -171,10 +179,35 @@ async fn fill(provider: &Arc<dyn Provider>, scope: &Scope, count: usize, embed: 
     );
 }
 
+/// Pages of 100 of a scope that was just filled, against the same rows without a limit of bytes.
+async fn list(provider: &Arc<dyn Provider>, scope: &Scope, raw: &Client) {
+    const PAGES: usize = 50;
+    let statement = raw.prepare(&format!("{ROWS} > $3 ORDER BY e.key LIMIT 100")).await.unwrap();
+    let (mut ours, mut floor) = (Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        let begun = Instant::now();
+        for _ in 0..PAGES {
+            let query = ListQuery::prefix("").with_limit(100);
+            assert_eq!(provider.backend().unwrap().list(scope, query).await.unwrap().entries.len(), 100);
+        }
+        ours.push(begun.elapsed().as_secs_f64() / PAGES as f64 * 1e6);
+        let begun = Instant::now();
+        for _ in 0..PAGES {
+            assert_eq!(raw.query(&statement, &[&"bench", &"store", &""]).await.unwrap().len(), 100);
+        }
+        floor.push(begun.elapsed().as_secs_f64() / PAGES as f64 * 1e6);
+    }
+    let (ours, floor) = (median(ours), median(floor));
+    println!(
+        "list 100, tables just filled: {ours:.0} µs; the same rows, raw and prepared: {floor:.0} µs, ratio {:.2}",
+        ours / floor
+    );
+}
+
 /// One task, one get after another.
 async fn get_one(provider: &Arc<dyn Provider>, scope: &Scope, raw: &Client) {
     const GETS: usize = 2_000;
-    let statement = raw.prepare(GET).await.unwrap();
+    let statement = prepare_get(raw).await;
     let plain = raw
         .prepare("SELECT value FROM memory.entry WHERE tenant = $1 AND space = 1 AND key = $2")
         .await
@@ -218,7 +251,7 @@ async fn get_many_tasks(provider: &Arc<dyn Provider>, scope: &Scope, database: &
     let mut clients = Vec::new();
     for _ in 0..8 {
         let client = database.client().await;
-        let statement = client.prepare(GET).await.unwrap();
+        let statement = prepare_get(&client).await;
         clients.push((Arc::new(client), statement));
     }
     let (mut ours, mut pipelined, mut pooled) = (Vec::new(), Vec::new(), Vec::new());

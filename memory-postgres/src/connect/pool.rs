@@ -167,12 +167,15 @@ fn apply_defaults(address: &mut Address, config: &PostgresConfig) {
     // A pooler in transaction mode passes sessions around and refuses options.
     if config.prepared == Prepared::On {
         let mut options = base.get_options().unwrap_or_default().to_owned();
+        let idle = config.statement_timeout_ms.saturating_mul(2).max(60_000);
         for (name, value) in [
-            ("statement_timeout", config.statement_timeout_ms),
-            (
-                "idle_in_transaction_session_timeout",
-                config.statement_timeout_ms.saturating_mul(2).max(60_000),
-            ),
+            ("statement_timeout", config.statement_timeout_ms.to_string()),
+            ("idle_in_transaction_session_timeout", idle.to_string()),
+            // Every statement has an index. A plan made while a table was small would otherwise scan it when it has grown, until
+            // the server has analysed the table.
+            ("enable_seqscan", "off".to_owned()),
+            // What is forbidden above counts as expensive where there is no other way, and would be compiled.
+            ("jit", "off".to_owned()),
         ] {
             if !options.contains(name) {
                 options.push_str(&format!(" -c {name}={value}"));

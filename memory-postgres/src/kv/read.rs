@@ -20,7 +20,7 @@ use crate::store::Store;
 use crate::store::columns::{column, signed, unsigned};
 use crate::store::parameters::{Value, Values};
 use crate::store::scope_ref::{ScopeRef, kind_number, kind_of};
-use crate::store::statements::COLUMNS;
+use crate::store::statements::{COLUMNS, SPACE};
 
 /// Pages up to this size use a shared connection; longer ones take an exclusive one.
 const SHORT_PAGE: usize = 100;
@@ -97,15 +97,15 @@ pub(crate) fn page(
     wanted: u64,
     values: &mut Values,
 ) -> String {
-    let scope = format!(
-        "s.tenant = {} AND s.kind = {} AND s.name = {}",
-        values.text(target.tenant()),
-        values.int2(target.kind()),
-        values.text(target.scope.id.as_str())
-    );
+    // `SPACE` refers to the first three.
+    let tenant = values.text(target.tenant());
+    values.int2(target.kind());
+    values.text(target.scope.id.as_str());
     let now = values.int8(store.time.parameter());
-    let mut conditions =
-        format!("{scope} AND (e.expires_at IS NULL OR e.expires_at > coalesce({now}, @schema@.now_ms()))");
+    let mut conditions = format!(
+        "e.tenant = {tenant} AND e.space = {SPACE} \
+         AND (e.expires_at IS NULL OR e.expires_at > coalesce({now}, @schema@.now_ms()))"
+    );
     match after {
         Some(after) => conditions.push_str(&format!(" AND e.key > {}", values.text(after))),
         None if query.prefix.is_empty() => {}
@@ -124,8 +124,7 @@ pub(crate) fn page(
     let bytes = values.int8(signed(u64::try_from(MAX_PAGE_BYTES).unwrap_or(u64::MAX)));
     store.named(&format!(
         "SELECT {COLUMNS}, e.there FROM (SELECT d.*, sum(d.size) OVER (ORDER BY d.key) - d.size AS before, \
-         count(*) OVER () AS there FROM (SELECT e.* FROM @schema@.scope s \
-         JOIN @schema@.entry e ON e.tenant = s.tenant AND e.space = s.space \
+         count(*) OVER () AS there FROM (SELECT e.* FROM @schema@.entry e \
          WHERE {conditions} ORDER BY e.key LIMIT {limit}) d) e WHERE e.before < {bytes} ORDER BY e.key"
     ))
 }

@@ -25,6 +25,7 @@ use crate::store::Store;
 use crate::store::columns::{column, signed, unsigned};
 use crate::store::parameters::{Expected, Value, limits, literal};
 use crate::store::scope_ref::ScopeRef;
+use crate::store::statements::SPACE;
 use crate::vector::numbers::Numbers;
 
 /// Records, and their bytes, imported per transaction.
@@ -113,11 +114,10 @@ async fn remove_others(
     transaction: &Transaction<'_>,
     keys: &[String],
 ) -> Result<()> {
-    let sql = store.named(
-        "SELECT e.key FROM @schema@.scope s JOIN @schema@.entry e ON e.tenant = s.tenant AND e.space = s.space \
-         WHERE s.tenant = $1 AND s.kind = $2 AND s.name = $3 \
-         AND NOT EXISTS (SELECT FROM unnest($4::text[]) n (key) WHERE n.key = e.key)",
-    );
+    // A set operation, which sorts or hashes. Of a join the planner may compare each entry with all keys.
+    let sql = store.named(&format!(
+        "SELECT e.key FROM @schema@.entry e WHERE e.tenant = $1 AND e.space = {SPACE} EXCEPT SELECT unnest($4::text[])"
+    ));
     let [tenant, kind, name] = target.values();
     let others = transaction.query(&sql, &[tenant, kind, name, (&keys, Type::TEXT_ARRAY)]).await?;
     let (now, any) = (store.time.parameter(), Expected::from(Expect::Any));

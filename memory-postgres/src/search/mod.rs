@@ -87,9 +87,9 @@ impl Search<'_> {
         let Some(searched) = searched.filter(|searched| searched.entries > 0) else {
             return Ok(SearchResults::new(Vec::new(), query.mode));
         };
-        let words = found.score(searched.entries, searched.tokens);
-        let model = searched.model.filter(|_| searched.vectors > 0);
         let most = query.most_matches();
+        let words = found.score(searched.entries, searched.tokens, most);
+        let model = searched.model.filter(|_| searched.vectors > 0);
         let mut limit = query.first_matches(model.is_some());
         loop {
             let nearest = match (numbers, model) {

@@ -160,14 +160,15 @@ impl Search<'_> {
         let candidates = self.candidates(searched, model, &now, &mut values);
         let (distance, wanted) = self.compared(query, limit, &mut values);
         let sql = self.store.named(&format!(
-            "SELECT v.key, v.version, coalesce(v.exact, v.embedding::real[]) FROM {candidates} \
-             ORDER BY {distance}, v.key LIMIT {wanted}"
+            "SELECT n.key, n.version, coalesce(n.exact, n.embedding::real[]) FROM (SELECT v.key, v.version, v.exact, v.embedding \
+             FROM {candidates} ORDER BY {distance}, v.key LIMIT {wanted}) n"
         ));
         let rows = self.reading.query_once(&sql, &values.parameters()).await?;
         rows.iter().map(|row| Near::read(row, query)).collect()
     }
 
-    /// The distance to a vector `v`, and the number of nearest to ask for.
+    /// The distance to a vector `v`, and the number of nearest to ask for. The numbers of those are read outside of the
+    /// subquery that finds them: turning a vector into an array costs more than comparing it.
     fn compared(&self, query: &[f32], limit: usize, values: &mut Values) -> (String, String) {
         let direction = values.float4s(comparable(query).unwrap_or_else(|| query.to_vec()));
         let wanted =
@@ -197,12 +198,12 @@ impl Search<'_> {
         let name = values.text(self.target.scope.id.as_str());
         let (space, longest) = (values.int8(searched.space), values.int4(MAX_READ_ALONG));
         let sql = self.store.named(&format!(
-            "SELECT {COLUMNS}, n.key, n.version, n.numbers FROM (SELECT v.key, v.version, {distance} AS distance, \
-             coalesce(v.exact, v.embedding::real[]) AS numbers FROM {candidates} \
+            "SELECT {COLUMNS}, n.key, n.version, coalesce(n.exact, n.embedding::real[]) \
+             FROM (SELECT v.key, v.version, v.exact, v.embedding, {distance} AS distance FROM {candidates} \
              AND EXISTS (SELECT FROM @schema@.scope s WHERE s.tenant = {tenant} AND s.kind = {kind} AND s.name = {name} \
              AND s.space = {space}) ORDER BY {distance}, v.key LIMIT {wanted}) n \
-             LEFT JOIN @schema@.entry e ON e.tenant = {tenant} AND e.space = {space} AND e.key = n.key \
-             AND e.size <= {longest} ORDER BY n.distance, n.key"
+             LEFT JOIN LATERAL (SELECT d.* FROM @schema@.entry d WHERE d.tenant = {tenant} AND d.space = {space} \
+             AND d.key = n.key AND d.size <= {longest} OFFSET 0) e ON true ORDER BY n.distance, n.key"
         ));
         let rows = self.reading.query_once(&sql, &values.parameters()).await?;
         let (mut found, mut entries) = (Vec::new(), HashMap::new());
@@ -247,44 +248,53 @@ impl Search<'_> {
     }
 
     /// FROM and WHERE for vectors `v` that may be hits.
+    ///
+    /// With a filter, `OFFSET 0` keeps the lookups by key from becoming a join. In a join the planner is free to look for the
+    /// matching entries once for each vector, and does so where it has no statistics yet.
     fn candidates(&self, searched: &Searched, model: i32, now: &str, values: &mut Values) -> String {
         let (tenant, space) = (values.text(self.target.tenant()), values.int8(searched.space));
         let model = values.int4(model);
-        let mut from = String::from("@schema@.vector v");
-        let mut conditions = format!(
-            "v.tenant = {tenant} AND v.space = {space} AND v.model = {model} \
-             AND (v.expires_at IS NULL OR v.expires_at > {now})"
+        let of_scope = |row: &str| format!("{row}.tenant = {tenant} AND {row}.space = {space}");
+        let vectors = format!(
+            "{} AND v.model = {model} AND (v.expires_at IS NULL OR v.expires_at > {now})",
+            of_scope("v")
         );
-        if !self.query.prefix.is_empty() {
-            conditions.push_str(&format!(" AND v.key >= {}", values.text(self.query.prefix.as_str())));
-            if let Some(upper) = upper_bound(&self.query.prefix) {
-                conditions.push_str(&format!(" AND v.key < {}", values.text(upper)));
+        let range = |row: &str, values: &mut Values| {
+            let mut range = String::new();
+            if !self.query.prefix.is_empty() {
+                range = format!(" AND {row}.key >= {}", values.text(self.query.prefix.as_str()));
+                if let Some(upper) = upper_bound(&self.query.prefix) {
+                    range.push_str(&format!(" AND {row}.key < {}", values.text(upper)));
+                }
             }
+            range
+        };
+        let Some(filter) = &self.query.filter else {
+            return format!("@schema@.vector v WHERE {vectors}{}", range("v", values));
+        };
+        let groups = required(&self.target.digest, filter);
+        if groups.is_empty() {
+            return format!(
+                "@schema@.vector v CROSS JOIN LATERAL (SELECT d.* FROM @schema@.entry d WHERE {} AND d.key = v.key \
+                 AND d.version = v.version OFFSET 0) e WHERE {vectors}{} AND {}",
+                of_scope("d"),
+                range("v", values),
+                condition(filter, values)
+            );
         }
-        if let Some(filter) = &self.query.filter {
-            let groups = required(&self.target.digest, filter);
-            let mut matching = format!("e.tenant = {tenant} AND e.space = {space}");
-            for group in &groups {
-                matching.push_str(&format!(" AND e.marks && {}", values.int8s(group.clone())));
-            }
-            matching.push_str(&format!(" AND {}", condition(filter, values)));
-            if groups.is_empty() {
-                from.push_str(
-                    " JOIN @schema@.entry e ON e.tenant = v.tenant AND e.space = v.space AND e.key = v.key \
-                     AND e.version = v.version",
-                );
-                conditions.push_str(&format!(" AND {matching}"));
-            } else {
-                // Few entries match, so each one's vector is looked up by its key. In a join the planner is free to look for the
-                // matching entries once for each vector, and does so where it has no statistics yet.
-                from = format!(
-                    "(SELECT e.key, e.version FROM @schema@.entry e WHERE {matching} OFFSET 0) e CROSS JOIN LATERAL \
-                     (SELECT v.* FROM @schema@.vector v WHERE v.tenant = {tenant} AND v.space = {space} \
-                     AND v.key = e.key AND v.model = {model} AND v.version = e.version OFFSET 0) v"
-                );
-            }
-        }
-        format!("{from} WHERE {conditions}")
+        // Only the index over terms is scanned: a term belongs to one scope, and few of its entries have it.
+        let marks: Vec<String> =
+            groups.into_iter().map(|group| format!("d.marks && {}", values.int8s(group))).collect();
+        format!(
+            "(SELECT d.* FROM @schema@.entry d WHERE {} OFFSET 0) e CROSS JOIN LATERAL (SELECT w.* FROM @schema@.vector w \
+             WHERE {} AND w.key = e.key AND w.model = {model} AND w.version = e.version OFFSET 0) v \
+             WHERE {} AND {vectors}{} AND {}",
+            marks.join(" AND "),
+            of_scope("w"),
+            of_scope("e"),
+            range("e", values),
+            condition(filter, values)
+        )
     }
 
     /// The vectors of these keys, if they have one of the model.

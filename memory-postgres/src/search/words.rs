@@ -16,9 +16,11 @@ use crate::store::parameters::Values;
 /// The scope's live entries that contain a word of the query.
 #[derive(Debug, Default)]
 pub(super) struct Found {
-    /// How many entries contain each word.
-    having: Vec<u32>,
-    documents: HashMap<Key, Document>,
+    documents: Vec<Document>,
+    /// Where each entry is among the documents.
+    numbers: HashMap<Key, usize>,
+    /// For each word, which documents contain it and how often.
+    occurrences: Vec<Vec<(usize, u16)>>,
 }
 
 #[derive(Debug, Default)]
@@ -27,28 +29,27 @@ struct Document {
     length: u32,
     /// Whether prefix and filter match.
     passes: bool,
-    /// The query's words that it contains, and how often.
-    terms: Vec<(usize, u16)>,
 }
 
 /// Scores of entries.
 #[derive(Debug, Default)]
 pub(super) struct Words {
-    scores: HashMap<Key, f64>,
-    /// Those that match prefix and filter, best first, ties by key.
+    numbers: HashMap<Key, usize>,
+    scores: Vec<f64>,
+    /// The best of those that match prefix and filter, best first, ties by key.
     pub(super) best: Vec<(Key, f64)>,
 }
 
 impl Words {
     pub(super) fn score_of(&self, key: &Key) -> Option<f64> {
-        self.scores.get(key).copied()
+        self.scores.get(*self.numbers.get(key)?).copied()
     }
 }
 
 impl Search<'_> {
     pub(super) async fn find_words(&self) -> Result<Found> {
         let terms = query_terms(&self.query.text);
-        let mut found = Found { having: vec![0; terms.len()], documents: HashMap::new() };
+        let mut found = Found { occurrences: vec![Vec::new(); terms.len()], ..Found::default() };
         if terms.is_empty() {
             return Ok(found);
         }
@@ -72,15 +73,17 @@ impl Search<'_> {
         ));
         for row in self.reading.query_once(&sql, &values.parameters()).await? {
             let at = usize::try_from(column::<i32>(&row, 0, "word")?).map_err(|_| malformed("word"))?;
-            let having = found.having.get_mut(at).ok_or_else(|| malformed("word"))?;
-            *having += 1;
             let key = Key::new(column::<&str>(&row, 1, "key")?).map_err(|_| malformed("key"))?;
             let count = column::<Option<i32>>(&row, 3, "word")?.and_then(|count| u16::try_from(count).ok());
-            let document = found.documents.entry(key).or_default();
-            document.length =
-                u32::try_from(column::<i32>(&row, 2, "word")?).map_err(|_| malformed("word"))?;
-            document.passes = column(&row, 4, "word")?;
-            document.terms.push((at, count.ok_or_else(|| malformed("word"))?));
+            let count = count.ok_or_else(|| malformed("word"))?;
+            let next = found.documents.len();
+            let number = *found.numbers.entry(key).or_insert(next);
+            if number == next {
+                let length = column::<i32>(&row, 2, "word")?;
+                let length = u32::try_from(length).map_err(|_| malformed("word"))?;
+                found.documents.push(Document { length, passes: column(&row, 4, "word")? });
+            }
+            found.occurrences.get_mut(at).ok_or_else(|| malformed("word"))?.push((number, count));
         }
         Ok(found)
     }
@@ -99,26 +102,34 @@ impl Search<'_> {
 }
 
 impl Found {
-    /// BM25 over the scope's live entries, given their number and that of their words.
-    pub(super) fn score(mut self, entries: u64, tokens: u64) -> Words {
+    /// BM25 over the scope's live entries, given their number and that of their words. Keeps `most` of the best.
+    pub(super) fn score(self, entries: u64, tokens: u64, most: usize) -> Words {
         let bm25 = Bm25::new(u32::try_from(entries).unwrap_or(u32::MAX), tokens);
-        let idfs: Vec<f64> = self.having.iter().map(|having| bm25.idf(*having)).collect();
+        let having = |word: &Vec<(usize, u16)>| u32::try_from(word.len()).unwrap_or(u32::MAX);
+        let idfs: Vec<f64> = self.occurrences.iter().map(|word| bm25.idf(having(word))).collect();
         let ceiling = bm25.ceiling(idfs.iter().sum());
-        let mut words = Words::default();
-        for (key, document) in &mut self.documents {
-            // Summed in the query's order, so that every backend rounds alike.
-            document.terms.sort_unstable();
-            let sum = document.terms.iter().fold(0.0, |sum, (at, count)| {
-                let idf = idfs.get(*at).copied().unwrap_or_default();
-                sum + bm25.weight(idf, *count, document.length)
-            });
-            let score = bm25.saturate(sum, ceiling);
-            words.scores.insert(key.clone(), score);
-            if document.passes {
-                words.best.push((key.clone(), score));
+        let mut scores = vec![0.0; self.documents.len()];
+        // Summed in the query's order, so that every backend rounds alike.
+        for (word, idf) in self.occurrences.iter().zip(&idfs) {
+            for (number, count) in word {
+                if let (Some(sum), Some(document)) = (scores.get_mut(*number), self.documents.get(*number)) {
+                    *sum += bm25.weight(*idf, *count, document.length);
+                }
             }
         }
-        words.best.sort_unstable_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
-        words
+        scores.iter_mut().for_each(|score| *score = bm25.saturate(*score, ceiling));
+        let passing = self.numbers.iter().filter_map(|(key, number)| {
+            let passes = self.documents.get(*number)?.passes;
+            passes.then_some((key, *scores.get(*number)?))
+        });
+        let mut best: Vec<(&Key, f64)> = passing.collect();
+        let best_first = |a: &(&Key, f64), b: &(&Key, f64)| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(b.0));
+        if best.len() > most {
+            best.select_nth_unstable_by(most, best_first);
+            best.truncate(most);
+        }
+        best.sort_unstable_by(best_first);
+        let best = best.into_iter().map(|(key, score)| (key.clone(), score)).collect();
+        Words { numbers: self.numbers, scores, best }
     }
 }

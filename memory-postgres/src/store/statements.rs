@@ -7,6 +7,10 @@ pub(crate) const COLUMNS: &str = "e.space, e.born, e.key, e.version, e.created_a
      e.accesses, e.source, e.metadata::text, e.text, e.value";
 /// The scope: the first three parameters of most statements.
 const SCOPE: &str = "s.tenant = $1 AND s.kind = $2 AND s.name = $3";
+/// The number of the scope's rows, as a value. Of a join with `scope` the planner may make a search in every scope of the
+/// tenant, or sort the whole scope for one page, if it has no statistics yet; with the value, an index's first columns are known.
+pub(crate) const SPACE: &str =
+    "(SELECT s.space FROM @schema@.scope s WHERE s.tenant = $1 AND s.kind = $2 AND s.name = $3)";
 /// The members of the value `f.w` of type `written`.
 const WRITTEN: &str = "(f.w).outcome, (f.w).version, (f.w).created, (f.w).expires_at, (f.w).entries_before, \
      (f.w).bytes_before, (f.w).entries_after, (f.w).bytes_after";
@@ -71,9 +75,9 @@ impl Statements {
             let template = template
                 .replace("{columns}", COLUMNS)
                 .replace("{scope}", SCOPE)
+                .replace("{space}", SPACE)
                 .replace("{written}", WRITTEN)
-                .replace("{tokens}", TOKENS)
-                .replace("{entry}", "JOIN @schema@.entry e ON e.tenant = s.tenant AND e.space = s.space");
+                .replace("{tokens}", TOKENS);
             named(&template, schema, vector)
         };
         let function = |name: &str, parameters: usize, columns: &str| {
@@ -88,11 +92,11 @@ impl Statements {
         };
         Self {
             get: text(
-                "SELECT {columns} FROM @schema@.scope s {entry} WHERE {scope} AND e.key = $4 \
+                "SELECT {columns} FROM @schema@.entry e WHERE e.tenant = $1 AND e.space = {space} AND e.key = $4 \
                  AND (e.expires_at IS NULL OR e.expires_at > coalesce($5, @schema@.now_ms()))",
             ),
             get_many: text(
-                "SELECT {columns} FROM @schema@.scope s {entry} WHERE {scope} AND e.key = ANY ($4) \
+                "SELECT {columns} FROM @schema@.entry e WHERE e.tenant = $1 AND e.space = {space} AND e.key = ANY ($4) \
                  AND (e.expires_at IS NULL OR e.expires_at > coalesce($5, @schema@.now_ms()))",
             ),
             set: plain("kv_set_2", 23, 7, "*"),
@@ -186,19 +190,19 @@ impl Statements {
             sweep_garbage: function("sweep_garbage", 1, "f"),
             record_vectors: text(
                 "SELECT v.key, m.provider, m.name, m.dimensions, v.text, coalesce(v.exact, v.embedding::real[]) \
-                 FROM @schema@.scope s JOIN @schema@.vector v ON v.tenant = s.tenant AND v.space = s.space \
-                 JOIN @schema@.model m ON m.id = v.model WHERE {scope} AND v.key = ANY ($4) ORDER BY v.key, v.model",
+                 FROM @schema@.vector v JOIN @schema@.model m ON m.id = v.model \
+                 WHERE v.tenant = $1 AND v.space = {space} AND v.key = ANY ($4) ORDER BY v.key, v.model",
             ),
             missing: text(
                 "SELECT e.key, e.version, p.text, e.text, CASE WHEN p.text IS NULL AND e.text IS NULL THEN e.value END \
-                 FROM @schema@.scope s {entry} {apart} WHERE {scope} AND {missing} AND e.key > $9 \
+                 FROM @schema@.entry e {apart} WHERE {missing} AND e.key > $9 \
                  AND ($10 OR e.tokens = 0 OR p.text IS NOT NULL) ORDER BY e.key LIMIT $11"
                     .replace("{apart}", APART)
                     .replace("{missing}", MISSING)
                     .as_str(),
             ),
             missing_count: text(
-                "SELECT count(*) FROM @schema@.scope s {entry} {apart} WHERE {scope} AND {missing} \
+                "SELECT count(*) FROM @schema@.entry e {apart} WHERE {missing} \
                  AND e.tokens > 0 AND p.text IS NULL"
                     .replace("{apart}", APART)
                     .replace("{missing}", MISSING)
@@ -223,7 +227,7 @@ impl Statements {
                  CASE WHEN s.vectors > 0 THEN (SELECT o.dimensions FROM @schema@.model o WHERE o.id = ANY (s.models) \
                  AND o.provider = $5 AND o.name = $6 AND o.dimensions <> $7 AND EXISTS (SELECT FROM @schema@.vector v \
                  WHERE v.tenant = s.tenant AND v.space = s.space AND v.model = o.id \
-                 AND (v.expires_at IS NULL OR v.expires_at > t.now)) LIMIT 1) END \
+                 AND (v.expires_at IS NULL OR v.expires_at > t.now) OFFSET 0) LIMIT 1) END \
                  FROM @schema@.scope s \
                  LEFT JOIN @schema@.model m ON m.provider = $5 AND m.name = $6 AND m.dimensions = $7 CROSS JOIN LATERAL (SELECT coalesce($4, \
                  floor(extract(epoch FROM transaction_timestamp()) * 1000)::bigint) AS now OFFSET 0) t \
@@ -237,11 +241,12 @@ impl Statements {
 const BULK: &str = "{written}, f.at, f.now, f.versions, f.created, f.written, f.expires, {tokens}";
 
 /// The text that another model embedded before, if it was not the entry's own.
-const APART: &str = "LEFT JOIN LATERAL (SELECT v.text FROM @schema@.vector v WHERE s.vectors > 0 \
-     AND v.tenant = s.tenant AND v.space = s.space AND v.key = e.key AND v.text IS NOT NULL ORDER BY v.model LIMIT 1) p ON true";
+const APART: &str = "LEFT JOIN LATERAL (SELECT v.text FROM @schema@.vector v WHERE v.tenant = e.tenant AND v.space = e.space \
+     AND v.key = e.key AND v.text IS NOT NULL ORDER BY v.model LIMIT 1) p ON true";
 
-/// Live entries without a vector of the model in $5 to $7, and without those whose key begins with $8.
-const MISSING: &str = "(e.expires_at IS NULL OR e.expires_at > coalesce($4, @schema@.now_ms())) \
-     AND ($8 = '' OR NOT starts_with(e.key, $8)) AND NOT EXISTS (SELECT FROM @schema@.vector v JOIN @schema@.model m ON m.id = v.model \
-     WHERE s.vectors > 0 AND v.tenant = s.tenant AND v.space = s.space AND v.key = e.key \
-     AND m.provider = $5 AND m.name = $6 AND m.dimensions = $7)";
+/// Live entries without a vector of the model in $5 to $7, and without those whose key begins with $8. `OFFSET 0` keeps the
+/// lookup by key from becoming a join, which may compare each entry with all vectors.
+const MISSING: &str = "e.tenant = $1 AND e.space = {space} AND (e.expires_at IS NULL OR e.expires_at > coalesce($4, @schema@.now_ms())) \
+     AND ($8 = '' OR NOT starts_with(e.key, $8)) AND NOT EXISTS (SELECT FROM @schema@.vector v \
+     WHERE v.tenant = e.tenant AND v.space = e.space AND v.key = e.key AND v.model = (SELECT m.id FROM @schema@.model m \
+     WHERE m.provider = $5 AND m.name = $6 AND m.dimensions = $7) OFFSET 0)";

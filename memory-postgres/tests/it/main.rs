@@ -23,6 +23,7 @@ mod guard;
 mod near_index;
 mod open;
 mod operator;
+mod plans;
 mod pooler;
 mod replicas;
 #[cfg(unix)]
