@@ -137,12 +137,9 @@ fn message(raw: &RawValue, agent: &str, number: u64, place: &Place) -> Result<It
         // What an agent with tools says aloud is what it sends; the rest is its reasoning.
         "assistant" => match message.tool_calls.filter(|calls| !calls.is_empty()) {
             Some(calls) => {
-                let sent = calls.iter().filter_map(sent).collect::<Result<Vec<_>, _>>()?;
-                sent.iter()
-                    .map(|text| text.trim())
-                    .filter(|text| !text.is_empty())
-                    .collect::<Vec<_>>()
-                    .join("\n")
+                let mut sent = calls.iter().filter_map(sent).collect::<Result<Vec<_>, _>>()?;
+                sent.retain(|text| !text.is_empty());
+                sent.join("\n")
             }
             None => content,
         },
@@ -201,7 +198,11 @@ fn sent(call: &ToolCall) -> Option<Result<String, String>> {
         arguments => arguments.clone(),
     };
     let message = arguments.get("message").and_then(Value::as_str);
-    Some(message.map(str::to_owned).ok_or_else(|| "its `send_message` has no text in `message`".to_owned()))
+    Some(
+        message
+            .map(|text| text.trim().to_owned())
+            .ok_or_else(|| "its `send_message` has no text in `message`".to_owned()),
+    )
 }
 
 #[cfg(test)]
