@@ -67,6 +67,7 @@ needs! {
     LayerSupersede: capabilities.layer_supersede;
     LayerConfirm: capabilities.layer_confirm;
     LayerExpiry: capabilities.layer_expiry;
+    LayerSessions: capabilities.layer_sessions;
 }
 
 impl Need {
@@ -99,6 +100,7 @@ impl Need {
                 | Self::LayerSupersede
                 | Self::LayerConfirm
                 | Self::LayerExpiry
+                | Self::LayerSessions
         )
     }
 

@@ -129,6 +129,9 @@ pub struct Capabilities {
     /// Serves [`AddOptions::ttl`](crate::layer::AddOptions::ttl).
     #[serde(default)]
     pub layer_expiry: bool,
+    /// Serves [`FactsQuery::session`](crate::layer::FactsQuery::session).
+    #[serde(default)]
+    pub layer_sessions: bool,
     /// Serves [`SqlFacet`](crate::SqlFacet).
     pub sql: bool,
     /// Its dialect, if `sql`.
@@ -187,6 +190,7 @@ impl Capabilities {
             layer_supersede: false,
             layer_confirm: false,
             layer_expiry: false,
+            layer_sessions: false,
             sql: false,
             sql_dialect: None,
             sql_transactions: false,
@@ -230,6 +234,7 @@ impl Capabilities {
             (self.layer_supersede && !self.memory_layer, "layer_supersede without memory_layer"),
             (self.layer_confirm && !self.memory_layer, "layer_confirm without memory_layer"),
             (self.layer_expiry && !self.memory_layer, "layer_expiry without memory_layer"),
+            (self.layer_sessions && !self.memory_layer, "layer_sessions without memory_layer"),
             (self.sql != self.sql_dialect.is_some(), "sql and sql_dialect disagree"),
             (self.sql_transactions && !self.sql, "sql_transactions without sql"),
             (self.sql_vectors && !self.sql, "sql_vectors without sql"),

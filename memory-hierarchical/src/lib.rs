@@ -23,8 +23,8 @@ pub use model::{
     Agent, Counts, DerivesFrom, Edge, EdgeKind, Episodic, Node, Semantic, SimilarTo, Supersedes,
     TransitionedTo,
 };
-pub use recall::{DEFAULT_MEMORY_BYTES, GraphHit, GraphRecall, RecallOptions, Step};
+pub use recall::{DEFAULT_MEMORY_BYTES, GraphHit, GraphRecall, RecallOptions, Recalled, Step};
 pub use sessions::{Entry, EntryQuery, NewEntry, SessionSummary, Sessions, parse_expiry};
 pub use space::SPACE;
 pub use sql::SqlGraphs;
-pub use store::{Direction, GraphStore, GraphWrite, Stored};
+pub use store::{Changes, Direction, GraphStore, GraphWrite, Stored};

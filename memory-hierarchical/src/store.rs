@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeSet, HashSet};
 use std::fmt;
+use std::future::poll_fn;
 use std::ops::AddAssign;
+use std::task::Poll;
 
 use async_trait::async_trait;
 use memory_core::Result;
@@ -39,6 +41,17 @@ impl AddAssign for Stored {
         self.stored += other.stored;
         self.skipped += other.skipped;
     }
+}
+
+/// What became of a graph since a revision.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// Its revision now; 0 for a graph that was never written.
+    pub revision: u64,
+    /// The revision that last removed the whole graph; 0 if none did.
+    pub cleared_at: u64,
+    /// The tables that gained rows, in the order of [`Table::ALL`]; one that gained none may be among them.
+    pub tables: Vec<Table>,
 }
 
 /// Keeps one graph per agent. Nothing of one agent is ever seen or changed through another.
@@ -84,11 +97,11 @@ pub trait GraphStore: fmt::Debug + Send + Sync {
     /// The store's.
     async fn revision(&self, agent: &Agent) -> Result<u64>;
 
-    /// The revision that last removed the whole graph; 0 if none did.
+    /// What became of the agent's graph since a revision, at one moment.
     ///
     /// # Errors
     /// The store's.
-    async fn cleared_at(&self, agent: &Agent) -> Result<u64>;
+    async fn changes(&self, agent: &Agent, since: u64) -> Result<Changes>;
 
     /// The agents that have a graph, by name.
     ///
@@ -152,33 +165,37 @@ pub(crate) fn in_order(edges: &mut Vec<Edge>) {
     edges.dedup_by(|a, b| a.kind() == b.kind() && a.ends() == b.ends());
 }
 
-/// Hands over the rows of a table in this order, until `take` has enough. Returns whether it took all.
+/// Hands over the rows of a table in this order, each with the revision that added it, until `take` has enough. Returns whether
+/// it took all.
 pub(crate) async fn each_row(
     graphs: &dyn GraphStore,
     agent: &Agent,
     table: Table,
     mut order: Order<'_>,
-    take: &mut (dyn FnMut(Row) -> bool + Send),
+    take: &mut (dyn FnMut(u64, Row) -> bool + Send),
 ) -> Result<bool> {
-    let mut key: Vec<String> = Vec::new();
+    let mut page = graphs.page(agent, table, Page { order, after: &[], limit: PAGE }).await?;
     loop {
+        let key: Vec<String> = match page.last().filter(|_| page.len() == PAGE) {
+            None => return Ok(page.into_iter().all(|(revision, row)| take(revision, row))),
+            Some((revision, row)) => {
+                if let Order::Added { from, .. } = &mut order {
+                    *from = *revision;
+                }
+                row.key().into_iter().map(str::to_owned).collect()
+            }
+        };
         let after: Vec<&str> = key.iter().map(String::as_str).collect();
-        let page = graphs.page(agent, table, Page { order, after: &after, limit: PAGE }).await?;
-        let is_last = page.len() < PAGE;
-        if let Some((revision, row)) = page.last() {
-            key = row.key().into_iter().map(str::to_owned).collect();
-            if let Order::Added { from, .. } = &mut order {
-                *from = *revision;
-            }
+        let mut next = graphs.page(agent, table, Page { order, after: &after, limit: PAGE });
+        // The store reads the next page while this one is taken.
+        let asked = poll_fn(|cx| Poll::Ready(next.as_mut().poll(cx))).await;
+        if !page.into_iter().all(|(revision, row)| take(revision, row)) {
+            return Ok(false);
         }
-        for (_, row) in page {
-            if !take(row) {
-                return Ok(false);
-            }
-        }
-        if is_last {
-            return Ok(true);
-        }
+        page = match asked {
+            Poll::Ready(page) => page?,
+            Poll::Pending => next.await?,
+        };
     }
 }
 

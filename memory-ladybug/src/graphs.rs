@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use lbug::Value;
 use memory_core::{Error, ErrorKind, Result};
 use memory_hierarchical::rows::{Order, Page, Row, Table};
-use memory_hierarchical::{Agent, Counts, Direction, EdgeKind, GraphStore, GraphWrite};
+use memory_hierarchical::{Agent, Changes, Counts, Direction, EdgeKind, GraphStore, GraphWrite};
 
 use crate::cypher::{self, AGENTS};
 use crate::engine::{Engine, Opening, Side};
@@ -77,20 +77,6 @@ impl LadybugGraphs {
         let Some(found) = self.folders.find(agent)? else { return Ok(None) };
         let engine = self.engine(found).await?;
         engine.run(move |connections| work(&connections.reader)).await.map(Some)
-    }
-
-    /// A number of the agent's, which only our files have; the original's are at revision 1.
-    async fn of_agent(&self, agent: &Agent, column: &'static str, of_original: u64) -> Result<u64> {
-        let name = text(agent.as_str());
-        let work = move |side: &Side<'_>| {
-            if !side.is_own {
-                return Ok(if has_memories(side, name)? { of_original } else { 0 });
-            }
-            let statement = format!("MATCH (g:{AGENTS} {{agent_id: $agent}}) RETURN g.{column}");
-            let found = side.rows(&statement, vec![("agent", name)], Cells::count)?;
-            Ok(found.first().copied().unwrap_or(0))
-        };
-        Ok(self.read(agent, work).await?.unwrap_or(0))
     }
 }
 
@@ -189,11 +175,24 @@ impl GraphStore for LadybugGraphs {
     }
 
     async fn revision(&self, agent: &Agent) -> Result<u64> {
-        self.of_agent(agent, "revision", 1).await
+        Ok(self.changes(agent, 0).await?.revision)
     }
 
-    async fn cleared_at(&self, agent: &Agent) -> Result<u64> {
-        self.of_agent(agent, "cleared_at", 0).await
+    /// Says of every table that it may have gained rows. Revisions are our files' alone: the original's are at 1.
+    async fn changes(&self, agent: &Agent, _since: u64) -> Result<Changes> {
+        let name = text(agent.as_str());
+        let work = move |side: &Side<'_>| {
+            if !side.is_own {
+                return Ok((u64::from(has_memories(side, name)?), 0));
+            }
+            let statement =
+                format!("MATCH (g:{AGENTS} {{agent_id: $agent}}) RETURN g.revision, g.cleared_at");
+            let read = |cells: &mut Cells| Ok((cells.count()?, cells.count()?));
+            let found = side.rows(&statement, vec![("agent", name)], read)?;
+            Ok(found.first().copied().unwrap_or_default())
+        };
+        let (revision, cleared_at) = self.read(agent, work).await?.unwrap_or_default();
+        Ok(Changes { revision, cleared_at, tables: Table::ALL.into() })
     }
 
     async fn agents(&self) -> Result<Vec<Agent>> {

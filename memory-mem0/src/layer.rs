@@ -93,6 +93,9 @@ impl MemoryLayer for Mem0Provider {
     }
 
     async fn facts(&self, run: &RunContext, scope: &Scope, query: FactsQuery) -> Result<FactsPage> {
+        if query.session.is_some() {
+            return Err(Error::unsupported(Op::Facts.as_str(), self.name()).with_detail("option", "session"));
+        }
         self.session(run, scope)?.facts(&query).await
     }
 }

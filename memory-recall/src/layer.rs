@@ -16,6 +16,7 @@ use crate::cache::{Moment, Slot};
 use crate::rank::{Question, Ranked};
 use crate::recall::Recall;
 use crate::store::keys;
+use crate::store::log::Log;
 use crate::store::record::{self, Record};
 
 /// What cursors of facts belong to.
@@ -80,6 +81,9 @@ impl<P: Provider> MemoryLayer for Recall<P> {
     async fn facts(&self, _run: &RunContext, scope: &Scope, query: FactsQuery) -> Result<FactsPage> {
         let log = self.log(scope, Op::Facts)?;
         let after = query.cursor.map(|cursor| Cursor::from_text(cursor).key(scope, FACTS)).transpose()?;
+        if let Some(session) = &query.session {
+            return self.of_session(&log, session, after.as_ref(), query.limit).await;
+        }
         let mut cursor = after.map(|key| Cursor::after_key(scope, keys::LOG_PREFIX, &key));
         let mut facts = Vec::new();
         loop {
@@ -101,6 +105,32 @@ impl<P: Provider> MemoryLayer for Recall<P> {
 }
 
 impl<P: Provider> Recall<P> {
+    /// A page of the facts of a session: the index knows them, so that no others are read.
+    async fn of_session(
+        &self,
+        log: &Log<'_>,
+        session: &str,
+        after: Option<&Key>,
+        limit: usize,
+    ) -> Result<FactsPage> {
+        let model = self.options.embedder.as_ref().map(|embedder| embedder.model());
+        let slot = self.cache.current(log, model, self.clock.now()).await?;
+        let mut numbers = slot.state().of_session(session);
+        if let Some(after) = after.map(keys::number).transpose()? {
+            numbers.retain(|number| *number > after);
+        }
+        let is_last = numbers.len() <= limit;
+        numbers.truncate(limit);
+        let keys: Vec<Key> = numbers.into_iter().map(keys::log).collect::<Result<_>>()?;
+        let next = keys.last().filter(|_| !is_last).map(|last| Cursor::after_key(log.scope, FACTS, last));
+        let mut facts = Vec::with_capacity(keys.len());
+        for entry in log.entries(&keys).await?.iter().flatten() {
+            facts.extend(fact(entry)?);
+        }
+        facts.retain(|fact| fact.session.as_deref() == Some(session));
+        Ok(FactsPage::new(facts, next.map(|next| next.as_str().to_owned())))
+    }
+
     /// The question's vector. Without one, words and the other signals still answer.
     pub(crate) async fn embedded(&self, slot: &Slot, text: &str) -> Option<Vec<f32>> {
         let embedder = self.options.embedder.as_ref()?;

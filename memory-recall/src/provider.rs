@@ -24,6 +24,7 @@ pub fn advertise(capabilities: &mut Capabilities) {
     capabilities.layer_supersede = true;
     capabilities.layer_confirm = true;
     capabilities.layer_expiry = true;
+    capabilities.layer_sessions = true;
 }
 
 #[async_trait]

@@ -13,8 +13,7 @@ use rig_core::wasm_compat::WasmBoxedFuture;
 /// [`recall`](memory::MemoryLayer::recall) finds what was said in any of them.
 ///
 /// What is kept is what was said: the text of each message of the user and of the assistant, with its time. Calls of tools and their
-/// results, reasoning, pictures and files are not, nor are system messages; a history that is loaded has none. Loading reads the whole
-/// scope, so give each user, or each agent, its own.
+/// results, reasoning, pictures and files are not, nor are system messages; a history that is loaded has none.
 ///
 /// # Errors
 /// `MemoryError::Backend`, which is the [`memory::Error`].
@@ -29,14 +28,15 @@ impl History {
     /// Conversations of a scope of this run.
     ///
     /// # Errors
-    /// `capability_unsupported` if the provider does not keep messages apart and as they were said. SQLite and PostgreSQL do, with the
+    /// `capability_unsupported` if the provider does not keep messages apart, as they were said and by session. SQLite and PostgreSQL do, with the
     /// feature `recall`.
     pub fn new(memory: Memory, run: RunContext, scope: Scope) -> memory::Result<Self> {
         let capabilities = memory.capabilities();
         let keeps_messages = capabilities.layer_verbatim
             && capabilities.layer_idempotent
             && capabilities.layer_sync
-            && capabilities.layer_forget;
+            && capabilities.layer_forget
+            && capabilities.layer_sessions;
         if memory.layer().is_none() || !keeps_messages {
             return Err(Error::unsupported("verbatim messages", memory.name()));
         }
@@ -50,10 +50,10 @@ impl History {
     async fn said_in(&self, conversation: &ConversationId) -> memory::Result<Vec<Fact>> {
         let (layer, mut said, mut query) = (self.layer()?, Vec::new(), FactsQuery::default());
         query.limit = MAX_PAGE;
+        query.session = Some(conversation.as_str().to_owned());
         loop {
             let page = layer.facts(&self.run, &self.scope, query.clone()).await?;
-            let ours = |fact: &Fact| fact.session.as_deref() == Some(conversation.as_str());
-            said.extend(page.facts.into_iter().filter(ours));
+            said.extend(page.facts);
             query.cursor = page.next;
             if query.cursor.is_none() {
                 return Ok(said);

@@ -167,9 +167,16 @@ impl<'a> Conversation<'a> {
 
     /// Every page of at most that many facts.
     pub(crate) async fn pages(&self, limit: usize) -> CaseResult<Vec<Vec<Fact>>> {
+        self.pages_of(None, limit).await
+    }
+
+    /// As [`pages`](Self::pages), of a session.
+    pub(crate) async fn pages_of(&self, session: Option<&str>, limit: usize) -> CaseResult<Vec<Vec<Fact>>> {
         let (mut pages, mut cursor) = (Vec::new(), None);
         loop {
-            let page = self.layer.facts(&self.run, &self.scope, asking(cursor, limit)).await?;
+            let mut query = asking(cursor, limit);
+            query.session = session.map(str::to_owned);
+            let page = self.listed(query).await?;
             pages.push(page.facts);
             cursor = page.next;
             if cursor.is_none() {
@@ -185,7 +192,12 @@ impl<'a> Conversation<'a> {
         cursor: Option<String>,
         limit: usize,
     ) -> Result<memory_core::layer::FactsPage> {
-        self.layer.facts(&self.run, &self.scope, asking(cursor, limit)).await
+        self.listed(asking(cursor, limit)).await
+    }
+
+    /// The page that a query asks for.
+    pub(crate) async fn listed(&self, query: FactsQuery) -> Result<memory_core::layer::FactsPage> {
+        self.layer.facts(&self.run, &self.scope, query).await
     }
 
     /// Queries an event.

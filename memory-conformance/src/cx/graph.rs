@@ -53,7 +53,7 @@ impl Graphs {
 
     /// What a recall finds.
     pub(crate) async fn find(&self, agent: &Agent, query: &str) -> CaseResult<Vec<GraphHit>> {
-        Ok(self.recall.recall(agent, query, &RecallOptions::default()).await?)
+        Ok(self.recall.recall(agent, query, &RecallOptions::default()).await?.hits)
     }
 
     /// The ids of what a recall finds.

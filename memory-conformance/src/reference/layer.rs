@@ -162,6 +162,7 @@ pub(super) fn advertise(kind: LayerKind, capabilities: &mut Capabilities) {
     capabilities.layer_supersede = true;
     capabilities.layer_confirm = true;
     capabilities.layer_expiry = true;
+    capabilities.layer_sessions = true;
 }
 
 impl ReferenceLayer {
@@ -385,6 +386,7 @@ impl MemoryLayer for ReferenceLayer {
     }
 
     async fn facts(&self, _run: &RunContext, scope: &Scope, query: FactsQuery) -> Result<FactsPage> {
+        self.require(query.session.is_none() || self.capabilities.layer_sessions, Op::Facts)?;
         let mut learned = self.lock();
         let heard = learned.scopes.entry(scope.clone()).or_default();
         let facts: Vec<&Fact> = heard.live(self.clock.now()).iter().map(|held| &held.fact).collect();
@@ -398,7 +400,8 @@ impl MemoryLayer for ReferenceLayer {
                     .map_or(facts.len(), |at| at + 1)
             }
         };
-        let rest = facts.get(start..).unwrap_or_default();
+        let asked = |fact: &&&Fact| query.session.is_none() || fact.session == query.session;
+        let rest: Vec<&Fact> = facts.iter().skip(start).filter(asked).copied().collect();
         let page: Vec<Fact> = rest.iter().take(query.limit).map(|fact| (*fact).clone()).collect();
         let next = match page.last() {
             Some(last) if rest.len() > page.len() => {

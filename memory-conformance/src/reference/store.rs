@@ -159,6 +159,7 @@ impl Reference {
                 self.capabilities.layer_supersede = false;
                 self.capabilities.layer_confirm = false;
                 self.capabilities.layer_expiry = false;
+                self.capabilities.layer_sessions = false;
             }
             Need::LayerEvents => self.capabilities.layer_events = false,
             Need::LayerForget => self.capabilities.layer_forget = false,
@@ -169,6 +170,7 @@ impl Reference {
             Need::LayerSupersede => self.capabilities.layer_supersede = false,
             Need::LayerConfirm => self.capabilities.layer_confirm = false,
             Need::LayerExpiry => self.capabilities.layer_expiry = false,
+            Need::LayerSessions => self.capabilities.layer_sessions = false,
         }
         if let Some(layer) = &mut self.layer {
             layer.capabilities = self.capabilities.clone();

@@ -79,6 +79,12 @@ impl Asked<'_> {
                 let short = AddOptions::default().with_ttl(Ttl::After(Duration::from_secs(1)));
                 self.add(layer, via, short).await
             }
+            Need::LayerSessions => {
+                let mut asked = FactsQuery::default();
+                asked.session = Some("monday".to_owned());
+                let facts = layer.facts(&self.run, &self.scope, asked).await;
+                self.refuser.expect(via, "facts", facts)
+            }
             _ => Ok(()),
         }
     }

@@ -52,6 +52,17 @@ pub(super) fn check_threshold(threshold: Option<f64>) -> Result<()> {
     }
 }
 
+/// An id of a message, or that of its session.
+pub(super) fn check_message_id(what: &'static str, id: &str) -> Result<()> {
+    if id.len() > MAX_MESSAGE_ID_BYTES {
+        return Err(Error::too_large(what, id.len(), MAX_MESSAGE_ID_BYTES, "bytes"));
+    }
+    if id.trim().is_empty() || id.chars().any(char::is_control) {
+        return Err(Error::invalid(format!("a {what} is blank or has a control character; leave it out")));
+    }
+    Ok(())
+}
+
 pub(super) fn check_messages(messages: &[Message]) -> Result<()> {
     if messages.len() > MAX_MESSAGES {
         return Err(Error::too_large("messages", messages.len(), MAX_MESSAGES, "messages"));
@@ -75,13 +86,7 @@ pub(super) fn check_messages(messages: &[Message]) -> Result<()> {
             ("id of the answered message", &message.answers),
         ] {
             let Some(id) = id else { continue };
-            if id.len() > MAX_MESSAGE_ID_BYTES {
-                return Err(Error::too_large(what, id.len(), MAX_MESSAGE_ID_BYTES, "bytes"));
-            }
-            if id.trim().is_empty() || id.chars().any(char::is_control) {
-                let advice = format!("a {what} is blank or has a control character; leave it out");
-                return Err(Error::invalid(advice).with_detail("index", index));
-            }
+            check_message_id(what, id).map_err(|error| error.with_detail("index", index))?;
         }
         message.metadata.check().map_err(|error| error.with_detail("index", index))?;
         if let Some(caption) = &message.caption {

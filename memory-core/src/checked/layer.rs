@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use async_trait::async_trait;
 
 use super::Checked;
-use super::arguments::{check_limit, check_messages, check_tenant, check_threshold};
+use super::arguments::{check_limit, check_message_id, check_messages, check_tenant, check_threshold};
 use crate::entry::Ttl;
 use crate::error::{Error, Result};
 use crate::interposed::Op;
@@ -123,6 +123,12 @@ impl<P: Provider> MemoryLayer for Checked<P> {
             return Err(Error::invalid(
                 "the cursor is not one that this listing returned; start again without a cursor",
             ));
+        }
+        if let Some(session) = &query.session {
+            if !self.capabilities.layer_sessions {
+                return Err(self.unsupported_option(Op::Facts, "session"));
+            }
+            check_message_id("session", session)?;
         }
         layer.facts(run, scope, query).await
     }

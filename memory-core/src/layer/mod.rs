@@ -140,6 +140,8 @@ pub trait MemoryLayer: Send + Sync + Debug {
     /// - LAY-41: A cursor of another scope, or one that the listing did not return, is `invalid_argument`.
     /// - LAY-42: A fact has the same id and words wherever it is returned.
     /// - LAY-43: If facts have an `order`, they are listed by it.
+    /// - LAY-44: With a `session`, the pages contain the facts of that session alone. Requires
+    ///   `Capabilities::layer_sessions`.
     ///
     /// # Errors
     /// `invalid_argument` for a foreign cursor.

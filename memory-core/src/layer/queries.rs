@@ -132,11 +132,14 @@ pub struct FactsQuery {
     pub cursor: Option<String>,
     /// Most facts of the page: 1 to 1,000. Default 100.
     pub limit: usize,
+    /// Only what was said in this session. If given, requires `Capabilities::layer_sessions`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
 }
 
 impl Default for FactsQuery {
     fn default() -> Self {
-        Self { cursor: None, limit: DEFAULT_PAGE }
+        Self { cursor: None, limit: DEFAULT_PAGE, session: None }
     }
 }
 

@@ -9,7 +9,7 @@ use memory_core::Result;
 use super::index::GraphIndex;
 use crate::model::Agent;
 use crate::rows::{Order, Row, Table};
-use crate::store::{GraphStore, each_row};
+use crate::store::{Changes, GraphStore, each_row};
 
 /// A graph that gained more rows is read anew, beside the index that others use meanwhile.
 const MAX_GAIN: usize = 20_000;
@@ -73,12 +73,8 @@ impl Cache {
         let mut revision = graphs.revision(agent).await?;
         if slot.index().revision != revision {
             let _reading = slot.reading.lock().await;
-            // Another may have read it meanwhile, and more.
-            revision = graphs.revision(agent).await?;
-            if slot.index().revision != revision {
-                catch_up(graphs, agent, &slot, revision).await?;
-                self.make_room(agent);
-            }
+            revision = catch_up(graphs, agent, &slot).await?;
+            self.make_room(agent);
         }
         if revision == 0 {
             // Names of agents that do not exist take no memory.
@@ -107,12 +103,18 @@ impl Cache {
     }
 }
 
-/// Brings an index up to a revision. The index changes in one go, so that a caller who goes away leaves it whole.
-async fn catch_up(graphs: &dyn GraphStore, agent: &Agent, slot: &Slot, revision: u64) -> Result<()> {
+/// Brings an index up to the graph's revision, and returns that. The index changes in one go, so that a caller who goes away
+/// leaves it whole.
+async fn catch_up(graphs: &dyn GraphStore, agent: &Agent, slot: &Slot) -> Result<u64> {
     let known = slot.index().revision;
-    if known > 0 && known < revision && graphs.cleared_at(agent).await? <= known {
+    let Changes { revision, cleared_at, tables } = graphs.changes(agent, known).await?;
+    if known == revision {
+        // Another has read it meanwhile.
+        return Ok(revision);
+    }
+    if known > 0 && known < revision && cleared_at <= known {
         let mut gained = Vec::new();
-        let is_all = read(graphs, agent, known, revision, &mut |change| {
+        let is_all = read(graphs, agent, &tables, (known, revision), &mut |change| {
             gained.push(change);
             gained.len() <= MAX_GAIN
         })
@@ -120,21 +122,19 @@ async fn catch_up(graphs: &dyn GraphStore, agent: &Agent, slot: &Slot, revision:
         if is_all {
             let mut index = slot.change();
             gained.iter().for_each(|change| index.apply(change));
-            index.settle();
             index.revision = revision;
-            return Ok(());
+            return Ok(revision);
         }
     }
     let mut fresh = GraphIndex::default();
-    read(graphs, agent, 0, revision, &mut |change| {
+    read(graphs, agent, &Table::ALL, (0, revision), &mut |change| {
         fresh.apply(&change);
         true
     })
     .await?;
-    fresh.settle();
     fresh.revision = revision;
     *slot.change() = fresh;
-    Ok(())
+    Ok(revision)
 }
 
 /// Hands over what a graph gained after one revision up to another, memories before edges, until `take` has enough.
@@ -142,13 +142,18 @@ async fn catch_up(graphs: &dyn GraphStore, agent: &Agent, slot: &Slot, revision:
 async fn read(
     graphs: &dyn GraphStore,
     agent: &Agent,
-    known: u64,
-    through: u64,
+    tables: &[Table],
+    (known, through): (u64, u64),
     take: &mut (dyn FnMut(Row) -> bool + Send),
 ) -> Result<bool> {
-    let order = Order::Added { from: known.saturating_add(1), through };
-    for table in Table::ALL {
-        if !each_row(graphs, agent, table, order, take).await? {
+    // All of a graph is read faster by its keys.
+    let order = match known {
+        0 => Order::Key,
+        known => Order::Added { from: known.saturating_add(1), through },
+    };
+    for &table in tables {
+        let mut take = |revision, row| revision > through || take(row);
+        if !each_row(graphs, agent, table, order, &mut take).await? {
             return Ok(false);
         }
     }

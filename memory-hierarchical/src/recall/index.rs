@@ -1,8 +1,9 @@
 //! One agent's graph in memory, as far as recall needs it. It holds no text.
 
-use std::collections::{BTreeSet, HashMap};
+use std::cmp::Ordering;
+use std::collections::HashMap;
 use std::mem::size_of;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use memory_core::lexical::{LexicalHit, LexicalIndex};
 
@@ -19,6 +20,48 @@ pub(super) struct Link {
     pub(super) strength: f64,
 }
 
+/// The edges at a memory.
+#[derive(Debug, Default)]
+struct Links {
+    /// As they came.
+    all: Vec<Link>,
+    /// Their places in the order in which walks take them, from the first walk on: most memories are never walked from.
+    order: OnceLock<Vec<u32>>,
+}
+
+impl Links {
+    fn push(&mut self, link: Link, ids: &[Arc<str>]) {
+        if let Some(order) = self.order.get_mut() {
+            let earlier = |known: &u32| {
+                self.all
+                    .get(place(*known))
+                    .is_some_and(|known| in_order(known, &link, ids) != Ordering::Greater)
+            };
+            order.insert(order.partition_point(earlier), numbered(self.all.len()));
+        }
+        self.all.push(link);
+    }
+
+    fn at(&self, at: usize, ids: &[Arc<str>]) -> Option<Link> {
+        let order = self.order.get_or_init(|| {
+            let mut all: Vec<(u32, &Link)> = (0..).zip(&self.all).collect();
+            all.sort_by(|(_, a), (_, b)| in_order(a, b, ids));
+            all.into_iter().map(|(number, _)| number).collect()
+        });
+        order.get(at).and_then(|&number| self.all.get(place(number))).copied()
+    }
+}
+
+/// The strongest first, then by the id at the other end.
+fn in_order(a: &Link, b: &Link, ids: &[Arc<str>]) -> Ordering {
+    let rest = |link: &Link| (id_of(ids, link.to), link.kind, link.is_forward);
+    b.strength.total_cmp(&a.strength).then_with(|| rest(a).cmp(&rest(b)))
+}
+
+fn id_of(ids: &[Arc<str>], number: u32) -> &str {
+    ids.get(place(number)).map_or("", |id| id)
+}
+
 /// A graph without its texts.
 #[derive(Debug, Default)]
 pub(super) struct GraphIndex {
@@ -27,9 +70,7 @@ pub(super) struct GraphIndex {
     ids: Vec<Arc<str>>,
     by_id: HashMap<Arc<str>, u32>,
     is_superseded: Vec<bool>,
-    links: Vec<Vec<Link>>,
-    /// Memories that gained edges since [`settle`](Self::settle).
-    unsettled: BTreeSet<u32>,
+    links: Vec<Links>,
     words: LexicalIndex<u32>,
     link_count: usize,
     id_bytes: usize,
@@ -55,7 +96,7 @@ impl GraphIndex {
         self.ids.push(Arc::clone(&id));
         self.by_id.insert(id, number);
         self.is_superseded.push(false);
-        self.links.push(Vec::new());
+        self.links.push(Links::default());
         self.words.insert(number, &words(node), None);
     }
 
@@ -65,9 +106,8 @@ impl GraphIndex {
         let (kind, strength) = (edge.kind(), strength(edge));
         for (from, to, is_forward) in [(source, target, true), (target, source, false)] {
             if let Some(links) = self.links.get_mut(place(from)) {
-                links.push(Link { to, kind, is_forward, strength });
+                links.push(Link { to, kind, is_forward, strength }, &self.ids);
                 self.link_count += 1;
-                self.unsettled.insert(from);
             }
         }
         if kind == EdgeKind::Supersedes
@@ -77,36 +117,18 @@ impl GraphIndex {
         }
     }
 
-    /// Puts the edges at each memory in the order in which walks take them: the strongest first, then by the id at the other
-    /// end.
-    pub(super) fn settle(&mut self) {
-        for number in std::mem::take(&mut self.unsettled) {
-            let Some(links) = self.links.get_mut(place(number)) else { continue };
-            let mut links = std::mem::take(links);
-            links.sort_by(|a, b| {
-                let (id_a, id_b) = (self.id(a.to), self.id(b.to));
-                b.strength
-                    .total_cmp(&a.strength)
-                    .then_with(|| (id_a, a.kind, a.is_forward).cmp(&(id_b, b.kind, b.is_forward)))
-            });
-            if let Some(place) = self.links.get_mut(place(number)) {
-                *place = links;
-            }
-        }
-    }
-
     /// The memories whose words match best.
     pub(super) fn matches(&self, query: &str, limit: usize) -> Vec<LexicalHit<u32>> {
         self.words.search(query, |_| true, limit)
     }
 
-    /// The edges at a memory, in the order of [`settle`](Self::settle).
-    pub(super) fn links(&self, number: u32) -> &[Link] {
-        self.links.get(place(number)).map_or(&[], Vec::as_slice)
+    /// One of the edges at a memory: the strongest is the first; of equal ones, the one to the smaller id.
+    pub(super) fn link(&self, number: u32, at: usize) -> Option<Link> {
+        self.links.get(place(number))?.at(at, &self.ids)
     }
 
     pub(super) fn id(&self, number: u32) -> &str {
-        self.ids.get(place(number)).map_or("", |id| id)
+        id_of(&self.ids, number)
     }
 
     pub(super) fn is_superseded(&self, number: u32) -> bool {
@@ -115,12 +137,17 @@ impl GraphIndex {
 
     /// Bytes on the heap, estimated.
     pub(super) fn bytes(&self) -> usize {
-        let per_node = 2 * size_of::<Arc<str>>() + size_of::<Vec<Link>>() + 32;
+        let per_node = 2 * size_of::<Arc<str>>() + size_of::<Links>() + 32;
         self.words.heap_bytes()
             + self.ids.len() * per_node
             + self.id_bytes
-            + self.link_count * size_of::<Link>() * 3 / 2
+            + self.link_count * (size_of::<Link>() + size_of::<u32>()) * 3 / 2
     }
+}
+
+/// A graph ends long before the numbers do.
+fn numbered(place: usize) -> u32 {
+    u32::try_from(place).unwrap_or(u32::MAX)
 }
 
 fn place(number: u32) -> usize {

@@ -6,5 +6,5 @@ mod options;
 mod ranker;
 mod walk;
 
-pub use options::{GraphHit, RecallOptions, Step};
+pub use options::{GraphHit, RecallOptions, Recalled, Step};
 pub use ranker::{DEFAULT_MEMORY_BYTES, GraphRecall};

@@ -10,6 +10,8 @@ use crate::model::{EdgeKind, Node};
 const MAX_TOP_K: usize = 1_000;
 /// Most steps of a walk.
 const MAX_STEPS: usize = 4;
+/// Most memories and edges that a walk looks at.
+pub(super) const MAX_LOOKS: usize = 50_000;
 
 /// How to recall.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,11 +23,13 @@ pub struct RecallOptions {
     pub steps: usize,
     /// What is left of the score after each step, times the weight or confidence of the edge: 0 to 1. Default 0.5.
     pub decay: f64,
+    /// Most memories that the words found and edges from them to look at: 1 to 50,000. Default 50,000.
+    pub looks: usize,
 }
 
 impl Default for RecallOptions {
     fn default() -> Self {
-        Self { top_k: DEFAULT_TOP_K, steps: 2, decay: 0.5 }
+        Self { top_k: DEFAULT_TOP_K, steps: 2, decay: 0.5, looks: MAX_LOOKS }
     }
 }
 
@@ -44,6 +48,13 @@ impl RecallOptions {
         self
     }
 
+    /// Sets the most memories and edges to look at.
+    #[must_use]
+    pub const fn with_looks(mut self, looks: usize) -> Self {
+        self.looks = looks;
+        self
+    }
+
     pub(super) fn check(&self, query: &str) -> Result<()> {
         if query.len() > MAX_QUERY_BYTES {
             return Err(Error::too_large("query", query.len(), MAX_QUERY_BYTES, "bytes"));
@@ -56,6 +67,12 @@ impl RecallOptions {
         }
         if self.steps > MAX_STEPS {
             return Err(Error::too_large("walk", self.steps, MAX_STEPS, "steps"));
+        }
+        if self.looks == 0 {
+            return Err(Error::invalid("a walk that looks at nothing; let it look at 1 to 50,000"));
+        }
+        if self.looks > MAX_LOOKS {
+            return Err(Error::too_large("walk", self.looks, MAX_LOOKS, "looks"));
         }
         if !(0.0..=1.0).contains(&self.decay) {
             return Err(Error::invalid(format!("decay is {}; give a number from 0 to 1", self.decay)));
@@ -75,6 +92,16 @@ pub struct Step {
     pub to: String,
     /// Whether it went from the edge's source to its target.
     pub is_forward: bool,
+}
+
+/// What a recall found.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Recalled {
+    /// The best first.
+    pub hits: Vec<GraphHit>,
+    /// Whether the walk looked at all that it [may](RecallOptions::looks) before it found as many hits as were asked: more may lie
+    /// within the steps, none of them better than those that came before the superseded ones.
+    pub truncated: bool,
 }
 
 /// A recalled memory.

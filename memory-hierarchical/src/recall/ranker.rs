@@ -6,8 +6,8 @@ use std::sync::Arc;
 use memory_core::Result;
 
 use super::cache::Cache;
-use super::options::{GraphHit, RecallOptions};
-use super::walk::ranked;
+use super::options::{GraphHit, RecallOptions, Recalled};
+use super::walk::{Ranked, ranked};
 use crate::model::{Agent, Node};
 use crate::store::GraphStore;
 
@@ -36,23 +36,24 @@ impl GraphRecall {
     ///
     /// # Errors
     /// `invalid_argument` and `too_large` for options out of range; the store's.
-    pub async fn recall(&self, agent: &Agent, query: &str, options: &RecallOptions) -> Result<Vec<GraphHit>> {
+    pub async fn recall(&self, agent: &Agent, query: &str, options: &RecallOptions) -> Result<Recalled> {
         options.check(query)?;
         let slot = self.cache.current(self.graphs.as_ref(), agent).await?;
-        let found: Vec<_> = {
+        let (found, truncated) = {
             let index = slot.index();
-            let named = ranked(&index, query, options).into_iter();
-            named.map(|one| (index.id(one.number).to_owned(), index.is_superseded(one.number), one)).collect()
+            let (best, truncated) = ranked(&index, query, options);
+            let named = |one: Ranked| (index.id(one.number).to_owned(), index.is_superseded(one.number), one);
+            (best.into_iter().map(named).collect::<Vec<_>>(), truncated)
         };
         let ids: Vec<String> = found.iter().map(|(id, ..)| id.clone()).collect();
         let nodes = self.graphs.nodes(agent, &ids).await?;
         let mut nodes: HashMap<String, Node> =
             nodes.into_iter().map(|node| (node.id().to_owned(), node)).collect();
         // What was removed meanwhile is left out.
-        let hit = |(id, is_superseded, one): (String, bool, super::walk::Ranked)| {
+        let hit = |(id, is_superseded, one): (String, bool, Ranked)| {
             let node = nodes.remove(&id)?;
             Some(GraphHit { node, score: one.score, is_superseded, path: one.path })
         };
-        Ok(found.into_iter().filter_map(hit).collect())
+        Ok(Recalled { hits: found.into_iter().filter_map(hit).collect(), truncated })
     }
 }

@@ -10,8 +10,6 @@ use super::options::{RecallOptions, Step};
 
 /// Memories found by words from which a walk begins.
 const SEEDS: usize = 50;
-/// Edges that one walk looks at.
-const MAX_LOOKS: usize = 50_000;
 
 /// A memory with its place in the answer.
 pub(super) struct Ranked {
@@ -73,8 +71,9 @@ struct Walk<'a> {
     walked: Vec<Way<'a>>,
 }
 
-/// The best memories for a query: those that nothing superseded first, then by score, then by id.
-pub(super) fn ranked(index: &GraphIndex, query: &str, options: &RecallOptions) -> Vec<Ranked> {
+/// The best memories for a query: those that nothing superseded first, then by score, then by id; and whether the walk ended
+/// before it had looked everywhere and found enough.
+pub(super) fn ranked(index: &GraphIndex, query: &str, options: &RecallOptions) -> (Vec<Ranked>, bool) {
     let mut walk = Walk { index, options, open: BinaryHeap::new(), walked: Vec::new() };
     for (place, hit) in index.matches(query, SEEDS.max(options.top_k)).into_iter().enumerate() {
         let steps = if place < SEEDS { 0 } else { options.steps };
@@ -84,8 +83,9 @@ pub(super) fn ranked(index: &GraphIndex, query: &str, options: &RecallOptions) -
     // The fewest steps of a way to each memory.
     let mut reached: HashMap<u32, usize> = HashMap::new();
     let (mut current, mut superseded) = (Vec::new(), Vec::new());
-    for _ in 0..MAX_LOOKS {
-        let Some(way) = walk.open.pop().filter(|_| current.len() < options.top_k) else { break };
+    let mut looks = 0..options.looks;
+    while current.len() < options.top_k && looks.next().is_some() {
+        let Some(way) = walk.open.pop() else { break };
         if let Some(last) = way.last {
             walk.look(last.before, last.at + 1);
         }
@@ -105,9 +105,10 @@ pub(super) fn ranked(index: &GraphIndex, query: &str, options: &RecallOptions) -
             walk.look(walk.walked.len() - 1, 0);
         }
     }
+    let truncated = current.len() < options.top_k && !walk.open.is_empty();
     current.append(&mut superseded);
     current.truncate(options.top_k);
-    current
+    (current, truncated)
 }
 
 impl<'a> Walk<'a> {
@@ -115,7 +116,7 @@ impl<'a> Walk<'a> {
     fn look(&mut self, before: usize, at: usize) {
         let index = self.index;
         let Some(way) = self.walked.get(before) else { return };
-        let Some(link) = index.links(way.number).get(at).copied() else { return };
+        let Some(link) = index.link(way.number, at) else { return };
         let score = way.score * self.options.decay * link.strength;
         if score > 0.0 {
             let last = Some(Last { before, at, from: way.id, link });
@@ -146,6 +147,7 @@ mod tests {
 
     use super::*;
     use crate::model::{Edge, Node, Semantic, SimilarTo, Supersedes};
+    use crate::recall::options::MAX_LOOKS;
     use crate::rows::Row;
 
     fn rows(seed: u64) -> Vec<Row> {
@@ -183,12 +185,11 @@ mod tests {
     fn index(rows: &[Row]) -> GraphIndex {
         let mut index = GraphIndex::default();
         rows.iter().for_each(|row| index.apply(row));
-        index.settle();
         index
     }
 
     fn answer(index: &GraphIndex, options: &RecallOptions) -> Vec<(String, f64, usize)> {
-        let found = ranked(index, "proxy", options).into_iter();
+        let found = ranked(index, "proxy", options).0.into_iter();
         found.map(|one| (index.id(one.number).to_owned(), one.score, one.path.len())).collect()
     }
 
@@ -198,7 +199,7 @@ mod tests {
             index.matches("proxy", SEEDS).into_iter().map(|hit| (hit.key, hit.score)).collect();
         for _ in 0..options.steps {
             for (number, score) in best.clone() {
-                for link in index.links(number) {
+                for link in (0..).map_while(|at| index.link(number, at)) {
                     let left = score * options.decay * link.strength;
                     let known = best.get(&link.to).copied().unwrap_or(0.0);
                     if left > known {
@@ -232,6 +233,23 @@ mod tests {
     }
 
     #[test]
+    fn a_walk_that_ends_before_it_has_looked_everywhere_says_so() {
+        let rows: Vec<Row> = ["a", "b", "c"]
+            .map(|id| {
+                Row::Node(Node::Semantic(Semantic { memory_id: id.to_owned(), ..Semantic::new("", "proxy") }))
+            })
+            .into();
+        let index = index(&rows);
+        for (looks, top_k, truncated) in
+            [(1, 3, true), (2, 3, true), (3, 3, false), (3, 4, false), (1, 1, false)]
+        {
+            let options = RecallOptions::default().with_top_k(top_k).with_looks(looks);
+            let (found, is_cut) = ranked(&index, "proxy", &options);
+            assert_eq!((found.len(), is_cut), (looks.min(top_k), truncated), "{looks} looks for {top_k}");
+        }
+    }
+
+    #[test]
     fn the_order_in_which_edges_were_read_does_not_decide() {
         for seed in 0..100 {
             let mut rows = rows(seed);
@@ -241,6 +259,12 @@ mod tests {
             rows[..edges].reverse();
             rows[edges..].reverse();
             assert_eq!(answer(&index(&rows), &options), first, "seed {seed}");
+            // Some of them came after a walk had put the others in order.
+            let late = edges + (rows.len() - edges) / 2;
+            let mut index = index(&rows[..late]);
+            answer(&index, &options);
+            rows[late..].iter().for_each(|row| index.apply(row));
+            assert_eq!(answer(&index, &options), first, "seed {seed}");
         }
     }
 

@@ -14,7 +14,7 @@ use super::write::SqlWrite;
 use crate::model::{Agent, Counts};
 use crate::rows::{Order, Page, Row, Table};
 use crate::space::{SPACE, begin};
-use crate::store::{Direction, GraphStore, GraphWrite, each_row};
+use crate::store::{Changes, Direction, GraphStore, GraphWrite, each_row};
 
 /// How long one statement may take: removing a large graph takes longer than an agent's statement may.
 const STATEMENT: Duration = Duration::from_secs(600);
@@ -39,15 +39,6 @@ impl SqlGraphs {
         let made = schema::create(&tx, graphs.tables.dialect()).await;
         tx.end(made).await?;
         Ok(graphs)
-    }
-
-    /// A number of the agent's; 0 for a graph that was never written.
-    async fn of_agent(&self, agent: &Agent, column: &str) -> Result<u64> {
-        let query = format!("SELECT {column} FROM graph_agents WHERE agent_id = ?");
-        match self.tables.plain().one(&query, &[text(agent.as_str())]).await? {
-            Some(mut row) => row.count(),
-            None => Ok(0),
-        }
     }
 }
 
@@ -103,7 +94,7 @@ impl GraphStore for SqlGraphs {
                 // Longer than one answer may be: page by page.
                 Err(error) if error.kind() == ErrorKind::ResultTooLarge && some.len() == 1 => {
                     for id in some {
-                        let mut take = |row| {
+                        let mut take = |_, row| {
                             found.push(row);
                             true
                         };
@@ -211,11 +202,31 @@ impl GraphStore for SqlGraphs {
     }
 
     async fn revision(&self, agent: &Agent) -> Result<u64> {
-        self.of_agent(agent, "revision").await
+        let query = "SELECT revision FROM graph_agents WHERE agent_id = ?";
+        let row = self.tables.plain().one(query, &[text(agent.as_str())]).await?;
+        row.map_or(Ok(0), |mut row| row.count())
     }
 
-    async fn cleared_at(&self, agent: &Agent) -> Result<u64> {
-        self.of_agent(agent, "cleared_at").await
+    async fn changes(&self, agent: &Agent, since: u64) -> Result<Changes> {
+        let gained = Table::ALL.map(|table| {
+            let name = table.name();
+            format!("(SELECT max(added) FROM {name} AS t WHERE t.agent_id = g.agent_id AND t.added > ?)")
+        });
+        let query = format!(
+            "SELECT revision, cleared_at, {} FROM graph_agents AS g WHERE g.agent_id = ?",
+            gained.join(", ")
+        );
+        let mut args = vec![int(since); gained.len()];
+        args.push(text(agent.as_str()));
+        let Some(mut row) = self.tables.plain().one(&query, &args).await? else {
+            return Ok(Changes::default());
+        };
+        let (revision, cleared_at) = (row.count()?, row.count()?);
+        let mut tables = Vec::new();
+        for table in Table::ALL {
+            tables.extend(row.maybe_int()?.map(|_| table));
+        }
+        Ok(Changes { revision, cleared_at, tables })
     }
 
     async fn agents(&self) -> Result<Vec<Agent>> {

@@ -60,7 +60,7 @@ impl Graph {
     async fn read_once(store: &dyn GraphStore, agent: &Agent) -> Result<Self> {
         let mut graph = Self::default();
         for table in Table::ALL {
-            let mut take = |row| {
+            let mut take = |_, row| {
                 graph.push_row(row);
                 true
             };

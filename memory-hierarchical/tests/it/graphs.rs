@@ -14,6 +14,10 @@ async fn keep(world: &World, agent: &Agent, semantics: &[Semantic], edges: &[Edg
     write.commit().await.unwrap();
 }
 
+async fn cleared_at(world: &World, agent: &Agent) -> u64 {
+    world.graphs.changes(agent, 0).await.unwrap().cleared_at
+}
+
 fn ids(ids: &[&str]) -> Vec<String> {
     ids.iter().map(ToString::to_string).collect()
 }
@@ -116,7 +120,7 @@ on_both_stores! {
         write.commit().await.unwrap();
         let second = world.graphs.revision(&ada).await.unwrap();
         assert!(second > first);
-        assert_eq!(world.graphs.cleared_at(&ada).await.unwrap(), second);
+        assert_eq!(cleared_at(&world, &ada).await, second);
         assert_eq!(world.graphs.revision(&agent("bob")).await.unwrap(), 0);
     }
 
@@ -139,7 +143,12 @@ on_both_stores! {
         let edges = added(Table::Edges(EdgeKind::SimilarTo), first + 1, &[], last, 10).await;
         assert_eq!(edges, [row(last, "ab")]);
         assert!(added(Table::Semantic, first + 1, &[], first, 10).await.is_empty());
-        assert_eq!(world.graphs.cleared_at(&ada).await.unwrap(), 0);
+        assert_eq!(cleared_at(&world, &ada).await, 0);
+        keep(&world, &ada, &[], &[similar("d", "a")]).await;
+        let tables = async |since| world.graphs.changes(&ada, since).await.unwrap().tables;
+        assert_eq!(tables(first).await, [Table::Semantic, Table::Edges(EdgeKind::SimilarTo)]);
+        assert_eq!(tables(last).await, [Table::Edges(EdgeKind::SimilarTo)]);
+        assert!(tables(last + 1).await.is_empty());
     }
 
     async fn pages_follow_each_other_by_the_bytes_of_the_ids(world) {

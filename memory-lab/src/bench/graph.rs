@@ -236,7 +236,7 @@ impl Bench {
         question: &str,
         options: &RecallOptions,
     ) -> Result<()> {
-        let hits = self.runtime.block_on(recall.recall(agent, question, options))?;
+        let hits = self.runtime.block_on(recall.recall(agent, question, options))?.hits;
         if hits.is_empty() { Err(Error::internal("a recall found nothing")) } else { Ok(()) }
     }
 

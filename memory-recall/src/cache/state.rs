@@ -153,6 +153,11 @@ impl State {
         self.derived.iter().filter(stands).map(|(number, _)| *number).collect()
     }
 
+    /// The numbers of the turns of a session, ascending.
+    pub(crate) fn of_session(&self, name: &str) -> Vec<u64> {
+        self.index.of_session(name)
+    }
+
     /// Whether a turn was corrected.
     pub(crate) fn is_superseded(&self, number: u64) -> bool {
         self.superseded.contains_key(&number)

@@ -101,6 +101,20 @@ impl Index {
         session
     }
 
+    /// The numbers of a session's turns, ascending.
+    #[must_use]
+    pub fn of_session(&self, name: &str) -> Vec<u64> {
+        let session = self.sessions.get(name).and_then(|session| self.lasts.get(place(*session)));
+        let mut slot = session.and_then(|last| self.slot(*last));
+        let mut numbers = Vec::new();
+        while let Some(turn) = slot {
+            numbers.push(turn.number);
+            slot = self.slot(turn.previous);
+        }
+        numbers.sort_unstable();
+        numbers
+    }
+
     pub(super) fn slot(&self, slot: u32) -> Option<&Slot> {
         self.slots.get(place(slot))
     }
@@ -246,5 +260,29 @@ impl Index {
     #[must_use]
     pub fn masked(&self, text: &str) -> String {
         self.speakers.masked(text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sessions_turns_are_known_by_number_whatever_their_times() {
+        let mut index = Index::new();
+        for (number, session, at) in
+            [(3, "a", 30), (1, "a", 90), (2, "b", 10), (7, "a", 20), (5, "", 40), (4, "a", 50)]
+        {
+            let mut turn = Turn::new(number, "said");
+            turn.session = Some(session.to_owned()).filter(|session| !session.is_empty());
+            turn.at = Some(Timestamp::from_millis_clamped(at));
+            index.insert(&turn);
+        }
+        index.remove(3);
+        assert_eq!(index.of_session("a"), [1, 4, 7]);
+        index.compact();
+        assert_eq!((index.of_session("a"), index.of_session("b")), (vec![1, 4, 7], vec![2]));
+        index.remove(2);
+        assert!(index.of_session("b").is_empty() && index.of_session("c").is_empty());
     }
 }

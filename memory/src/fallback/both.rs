@@ -27,6 +27,7 @@ pub(super) fn both(one: &Capabilities, other: &Capabilities) -> Capabilities {
     both.layer_supersede = one.layer_supersede && other.layer_supersede;
     both.layer_confirm = one.layer_confirm && other.layer_confirm;
     both.layer_expiry = one.layer_expiry && other.layer_expiry;
+    both.layer_sessions = one.layer_sessions && other.layer_sessions;
     both.sql = one.sql && other.sql && one.sql_dialect == other.sql_dialect;
     if both.sql {
         both.sql_dialect = one.sql_dialect;

@@ -12,8 +12,8 @@ use super::memory_tool::MemoryTool;
 use super::ops::{EdgeWord, NodeWord, RecallGraph, Relate, Remember, ToolOp};
 use crate::hierarchical::tenants::TenantGraphs;
 use crate::hierarchical::{
-    Agent, DerivesFrom, Edge, Episodic, GraphHit, Node, RecallOptions, Semantic, SimilarTo, Step, Supersedes,
-    TransitionedTo,
+    Agent, DerivesFrom, Edge, Episodic, GraphHit, Node, RecallOptions, Recalled, Semantic, SimilarTo, Step,
+    Supersedes, TransitionedTo,
 };
 use crate::policy::GraphAccess;
 
@@ -122,7 +122,7 @@ impl MemoryTool {
         if let Some(steps) = op.steps {
             options = options.with_steps(steps);
         }
-        let found = graphs.recall.recall(&agent, &op.query, &options).await?;
+        let Recalled { hits: found, truncated } = graphs.recall.recall(&agent, &op.query, &options).await?;
         let mut budget = Budget::new(self.policy.max_answer_bytes);
         let mut hits = Vec::new();
         for hit in &found {
@@ -133,7 +133,7 @@ impl MemoryTool {
             hits.push(shown);
         }
         let is_cut = asked > self.policy.max_rows && found.len() == self.policy.max_rows;
-        text(&Answer { truncated: is_cut || hits.len() < found.len(), hits })
+        text(&Answer { truncated: truncated || is_cut || hits.len() < found.len(), hits })
     }
 }
 

@@ -309,6 +309,8 @@ fields! {
         limit: Option<usize>,
         /// `next` of the page before.
         cursor: Option<String>,
+        /// facts: only those of this session.
+        session: Option<String>,
     }
 
     Event {

@@ -40,7 +40,7 @@ pub(crate) const CASES: &[Case] = &[
         expect_eq!(steps, [("seed", false, EdgeKind::SimilarTo), ("near", true, EdgeKind::DerivesFrom)]);
         for (steps, count) in [(0, 1), (1, 2), (4, 3)] {
             let options = RecallOptions::default().with_steps(steps);
-            let hits = graphs.recall.recall(&ada, "proxy seconds", &options).await?;
+            let hits = graphs.recall.recall(&ada, "proxy seconds", &options).await?.hits;
             expect_eq!(hits.len(), count, "hits of a walk of {steps} steps");
         }
         let options = RecallOptions::default().with_steps(5);

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use memory_core::layer::{AddOptions, Fact, FactsQuery, Message, Role};
 use memory_core::{ErrorKind, Scope, ScopeKind};
 
 use crate::case::{Case, case};
 use crate::check::{check, expect_eq, expect_kind, expect_some};
-use crate::cx::conversation::{Conversation, mentions};
+use crate::cx::conversation::{Conversation, about, mentions};
 
 pub(crate) const CASES: &[Case] = &[
     case!("layer.facts.each-once", [Layer], ["LAY-40"], |cx, chat: Conversation| {
@@ -69,6 +70,53 @@ pub(crate) const CASES: &[Case] = &[
             );
         }
     }),
+    case!(
+        "layer.facts.of-a-session",
+        [Layer, LayerVerbatim, LayerSessions],
+        ["LAY-44"],
+        |cx, chat: Conversation, other: Conversation| {
+            let said = |thing: &str, session: Option<&str>| {
+                let mut message = Message::new(Role::User, about(thing));
+                message.session = session.map(str::to_owned);
+                message
+            };
+            let days = [Some("monday"), Some("Monday"), None, Some("monday"), Some("monday")];
+            let messages: Vec<Message> =
+                THINGS.iter().zip(days).map(|(thing, day)| said(thing, day)).collect();
+            chat.add_and_wait(&messages, AddOptions::default().verbatim()).await?;
+            for thing in THINGS {
+                chat.wait_for(thing).await?;
+            }
+            other
+                .add_and_wait(&[said("astrolabe", Some("monday"))], AddOptions::default().verbatim())
+                .await?;
+            other.wait_for("astrolabe").await?;
+            let listed = chat.facts().await?;
+            for limit in [1, 2, 3, 100] {
+                for (session, days) in [("monday", Some("monday")), ("Monday", Some("Monday"))] {
+                    let pages = chat.pages_of(Some(session), limit).await?;
+                    check!(pages.iter().all(|page| page.len() <= limit), "a page of {limit} has more facts");
+                    let of_it: Vec<Fact> =
+                        listed.iter().filter(|fact| fact.session.as_deref() == days).cloned().collect();
+                    check!(!of_it.is_empty(), "no fact has the session `{session}` in which it was said");
+                    expect_eq!(pages.concat(), of_it, "the facts of `{session}` on pages of {limit}");
+                }
+            }
+            for unknown in ["tuesday", "mon", "%", "*"] {
+                expect_eq!(chat.pages_of(Some(unknown), 10).await?.concat(), [], "the facts of `{unknown}`");
+            }
+            for (session, kind) in [
+                (String::new(), ErrorKind::InvalidArgument),
+                ("a\nb".to_owned(), ErrorKind::InvalidArgument),
+                ("s".repeat(513), ErrorKind::TooLarge),
+            ] {
+                let mut query = FactsQuery::default();
+                query.session = Some(session);
+                let refused = chat.listed(query).await;
+                expect_kind!(refused, kind, "a session that no message can have");
+            }
+        }
+    ),
     case!("layer.facts.as-recalled", [Layer], ["LAY-42"], |cx, chat: Conversation| {
         chat.learn_all(&THINGS).await?;
         let listed = chat.facts().await?;

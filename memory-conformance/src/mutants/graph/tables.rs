@@ -35,13 +35,13 @@ mutants! {
         => ask(Request::Query { sql, .. } if sql.starts_with("SELECT agent_id FROM graph_agents AS a")
             => *sql = "SELECT agent_id FROM graph_agents ORDER BY agent_id".to_owned());
     "graph.weights-ignored": ["GRA-11"] needs [Sql, HostTables], "every edge is as strong as any"
-        => around(column_of("FROM similar_to_edges WHERE agent_id = ? AND added", "weight", SqlValue::Real(1.0), request, next).await);
+        => around(column_of("FROM similar_to_edges WHERE agent_id = ? ORDER BY", "weight", SqlValue::Real(1.0), request, next).await);
     "graph.superseded-first": ["GRA-12"] needs [Sql, HostTables], "recall does not see what was superseded"
-        => around(nothing_of("FROM supersedes_edges WHERE agent_id = ? AND added", request, next).await);
+        => around(nothing_of("FROM supersedes_edges WHERE agent_id = ? ORDER BY", request, next).await);
     "graph.recall-of-yesterday": ["GRA-13"] needs [Sql, HostTables], "recall does not see that the graph changed"
         => around(column_of("SELECT revision FROM graph_agents", "revision", SqlValue::Int(1), request, next).await);
     "graph.replaced-unnoticed": ["GRA-13"] needs [Sql, HostTables], "recall does not see that the graph was replaced"
-        => around(column_of("SELECT cleared_at FROM graph_agents", "cleared_at", SqlValue::Int(0), request, next).await);
+        => around(column_of("SELECT revision, cleared_at, ", "cleared_at", SqlValue::Int(0), request, next).await);
     "graph.transitions-unwalked": ["GRA-14"] needs [Sql, HostTables], "a path does not lead along transitions"
         => around(nothing_of("FROM transitioned_to_edges WHERE agent_id = ? AND source_id IN", request, next).await);
     "graph.history-of-everything": ["GRA-15"] needs [Sql, HostTables], "the history of one entity tells those of others"

@@ -39,6 +39,10 @@ mutants! {
             => query.cursor = None);
     "layer.listed-with-a-full-stop": ["LAY-42"] needs [Layer], "a full stop is appended to listed facts"
         => answer(|reply| if let Some(page) = listed(reply) { page.facts.iter_mut().for_each(|fact| fact.memory.push('.')); });
+    "layer.sessions-unread": ["LAY-44"] needs [Layer, LayerSessions], "the session of a listing is ignored"
+        => ask(Request::Facts { query, .. } => query.session = None);
+    "layer.sessions-in-lower-case": ["LAY-44"] needs [Layer, LayerSessions], "sessions are compared without case"
+        => ask(Request::Facts { query, .. } => query.session = query.session.take().map(|session| session.to_lowercase()));
     "layer.listing-leaves-out-the-last": ["LAY-40", "LAY-1"] needs [Layer], "the newest fact is not listed"
         => around({
             let mut reply = next.run(request).await?;

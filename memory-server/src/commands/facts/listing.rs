@@ -158,6 +158,9 @@ fn held_until(fact: &Fact) -> String {
 
 #[derive(Args, Debug)]
 pub(crate) struct FactsArgs {
+    /// Only what was said in this session
+    #[arg(long, value_name = "ID")]
+    session: Option<String>,
     #[command(flatten)]
     page: PageArgs,
     #[command(flatten)]
@@ -172,6 +175,7 @@ pub(crate) async fn facts(context: &Context, args: FactsArgs, out: &mut Out) -> 
     let read = async |cursor, limit| {
         let mut query = FactsQuery::default();
         (query.cursor, query.limit) = (cursor, limit);
+        query.session.clone_from(&args.session);
         let page = layer.facts(&run, opened.scope(), query).await?;
         found |= !page.facts.is_empty();
         Ok(page)

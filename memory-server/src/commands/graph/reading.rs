@@ -4,7 +4,7 @@ use clap::Args;
 use memory::hierarchical::rows::{Page, Table};
 use memory::hierarchical::{
     Agent, AgentMemory, DEFAULT_MEMORY_BYTES, Direction, Edge, EdgeKind, GraphHit, GraphRecall, Neighbour,
-    Node, RecallOptions,
+    Node, RecallOptions, Recalled,
 };
 use memory_core::{Error, ErrorKind};
 use serde_json::{Value, json};
@@ -208,13 +208,18 @@ pub(crate) struct RecallArgs {
 pub(super) async fn recall(graphs: &Graphs, args: &RecallArgs, out: &mut Out) -> Result<Exit, Failure> {
     let recall = GraphRecall::new(std::sync::Arc::clone(&graphs.graphs), DEFAULT_MEMORY_BYTES);
     let options = RecallOptions::default().with_top_k(args.limit).with_steps(args.steps);
-    let hits = recall.recall(&graphs.agent()?, &args.words.join(" "), &options).await?;
+    let Recalled { hits, truncated } =
+        recall.recall(&graphs.agent()?, &args.words.join(" "), &options).await?;
     out.tell(&hits, |out| {
         for hit in &hits {
             out.line(format!("{:.3}  {}{}", hit.score, said(&hit.node), how(hit)))?;
         }
         if hits.is_empty() { out.line("nothing found") } else { Ok(()) }
     })?;
+    if truncated {
+        note("memory: the walk ended before it had looked everywhere; ask for less with --limit or --steps");
+        return Ok(Exit::Partial);
+    }
     Ok(Exit::Ok)
 }
 

@@ -82,7 +82,15 @@ fn read_conversation(text: &str, number: u64) -> Result<Vec<Item>, String> {
         [&conversation.conversation_id, &conversation.id].into_iter().flatten().find(|id| !id.is_empty());
     let Some(id) = id else { return Err("it has neither `conversation_id` nor `id`".to_owned()) };
     let mut items = Vec::new();
-    for (depth, node) in branch(&conversation)?.iter().enumerate() {
+    let (branch, missing) = branch(&conversation)?;
+    if let Some(missing) = missing {
+        let place = Place::Part(format!("conversation {number}, message {missing}"));
+        items.push(Item::Broken(
+            place,
+            "it is missing in the file, and what was said before it with it".to_owned(),
+        ));
+    }
+    for (depth, node) in branch.iter().enumerate() {
         let place = Place::Part(format!("conversation {number}, message {node}"));
         items.push(
             turn(&conversation, id, node, depth, &place).unwrap_or_else(|why| Item::Broken(place, why)),
@@ -91,8 +99,8 @@ fn read_conversation(text: &str, number: u64) -> Result<Vec<Item>, String> {
     Ok(items)
 }
 
-/// Ids of the nodes from the root to the current one.
-fn branch(conversation: &Conversation<'_>) -> Result<Vec<String>, String> {
+/// Ids of the nodes from the root to the current one, and the one before the first if the file does not have it.
+fn branch(conversation: &Conversation<'_>) -> Result<(Vec<String>, Option<String>), String> {
     let mut nodes = HashMap::with_capacity(conversation.mapping.len());
     for (id, raw) in &conversation.mapping {
         let node: Node<'_> = serde_json::from_str(raw.get())
@@ -107,7 +115,12 @@ fn branch(conversation: &Conversation<'_>) -> Result<Vec<String>, String> {
     let mut path = Vec::new();
     let mut seen = HashSet::new();
     let mut next = current;
-    while let Some((id, node)) = next.and_then(|id| nodes.get_key_value(id)) {
+    let mut missing = None;
+    while let Some(wanted) = next {
+        let Some((id, node)) = nodes.get_key_value(wanted) else {
+            missing = Some(wanted.to_owned());
+            break;
+        };
         if !seen.insert(*id) {
             return Err("its messages form a cycle".to_owned());
         }
@@ -115,7 +128,7 @@ fn branch(conversation: &Conversation<'_>) -> Result<Vec<String>, String> {
         next = node.parent.as_deref();
     }
     path.reverse();
-    Ok(path)
+    Ok((path, missing))
 }
 
 fn newest_leaf<'a>(nodes: &'a HashMap<&'a str, Node<'a>>) -> Option<&'a str> {
@@ -235,6 +248,15 @@ mod tests {
     fn without_a_current_node_the_newest_branch_is_followed() {
         let text = BRANCHED.replace(r#""current_node":"n4","#, "");
         assert_eq!(read(conversations(text.as_bytes())).turns.len(), 3);
+    }
+
+    #[test]
+    fn a_branch_whose_beginning_is_missing_is_named() {
+        let text =
+            BRANCHED.replace(r#""parent":"n1","children":["t"]"#, r#""parent":"lost","children":["t"]"#);
+        let found = read(conversations(text.as_bytes()));
+        assert_eq!(found.broken[0].0, "conversation 1, message lost");
+        assert_eq!((found.broken.len(), found.turns.len()), (1, 2));
     }
 
     #[test]

@@ -64,7 +64,7 @@ struct ToolCall {
 #[derive(Deserialize)]
 struct Function {
     name: String,
-    arguments: String,
+    arguments: Value,
 }
 
 /// Reads a file; `name` is the agent's if the file does not say.
@@ -136,7 +136,11 @@ fn message(raw: &RawValue, agent: &str, number: u64, place: &Place) -> Result<It
         "user" => unpacked(content),
         // What an agent with tools says aloud is what it sends; the rest is its reasoning.
         "assistant" => match message.tool_calls.filter(|calls| !calls.is_empty()) {
-            Some(calls) => calls.iter().filter_map(sent).collect::<Vec<_>>().join("\n"),
+            Some(calls) => {
+                let mut sent = calls.iter().filter_map(sent).collect::<Result<Vec<_>, _>>()?;
+                sent.retain(|text| !text.is_empty());
+                sent.join("\n")
+            }
             None => content,
         },
         _ => String::new(),
@@ -183,13 +187,22 @@ fn unpacked(content: String) -> String {
     }
 }
 
-/// What a tool call sends to the user.
-fn sent(call: &ToolCall) -> Option<String> {
+/// What a tool call sends to the user, if that is what it does.
+fn sent(call: &ToolCall) -> Option<Result<String, String>> {
     if call.function.name != "send_message" {
         return None;
     }
-    let arguments: Value = serde_json::from_str(&call.function.arguments).ok()?;
-    Some(arguments.get("message")?.as_str()?.trim().to_owned()).filter(|text| !text.is_empty())
+    // As JSON in a text, or as it is.
+    let arguments = match &call.function.arguments {
+        Value::String(text) => serde_json::from_str(text).unwrap_or_default(),
+        arguments => arguments.clone(),
+    };
+    let message = arguments.get("message").and_then(Value::as_str);
+    Some(
+        message
+            .map(|text| text.trim().to_owned())
+            .ok_or_else(|| "its `send_message` has no text in `message`".to_owned()),
+    )
 }
 
 #[cfg(test)]
@@ -219,6 +232,28 @@ mod tests {
         assert_eq!(found.turns[1].text, "I live in Oslo");
         let block = &found.entries[0];
         assert_eq!((block.key.as_str(), block.value.as_str()), ("letta/Sam/blocks/human", "\"Name: Ada\""));
+    }
+
+    #[test]
+    fn what_an_agent_sent_is_read_or_named() {
+        let call = |arguments: &str| {
+            format!(
+                r#"{{"role":"assistant","tool_calls":[{{"function":{{"name":"send_message","arguments":{arguments}}}}}]}}"#
+            )
+        };
+        let calls = [
+            r#""{\"message\":\"text\"}""#,
+            r#"{"message":"object"}"#,
+            r#""{not JSON""#,
+            r#"{"message":null}"#,
+        ];
+        let found = found(&format!(r#"{{"name":"Sam","messages":[{}]}}"#, calls.map(call).join(",")));
+        let texts: Vec<_> = found.turns.iter().map(|turn| turn.text.as_str()).collect();
+        assert_eq!(texts, ["text", "object"]);
+        assert_eq!(
+            found.broken.iter().map(|(place, _)| place.as_str()).collect::<Vec<_>>(),
+            ["Sam, message 3", "Sam, message 4"]
+        );
     }
 
     #[test]

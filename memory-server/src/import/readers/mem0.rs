@@ -16,6 +16,9 @@ use super::turn::{Place, Turn};
 struct Listed<'a> {
     #[serde(borrow)]
     results: Vec<&'a RawValue>,
+    /// Where the service's listing goes on.
+    #[serde(borrow, default)]
+    next: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
@@ -48,15 +51,19 @@ pub(super) fn of<'a>(mut input: Bytes<'a>, name: &str) -> Box<dyn Reader + 'a> {
         return Box::new(Facts { lines: Lines::new(input), conversation: name });
     }
     Box::new(Unfolded::new(input, "fact", move |text, number| {
-        let raws = match serde_json::from_str::<Listed<'_>>(text) {
-            Ok(listed) => listed.results,
-            Err(_) => vec![serde_json::from_str(text).map_err(|error| json_complaint(&error))?],
+        let (raws, next) = match serde_json::from_str::<Listed<'_>>(text) {
+            Ok(listed) => (listed.results, listed.next),
+            Err(_) => (vec![serde_json::from_str(text).map_err(|error| json_complaint(&error))?], None),
         };
         let items = raws.iter().zip(number..).map(|(raw, number)| {
             let place = Place::Part(format!("fact {number}"));
             turn(raw.get(), &name, place.clone()).unwrap_or_else(|why| Item::Broken(place, why))
         });
-        Ok(items.collect())
+        let more = next.map(|_| {
+            let why = "this is one page of several; import the others, too, which begin at `next`".to_owned();
+            Item::Broken(Place::Part("the listing".to_owned()), why)
+        });
+        Ok(items.chain(more).collect())
     }))
 }
 

@@ -129,6 +129,19 @@ fn each_scope_has_its_own_facts() {
 }
 
 #[test]
+fn a_listing_is_of_one_session_where_the_store_keeps_them() {
+    let service = Service::mem0();
+    let user = user_of(&service, "mem0", MEM0);
+    for (words, day) in [("I live in Oslo", "monday"), ("I own a kite", "tuesday"), ("I moved", "monday")] {
+        user.ok(&["add", words, "--session", day]);
+    }
+    let listed = user.json(&["facts", "--session", "monday"]);
+    assert_eq!(memories(&listed), ["I live in Oslo", "I moved"]);
+    assert_eq!(memories(&user.json(&["facts", "--session", "sunday"])), [""; 0]);
+    user.refused(&["--backend", "mem0", "facts", "--session", "monday"], 3, "capability_unsupported");
+}
+
+#[test]
 fn a_conversation_is_added_from_a_file_or_standard_input_verbatim_on_request() {
     let service = Service::mem0();
     let user = user_of(&service, "mem0", MEM0);
