@@ -460,6 +460,13 @@ pub(crate) const CASES: &[Case] = &[
         );
         expect_eq!(cx.text(&scope, "k").await?.as_deref(), Some("2"));
     }),
+    case!("run.fence.record-is-removed", [Kv, Eviction, RunFence], ["RUN-5", "GC-12"], |cx| {
+        ended(cx).await?;
+        expect_eq!(cx.sweep().await?.fences, 0, "fences that are over while the only one lasts");
+        cx.advance_ms(FENCE);
+        expect_eq!(cx.sweep().await?.fences, 1, "fences that are over");
+        expect_eq!(cx.sweep().await?.fences, 0, "fences left to remove");
+    }),
     case!("run.fence.ends-for-databases", [Kv, Sql, RunFence], ["RUN-4"], |cx| {
         let run = cx.run()?;
         let scope = expect_some!(run.scope(ScopeKind::Run), "the scope of a run");

@@ -101,6 +101,10 @@ mutants! {
         }
         next.run(request).await
     });
+    "run.fence-record-stays": ["RUN-5"], "the record of a fence is never removed"
+        => answer(Reply::Reclaim(reclaimed) => reclaimed.fences = 0);
+    "run.fence-counted-again": ["RUN-5", "GC-12"], "each `reclaim` reports a fence"
+        => answer(Reply::Reclaim(reclaimed) => reclaimed.fences = reclaimed.fences.max(1));
     "sql.ended-run-drops-again": ["RUN-4"] needs [Kv, Sql, RunFence], "each query in an ended run's scope removes its database first"
         => around({
             let ended = match &request {
