@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use memory_core::{
     Backend, BackendExt as _, Capabilities, Clock as _, Entry, GetOptions, Hit, Json, Key, ListQuery,
-    Metadata, Provider, RunContext, Scope, ScopeId, ScopeKind, SearchMode, SearchQuery, SetOptions,
-    SetOutcome, Source, SqlFacet, TenantId, Timestamp, UpdateOptions,
+    Metadata, Provider, Reclaimed, RunContext, Scope, ScopeId, ScopeKind, SearchMode, SearchQuery,
+    SetOptions, SetOutcome, Source, SqlFacet, TenantId, Timestamp, UpdateOptions,
 };
 
 use super::store::Store;
@@ -73,16 +73,16 @@ impl Cx {
     }
 
     /// Removes what has expired, unless other cases share the store: by their clocks it may be in force.
-    pub(crate) async fn sweep(&self) -> CaseResult {
+    pub(crate) async fn sweep(&self) -> CaseResult<Reclaimed> {
         if !self.store.harness.obeys_disk_bytes() {
             return Err(Stop::skipped(
                 "other cases share the store, and a sweep by this case's clock would harm them",
             ));
         }
-        if self.capabilities().eviction {
-            self.provider().reclaim().await?;
+        match self.capabilities().eviction {
+            true => Ok(self.provider().reclaim().await?),
+            false => Ok(Reclaimed::default()),
         }
-        Ok(())
     }
 
     /// The context of this case on another store: the same tenant, other names.

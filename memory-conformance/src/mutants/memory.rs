@@ -29,6 +29,7 @@ pub(super) struct Remembered {
     pub(super) quotas: BTreeMap<Scope, Quota>,
     pub(super) positions: BTreeMap<String, usize>,
     pub(super) scopes: BTreeSet<Scope>,
+    pub(super) used: BTreeMap<Scope, Timestamp>,
     pub(super) flag: bool,
     /// How often the handle was closed.
     pub(super) closed: u32,

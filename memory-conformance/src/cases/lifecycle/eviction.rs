@@ -201,6 +201,22 @@ pub(crate) const CASES: &[Case] = &[
         check!(!kept.is_evicted(), "a scope just written was evicted");
         expect_eq!(cx.text(&scope, "k").await?.as_deref(), Some("3"));
     }),
+    case!("gc.evict.used-through-another-handle", [Kv, Eviction], ["GC-3", "GC-6"], |cx, scope: Scope| {
+        let other = cx.on(cx.store().another_handle().await?);
+        cx.set(&scope, "k", "1").await?;
+        // The other handle may hold some of these uses in memory, whatever its slack.
+        for minutes in [1, 2, 5, 20] {
+            let since = cx.now();
+            cx.advance_ms(minutes * 60_000);
+            expect_eq!(other.text(&scope, "k").await?.as_deref(), Some("1"));
+            let found = use_of(cx, &scope).await?;
+            is_of(&found, cx.now(), "a read through another handle")?;
+            check!(found.latest_use >= cx.now(), "the latest use is before that of another handle");
+            let outcome = evict(cx, &scope, since).await?;
+            check!(!outcome.is_evicted(), "a scope in use through another handle was evicted");
+        }
+        expect_eq!(cx.text(&scope, "k").await?.as_deref(), Some("1"));
+    }),
     case!("gc.evict.absent", [Kv, Eviction], ["GC-8"], |cx, scope: Scope| {
         expect_eq!(
             evict(cx, &scope, cx.now()).await?,
@@ -443,6 +459,13 @@ pub(crate) const CASES: &[Case] = &[
             "the id of a run that ended long ago brings back its entry"
         );
         expect_eq!(cx.text(&scope, "k").await?.as_deref(), Some("2"));
+    }),
+    case!("run.fence.record-is-removed", [Kv, Eviction, RunFence], ["RUN-5", "GC-12"], |cx| {
+        ended(cx).await?;
+        expect_eq!(cx.sweep().await?.fences, 0, "fences that are over while the only one lasts");
+        cx.advance_ms(FENCE);
+        expect_eq!(cx.sweep().await?.fences, 1, "fences that are over");
+        expect_eq!(cx.sweep().await?.fences, 0, "fences left to remove");
     }),
     case!("run.fence.ends-for-databases", [Kv, Sql, RunFence], ["RUN-4"], |cx| {
         let run = cx.run()?;

@@ -214,7 +214,8 @@ pub(crate) const CASES: &[Case] = &[
         }
     }),
     case!("dedup.drop.makes-room-by-vectors", [Kv, Vector], ["DED-4"], |cx, scope: Scope| {
-        for at in 0..30 {
+        // More than a search looks at first.
+        for at in 0..90 {
             cx.say(&scope, &format!("same/{at:02}"), "ann drinks green tea").await?;
         }
         cx.say_all(&scope, &[("x", "ann drinks water"), ("y", "the lighthouse keeper sleeps")]).await?;
@@ -222,7 +223,7 @@ pub(crate) const CASES: &[Case] = &[
             let dedup = Dedup { threshold: 0.99, policy: DedupPolicy::Drop };
             let query = by_vector("ann drinks green tea").with_top_k(top_k).with_dedup(dedup);
             let found = cx.kv().search(&scope, query).await?;
-            expect_eq!(hit_keys(&found.hits), due, "the best {top_k} of thirty with the same text");
+            expect_eq!(hit_keys(&found.hits), due, "the best {top_k}, where ninety have the same text");
         }
     }),
     case!("dedup.merge.counts-no-access", [Kv, Vector], ["DED-2", "SRC-13"], |cx| {

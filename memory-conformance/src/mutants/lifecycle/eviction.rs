@@ -45,6 +45,7 @@ mutants! {
         });
     "evict.used-goes": ["GC-6"], "the time limit is ignored"
         => ask(Request::Evict { unused_since, .. } => *unused_since = Timestamp::MAX);
+    "evict.own-uses-only": ["GC-6"], "a handle knows only its own uses" => around(own_uses);
     "evict.absent-fails": ["GC-8"], "evicting an empty scope is an error" => around({
         match next.run(request).await? {
             Reply::Evict(EvictOutcome::Kept(Kept::Absent)) => {
@@ -100,6 +101,10 @@ mutants! {
         }
         next.run(request).await
     });
+    "run.fence-record-stays": ["RUN-5"], "the record of a fence is never removed"
+        => answer(Reply::Reclaim(reclaimed) => reclaimed.fences = 0);
+    "run.fence-counted-again": ["RUN-5", "GC-12"], "each `reclaim` reports a fence"
+        => answer(Reply::Reclaim(reclaimed) => reclaimed.fences = reclaimed.fences.max(1));
     "sql.ended-run-drops-again": ["RUN-4"] needs [Kv, Sql, RunFence], "each query in an ended run's scope removes its database first"
         => around({
             let ended = match &request {
@@ -135,6 +140,17 @@ fn each_use(reply: &mut Reply, change: impl FnMut(&mut ScopeUse)) {
     if let Reply::ScopeUses(page) = reply {
         page.scopes.iter_mut().for_each(change);
     }
+}
+
+async fn own_uses(memory: &Memory, mut request: Request, next: Next<'_>) -> Result<Reply> {
+    if let Request::Evict { scope, unused_since } = &mut request {
+        if memory.lock().used.get(scope).is_some_and(|at| at <= unused_since) {
+            *unused_since = Timestamp::MAX;
+        }
+    } else if let Some(scope) = request.scope() {
+        memory.lock().used.insert(scope.clone(), memory.now());
+    }
+    next.run(request).await
 }
 
 async fn takes_the_living(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {

@@ -3,7 +3,7 @@
 use memory_core::embed::cosine;
 use memory_core::{
     Dedup, DedupPolicy, Embedding, Error, ErrorKind, GetOptions, Hit, Key, Next, Record, Reply, Request,
-    Result, SearchMode, SearchQuery,
+    Result, Scope, SearchMode, SearchQuery,
 };
 
 use crate::mutants::memory::Memory;
@@ -18,13 +18,11 @@ mutants! {
         => ask(|request| change(request, |query| query.dedup = None));
     "dedup.after-trim": ["DED-4"], "duplicates are dropped after the cut to top_k"
         => over(Request::Search { scope, query } => {
-            let mut plain = query.clone();
-            plain.dedup = None;
-            let trimmed = kv(&next)?.search(&scope, plain).await?;
-            let mut results = kv(&next)?.search(&scope, query).await?;
-            results.hits.retain(|hit| trimmed.hits.iter().any(|other| other.entry.key == hit.entry.key));
-            Ok(Reply::Search(results))
+            let best = query.top_k;
+            among_best(&next, &scope, query, best).await
         });
+    "dedup.among-the-best-fifty": ["DED-4"], "only the best fifty make room"
+        => over(Request::Search { scope, query } => among_best(&next, &scope, query, 50).await);
     "dedup.keep-drops": ["DED-2"], "`keep` drops" => query(|query| {
         if let Some(dedup) = query.dedup.as_mut().filter(|dedup| dedup.policy == DedupPolicy::Keep) {
             dedup.policy = DedupPolicy::Drop;
@@ -86,6 +84,16 @@ mutants! {
         => ask(Request::Reembed { options, .. } => options.dry_run = false);
     "vector.mode-is-lexical": ["SRC-12"], "a vector search is done by words"
         => query(|query| if query.mode == SearchMode::Vector { query.mode = SearchMode::Lexical; });
+}
+
+/// The hits that are among the best without folding.
+async fn among_best(next: &Next<'_>, scope: &Scope, query: SearchQuery, best: usize) -> Result<Reply> {
+    let mut plain = query.clone();
+    (plain.dedup, plain.top_k) = (None, best);
+    let seen = kv(next)?.search(scope, plain).await?;
+    let mut results = kv(next)?.search(scope, query).await?;
+    results.hits.retain(|hit| seen.hits.iter().any(|other| other.entry.key == hit.entry.key));
+    Ok(Reply::Search(results))
 }
 
 fn change(request: &mut Request, change: fn(&mut SearchQuery)) {

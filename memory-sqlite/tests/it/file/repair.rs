@@ -204,6 +204,18 @@ fn repairing_an_intact_file_changes_nothing() {
     assert!(contents(folder.path()) == before);
 }
 
+/// The entries are as counted, so that only the removal changes the scope's row.
+#[test]
+fn vectors_that_a_repair_removes_are_no_longer_counted() {
+    let (_folder, path) = place();
+    database(&path);
+    drop_triggers(&raw(&path));
+    let report = repaired(&path);
+    assert_eq!((report.miscounted, report.vectors), (0, ENTRIES as u64), "{report:?}");
+    let counted: i64 = raw(&path).query_row("SELECT vectors FROM scope", [], |row| row.get(0)).unwrap();
+    assert_eq!(counted, 0);
+}
+
 /// DRF-59: a program whose triggers were off changed the rows of one scope.
 #[test]
 fn only_a_scope_changed_without_a_trace_counts_as_changed() {

@@ -90,6 +90,8 @@ fn a_change_costs_the_segment_around_it() {
     assert!((4_000..8_000).contains(&left), "{left}");
     store.set("other", "\"another kettle\"");
     assert_eq!(documents(&path), left, "no segment has it");
+    let counted = number(&path, "SELECT segments FROM scope");
+    assert_eq!(counted, number(&path, "SELECT count(*) FROM text_segment"), "the scope counts what is left");
     store.close();
 }
 
