@@ -49,6 +49,9 @@ pub(crate) const CASES: &[Case] = &[
             "a row that was opened after all these were observed"
         );
         expect_eq!(kind(&shared.write("db_outage is resolved").await?), "applied", "observed now");
+        shared.write_at("issue disk_full: The disk of the Berlin worker is full", second(90)).await?;
+        let ended = shared.write_at("disk_full is resolved", second(90)).await?;
+        expect_eq!(kind(&ended), "applied", "observed at the moment when the row was opened");
     }),
     case!("gov.words.elimination", [Sql, HostTables], ["GOV-13"], |cx| {
         let shared = cx.shared().await?;
