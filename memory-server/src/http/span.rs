@@ -28,7 +28,7 @@ pub(super) fn of(request: &Request, route: Route, op: impl Fn() -> Option<Op>) -
 
 /// Tells how the request was answered.
 pub(super) fn answered(span: &Span, status: StatusCode) {
-    span.record("http.response.status_code", status.as_u16());
+    span.record("http.response.status_code", i64::from(status.as_u16()));
     if status.is_server_error() {
         span.record("otel.status_code", "ERROR");
     }

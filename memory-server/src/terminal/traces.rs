@@ -58,7 +58,7 @@ where
     let _ = PROVIDER.set(provider);
     // Events are left out: records of the audit, which may quote what was stored, are some.
     let spans = filter_fn(|of| of.is_span() && of.target().starts_with("memory"));
-    let layer = tracing_opentelemetry::layer().with_tracer(tracer);
+    let layer = tracing_opentelemetry::layer().with_tracer(tracer).with_target(false);
     Ok(Some(layer.with_location(false).with_threads(false).with_tracked_inactivity(false).with_filter(spans)))
 }
 

@@ -67,7 +67,6 @@ fn takes(op: ToolOp, field: &str, capabilities: &Capabilities) -> bool {
         (ToolOp::Add, "confirms") | (ToolOp::Recall, "unconfirmed_since") => capabilities.layer_confirm,
         (ToolOp::Add, "again") | (ToolOp::Recall, "explain") => capabilities.layer_idempotent,
         (ToolOp::Add, "ttl_seconds") => capabilities.layer_expiry,
-        (ToolOp::Facts, "session") => capabilities.layer_sessions,
         (ToolOp::Recall, "threshold") => capabilities.layer_threshold,
         _ => true,
     }

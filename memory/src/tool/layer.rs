@@ -199,7 +199,6 @@ impl MemoryTool {
         check_count("limit", asked, MAX_PAGE)?;
         let mut query = FactsQuery::default();
         (query.cursor, query.limit) = (op.cursor, asked.min(self.policy.max_rows));
-        query.session = op.session;
         loop {
             let page = layer.facts(&self.run, &scope, query.clone()).await?;
             let facts = self.fitting(page.facts.iter().map(|fact| (None, fact)), 0)?;

@@ -309,8 +309,6 @@ fields! {
         limit: Option<usize>,
         /// `next` of the page before.
         cursor: Option<String>,
-        /// facts: only those of this session.
-        session: Option<String>,
     }
 
     Event {

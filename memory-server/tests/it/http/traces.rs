@@ -86,7 +86,7 @@ fn commands_send_traces_where_the_environment_says_so_and_what_is_not_understood
     let (_service, url, sent) = collector();
     let user = User::new();
     let run = |variables: &[(&str, &str)]| {
-        let mut command = user.command(&["--url", "sqlite:m.db", "set", "k", "v"]);
+        let mut command = user.command(&["--url", "sqlite:m.db", "set", "k", "1"]);
         let ended = command.envs(variables.iter().copied()).output().unwrap();
         assert!(ended.status.success());
         let told = String::from_utf8(ended.stderr).unwrap();
