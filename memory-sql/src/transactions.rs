@@ -122,6 +122,11 @@ impl<H, I: Interrupt + Clone> Transaction<H, I> {
         self.lock().depth = depth;
     }
 
+    /// Looks at what the transaction holds; `None`: a call uses it, or it has ended.
+    pub fn look<T>(&self, look: impl FnOnce(&H) -> T) -> Option<T> {
+        self.lock().held.as_ref().map(look)
+    }
+
     /// Takes what the transaction holds for a call, which the interrupt ends.
     ///
     /// # Errors

@@ -177,7 +177,7 @@ pub(crate) fn lost(lost: Lost) -> Error {
 /// The session broke, or the server did not end the statement in time, but nothing can have been written.
 pub(crate) fn broken(broken: Broken) -> Error {
     match broken {
-        Broken::Late => timeout(),
+        Broken::Late | Broken::Stopped => timeout(),
         Broken::Lost(reason) => lost(reason),
     }
 }

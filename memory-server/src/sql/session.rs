@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use memory::OpenContext;
 use memory_core::sql::{ExecOutcome, Rows, SqlFacet, SqlValue, StatementOptions, TableInfo, TxState};
-use memory_core::{Error, ErrorKind, IdGen as _, Result, Retry, RunContext, Scope, ScopeId, ScopeKind};
+use memory_core::{Error, ErrorKind, IdGen as _, Result, Retry, RunContext, Scope, ScopeId, ScopeKind, SqlDialect};
 
 use crate::terminal::Opened;
 
@@ -48,6 +48,10 @@ impl<'a> Session<'a> {
 
     pub(super) fn scope(&self) -> &Scope {
         self.opened.scope()
+    }
+
+    pub(super) fn dialect(&self) -> Option<SqlDialect> {
+        self.opened.memory.capabilities().sql_dialect
     }
 
     pub(super) fn transaction(&self) -> Option<&TxState> {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use memory_core::sql::{SqlUsage, SqlValue, TableInfo, TxState};
-use memory_core::{Error, Scope};
+use memory_core::{Error, Scope, SqlDialect};
 use serde::Serialize;
 
 use super::session::{Answer, Session, may_read_only};
@@ -23,7 +23,7 @@ const DOTS: &[&str] = &["begin", "commit", "help", "quit", "rollback", "schema",
 const HELP: &str = "\
 statements end with `;`          BEGIN, COMMIT and ROLLBACK are .begin, .commit and .rollback
 .tables                          tables and views of the scope
-.schema [NAME]                   how they were made
+.schema [NAME]                   how they were made, on SQLite
 .usage                           how much the database holds
 .begin                           open a transaction, or a savepoint in the open one
 .commit, .rollback               end the innermost level
@@ -230,7 +230,7 @@ async fn dot(session: &mut Session<'_>, command: &str, out: &mut Out) -> std::re
         }
         _ => {
             return Err(Failure::invalid(format!(
-                "there is no `.{name}`; the commands are .tables .schema .usage .begin .commit .rollback .quit"
+                "there is no `.{name}`; the commands are .tables .schema .usage .begin .commit .rollback .help .quit"
             )));
         }
     }
@@ -290,6 +290,12 @@ async fn schema(
     struct Document<'a> {
         schema: Vec<&'a str>,
     }
+    if session.dialect() != Some(SqlDialect::Sqlite) {
+        return Err(Failure::invalid(
+            "`.schema` shows the definitions that SQLite keeps, and this store is another: `.tables` shows tables and columns, \
+             and `memory sql --dump FILE` writes the definitions",
+        ));
+    }
     let own: Vec<String> = session.tables().await?.into_iter().map(|table| table.name).collect();
     let asked = "SELECT tbl_name, sql FROM sqlite_schema WHERE sql IS NOT NULL \
                  AND (?1 IS NULL OR lower(name) = lower(?1) OR lower(tbl_name) = lower(?1)) ORDER BY rowid";
@@ -304,6 +310,9 @@ async fn schema(
         {
             made.push(sql.as_str());
         }
+    }
+    if let Some(name) = name.filter(|_| made.is_empty()) {
+        return Err(Failure::invalid(format!("there is no `{name}` here; `.tables` lists what there is")));
     }
     if out.is_json() {
         return out.document(&Document { schema: made });

@@ -11,8 +11,10 @@ use memory_core::sql::{DumpStream, RestoreOptions, SqlFacet};
 use memory_core::{Error, ErrorKind, Result};
 use serde::Serialize;
 
-use crate::terminal::{Exit, Failure, Opened, Out, Stop, bytes};
+use crate::terminal::{Exit, Failure, Opened, Out, Stop, bytes, note};
 
+/// How much of what a dump does not contain is named.
+const MAX_NAMED: usize = 100;
 /// Longest line of a dump, in bytes.
 const MAX_LINE: u64 = 1 << 30;
 
@@ -31,34 +33,55 @@ pub(super) async fn dump(
     struct Report {
         file: String,
         bytes: u64,
+        /// What a dump cannot contain.
+        skipped: Vec<String>,
     }
     let stream = facet(opened, "dump")?.dump(opened.scope()).await?;
     if path == Path::new("-") {
-        let copied = copy(stream, out.writer(), &stop).await?;
-        return Ok(if copied.is_some() { Exit::Ok } else { Exit::Interrupted });
+        let Some((_, skipped)) = copy(stream, out.writer(), &stop).await? else { return Ok(Exit::Interrupted) };
+        return Ok(told(&skipped));
     }
     let refused = |error| Failure::unwritten(path, error);
     let mut file = NewFile::begin(path, &opened.settings.file_options(overwrite)?).map_err(refused)?;
-    let Some(written) = copy(stream, &mut file, &stop).await? else { return Ok(Exit::Interrupted) };
+    let Some((written, skipped)) = copy(stream, &mut file, &stop).await? else { return Ok(Exit::Interrupted) };
     file.finish().map_err(refused)?;
     if out.is_json() {
-        out.document(&Report { file: path.display().to_string(), bytes: written })?;
+        let file = path.display().to_string();
+        out.document(&Report { file, bytes: written, skipped: skipped.clone() })?;
     } else {
         let scope = opened.scope();
         out.line(format!("the database of {scope} written to {}: {}", path.display(), bytes(written)))?;
     }
-    Ok(Exit::Ok)
+    Ok(told(&skipped))
 }
 
-/// Writes every line; returns their bytes, or `None` if interrupted.
+/// Names what a dump does not contain.
+fn told(skipped: &[String]) -> Exit {
+    skipped.iter().for_each(|what| note(&format!("not in the dump: {what}")));
+    if skipped.is_empty() { Exit::Ok } else { Exit::Partial }
+}
+
+/// What a line of a dump says that the dump does not contain.
+fn skipped_in(line: &[u8]) -> Option<String> {
+    #[derive(serde::Deserialize)]
+    struct Skipped {
+        skipped: String,
+    }
+    line.starts_with(b"{\"skipped\":").then(|| serde_json::from_slice::<Skipped>(line).ok())?.map(|line| line.skipped)
+}
+
+/// Writes every line; returns their bytes and what is not among them, or `None` if interrupted.
 async fn copy(
     mut stream: DumpStream,
     to: &mut (impl Write + Send + ?Sized),
     stop: &Stop,
-) -> std::result::Result<Option<u64>, Failure> {
-    let mut written = 0_u64;
+) -> std::result::Result<Option<(u64, Vec<String>)>, Failure> {
+    let (mut written, mut skipped) = (0_u64, Vec::new());
     while let Some(line) = std::future::poll_fn(|context| stream.as_mut().poll_next(context)).await {
         let mut line = line?;
+        if skipped.len() < MAX_NAMED {
+            skipped.extend(skipped_in(&line));
+        }
         if line.last() != Some(&b'\n') {
             line.push(b'\n');
         }
@@ -69,7 +92,7 @@ async fn copy(
         }
     }
     to.flush().map_err(Failure::Output)?;
-    Ok(Some(written))
+    Ok(Some((written, skipped)))
 }
 
 /// Restores a dump into the scope, entirely or not at all.

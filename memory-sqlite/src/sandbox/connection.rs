@@ -46,6 +46,8 @@ pub(crate) struct Sandbox {
     /// The schema's version, and whether the schema contained the word ROLLBACK then.
     pub(super) rollback_words: Cell<Option<(i64, bool)>>,
     pub(super) peak_bytes: u64,
+    /// How many statements of its callers it keeps prepared.
+    pub(super) kept: usize,
     /// Statements seen once; they are kept prepared when they come again.
     pub(super) seen: HashMap<Box<str>, Seen>,
     /// State for running new short queries inline.
@@ -75,8 +77,12 @@ pub(super) const STEPS: i32 = 1_000;
 pub(super) const MAX_PAGES: u64 = 4_294_967_294;
 /// [`Sandbox::trim_caches`] measures the connection's memory once in so many calls.
 const COUNT_EVERY: u8 = 16;
-/// Statements that a connection keeps prepared.
-pub(super) const KEPT: usize = 8;
+/// Statements of an agent that a connection keeps prepared.
+const KEPT: usize = 8;
+/// Of the host, which runs the same few dozen again and again.
+const KEPT_OF_HOST: usize = 64;
+/// What a connection keeps besides: it begins and ends transactions and savepoints, and measures the file.
+const KEPT_ITSELF: usize = 12;
 /// Longest statement that is kept prepared.
 pub(super) const KEPT_BYTES: usize = 4 << 10;
 
@@ -108,7 +114,8 @@ impl Sandbox {
         if let Some(entries) = entries {
             entries::table::register(&conn, entries, Arc::clone(&interrupt))?;
         }
-        conn.set_prepared_statement_cache_capacity(KEPT);
+        let kept = if layers.authorizer { KEPT } else { KEPT_OF_HOST };
+        conn.set_prepared_statement_cache_capacity(kept + KEPT_ITSELF);
         let names: BTreeSet<String> = shared.iter().map(|file| file.name.clone()).collect();
         let mut sandbox = Self {
             conn,
@@ -123,6 +130,7 @@ impl Sandbox {
             max_pages: MAX_PAGES,
             rollback_words: Cell::new(None),
             peak_bytes: 0,
+            kept,
             seen: HashMap::new(),
             inline: InlineState::default(),
             trims: 0,

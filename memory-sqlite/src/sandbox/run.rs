@@ -10,7 +10,7 @@ use rusqlite::fallible_iterator::FallibleIterator as _;
 use rusqlite::{Batch, ErrorCode, StatementStatus};
 
 use super::authorizer::{Denied, Phase};
-use super::connection::{KEPT, KEPT_BYTES, MAX_PAGES, Sandbox};
+use super::connection::{KEPT_BYTES, MAX_PAGES, Sandbox};
 use super::inline::history::{Seen, contains};
 use super::limits::heap::{Meter, Refused};
 use super::limits::interrupt::{Interrupt, Interrupted};
@@ -125,9 +125,8 @@ impl Sandbox {
     }
 
     fn compile_and_step(&mut self, statement: &Statement<'_>) -> Result<Ran, Failed> {
-        let natural =
-            matches!((self.role, statement.mode), (Role::Writer, Mode::Exec) | (Role::Reader, Mode::Query));
-        if natural && self.seen.contains_key(statement.sql) && !self.may_roll_back(statement.mode)? {
+        let seen_as = self.seen.get(statement.sql).map(|seen| seen.mode);
+        if seen_as == Some(statement.mode) && !self.may_roll_back(statement.mode)? {
             self.watch().begin(Phase::Compiling(statement.mode));
             let began = Instant::now();
             let mut kept = self.conn.prepare_cached(statement.sql)?;
@@ -144,7 +143,8 @@ impl Sandbox {
         let ran = self.step(&mut program, statement, writes_rows)?;
         let steps = program.get_status(StatementStatus::VmStep);
         drop(program);
-        if natural && plain && statement.sql.len() <= KEPT_BYTES {
+        // One text is kept in one mode: what an agent may do differs.
+        if seen_as.is_none_or(|mode| mode == statement.mode) && plain && statement.sql.len() <= KEPT_BYTES {
             self.learn_tables(relations.as_deref(), steps);
             self.keep(statement.sql, Seen::of(statement, relations));
         }
@@ -153,7 +153,7 @@ impl Sandbox {
 
     /// Remembers a statement, to keep it prepared if it comes again.
     pub(super) fn keep(&mut self, sql: &str, seen: Seen) {
-        if self.seen.len() >= 4 * KEPT {
+        if self.seen.len() >= 4 * self.kept {
             self.seen.clear();
         }
         self.seen.insert(sql.into(), seen);
@@ -280,6 +280,7 @@ impl Sandbox {
         bind(compiled, statement)?;
         let writes = !compiled.readonly();
         let width = compiled.column_count();
+        let explains = compiled.is_explain() != 0;
         let columns: Vec<String> = compiled.column_names().map(str::to_owned).collect();
         let mut left = statement.max_bytes;
         let mut result = Rows::default();
@@ -301,7 +302,8 @@ impl Sandbox {
                 left -= bytes;
                 let mut values = Vec::with_capacity(width);
                 for (at, column) in columns.iter().enumerate() {
-                    values.push(value::read(row.get_ref(at)?, column)?);
+                    let value = value::read(row.get_ref(at)?, column)?;
+                    values.push(if explains { value::without_address(value) } else { value });
                 }
                 result.rows.push(values);
             }

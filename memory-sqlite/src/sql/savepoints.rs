@@ -9,6 +9,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::connections::is_busy;
 use super::engine::{Engine, Held, Transaction};
+use super::statements::here;
 use crate::sandbox::Cancel;
 
 enum Tried {
@@ -100,6 +101,12 @@ impl Engine {
         self.wake()?;
         let deadline = self.deadline(None);
         let (transaction, turn) = self.turn(scope, tx, deadline).await?;
+        // A savepoint is quick; the commit of the whole may wait for the disk.
+        if self.is_inline_of_host(scope) && (ended == Ended::RolledBack || transaction.depth() > 1) {
+            let done = here(|| self.change(&transaction, ended, work));
+            drop(turn);
+            return done;
+        }
         let engine = Arc::clone(self);
         self.workers
             .run(deadline, move || {

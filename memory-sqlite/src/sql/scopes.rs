@@ -64,7 +64,10 @@ impl Engine {
     }
 
     pub(crate) async fn usage(self: &Arc<Self>, scope: &Scope) -> Result<SqlUsage> {
-        let bytes = self.look(scope, used).await?.unwrap_or_default();
+        let bytes = match self.look(scope, used).await {
+            Err(_) if self.store.is_read_only() => self.pool.scope(scope).place.file_bytes(),
+            looked => looked?.unwrap_or_default(),
+        };
         Ok(SqlUsage::new(bytes, self.config.quota_bytes))
     }
 
@@ -99,8 +102,9 @@ impl Engine {
             let bytes = match self.look(&scope, used).await {
                 Ok(Some(bytes)) => bytes,
                 Ok(None) => continue,
-                // A damaged one is listed, so that it can be dropped or restored.
-                Err(error) if error.kind() == ErrorKind::Corrupt => {
+                // A damaged one is listed, so that it can be dropped or restored; and one in a folder that nobody may
+                // write to, where the engine cannot open it.
+                Err(error) if error.kind() == ErrorKind::Corrupt || self.store.is_read_only() => {
                     self.pool.scope(&scope).place.file_bytes()
                 }
                 Err(error) => return Err(error),

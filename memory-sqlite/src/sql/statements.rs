@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use memory_core::sql::{Rows, SqlValue, StatementOptions, TxId};
-use memory_core::{Error, ErrorKind, Result, Scope};
+use memory_core::{Error, ErrorKind, Result, Scope, ScopeKind};
 use memory_sql::{Ended, Engine as _, WriteLock, errors};
 use memory_validator::{Mode, Stages};
 
@@ -13,6 +13,7 @@ use super::connections::{Conn, DROPPED, ScopeState, WRITTEN, is_busy};
 use super::engine::{Engine, Held, Transaction};
 use super::threads::in_flight::InFlightStatement;
 use super::verdicts::{Judged, called};
+use crate::error::lost;
 use crate::sandbox::{Cancel, Layers, Ran, Sandbox, Statement};
 
 /// The savepoint that undoes one statement; the numbers of transactions begin with 1.
@@ -114,11 +115,13 @@ impl Engine {
 
     /// Runs a query on the caller's thread if it is known to be quick; `None`: it was not run.
     fn read_here(&self, call: &Call, state: &Arc<ScopeState>, cancel: &Cancel) -> Option<Ran> {
-        if !self.config.inline || self.layers(&call.scope) != Layers::ALL || self.stages() != Stages::ALL {
-            return None;
-        }
-        if self.verdicts.known(&call.sql, call.mode).is_none() {
-            self.verdicts.judge_short(&call.sql, call.mode)?;
+        if !self.is_inline_of_host(&call.scope) {
+            if !self.config.inline || self.layers(&call.scope) != Layers::ALL || self.stages() != Stages::ALL {
+                return None;
+            }
+            if self.verdicts.known(&call.sql, call.mode).is_none() {
+                self.verdicts.judge_short(&call.sql, call.mode)?;
+            }
         }
         let mut conn = self.pool.rested_reader(state)?;
         let statement = statement(call, false, cancel);
@@ -311,6 +314,11 @@ impl Engine {
         in_flight: InFlightStatement,
     ) -> Result<Ran> {
         let (transaction, turn) = self.turn(&call.scope, tx, call.deadline).await?;
+        if self.is_short_of_host(&call, &transaction) {
+            let done = here(|| self.step_within(&call, &transaction, &in_flight.cancel));
+            drop(turn);
+            return done;
+        }
         let engine = Arc::clone(self);
         let (deadline, cancel) = (call.deadline, in_flight.cancel.clone());
         let work = move || {
@@ -320,6 +328,18 @@ impl Engine {
             done
         };
         self.workers.run(deadline, work).await?
+    }
+
+    /// Whether a statement runs on the caller's thread: one of the host's own that was quick when it last ran in this
+    /// transaction or one before it. Nothing interrupts it as it would a query; but nobody else writes such statements.
+    fn is_short_of_host(&self, call: &Call, transaction: &Transaction) -> bool {
+        self.is_inline_of_host(&call.scope)
+            && transaction.look(|held| held.conn.sandbox.was_quick(&call.sql, call.mode)).unwrap_or(false)
+    }
+
+    /// Whether what the host does in this scope may run on the caller's thread, if it is quick.
+    pub(crate) fn is_inline_of_host(&self, scope: &Scope) -> bool {
+        self.config.inline && scope.kind == ScopeKind::Host
     }
 
     fn step_within(
@@ -381,6 +401,14 @@ impl Engine {
         }
         lives
     }
+}
+
+/// Runs work on the caller's thread. As on a worker, a panic ends only the work.
+pub(super) fn here<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
+        tracing::error!("a statement panicked, which is a bug; please report it");
+        Err(lost())
+    })
 }
 
 fn statement<'a>(call: &'a Call, frees: bool, cancel: &'a Cancel) -> Statement<'a> {

@@ -207,6 +207,12 @@ impl Gate<'_> {
                 .because("this type reads the engine's catalog")
                 .instead("compare names as text"));
         }
+        if name == "pg_typeof" && !self.is_cast_to_text(at) {
+            return Err(self
+                .refuse("type", at, name)
+                .because("its result is of a type that reads the engine's catalog")
+                .instead("write pg_typeof(…)::text"));
+        }
         let reserved = self.policy.reserved_names.contains(name)
             || self.policy.reserved_prefixes.iter().any(|prefix| name.starts_with(prefix.as_str()));
         if !reserved || self.policy.readable.contains(name) || self.policy.functions.contains(name) {
@@ -229,6 +235,33 @@ impl Gate<'_> {
             .refuse("reserved", at, name)
             .because("this name belongs to the engine or the runtime")
             .instead("use your own tables"))
+    }
+
+    /// Whether a call is made text at once: `f(…)::text` or `CAST(f(…) AS text)`.
+    fn is_cast_to_text(&self, at: usize) -> bool {
+        if !self.is(at + 1, "(") {
+            return false;
+        }
+        let (mut depth, mut end) = (0_u32, at + 1);
+        loop {
+            match self.lexed.at(end).map(|token| token.kind) {
+                Some(Kind::Open) => depth += 1,
+                Some(Kind::Close) => depth -= 1,
+                Some(_) => {}
+                None => return false,
+            }
+            if depth == 0 {
+                break;
+            }
+            end += 1;
+        }
+        let is_text = self.word_is(end + 2, &["text", "varchar"]);
+        let mut first = at;
+        while first >= 2 && self.is(first - 1, ".") {
+            first -= 2;
+        }
+        let in_cast = first >= 2 && self.word_is(first - 2, &["cast"]) && self.is(first - 1, "(");
+        is_text && (self.is(end + 1, "::") || (in_cast && self.word_is(end + 1, &["as"])))
     }
 
     /// Words that somewhere in a statement mean something forbidden.
@@ -258,6 +291,12 @@ impl Gate<'_> {
                     .refuse("alter", at, name.to_ascii_uppercase())
                     .because("the runtime manages owners and policies")
                     .instead("leave them as they are"))
+            }
+            "concurrently" if self.word_is(0, &["refresh"]) && at > 0 && self.word_is(at - 1, &["view"]) => {
+                Err(self
+                    .refuse("temp", at, "CONCURRENTLY")
+                    .because("it needs a temporary table, and temporary objects are not allowed")
+                    .instead("leave CONCURRENTLY out"))
             }
             "temp" | "temporary" if self.defines(at) => Err(self
                 .refuse("temp", at, name.to_ascii_uppercase())

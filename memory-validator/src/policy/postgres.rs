@@ -62,7 +62,7 @@ const FUNCTIONS: &[&str] = &[
     // Network addresses.
     "abbrev broadcast family host hostmask inet_merge inet_same_family masklen netmask network set_masklen macaddr8_set7bit",
     // Full text.
-    "array_to_tsvector get_current_ts_config json_to_tsvector jsonb_to_tsvector numnode phraseto_tsquery plainto_tsquery \
+    "array_to_tsvector json_to_tsvector jsonb_to_tsvector numnode phraseto_tsquery plainto_tsquery \
      querytree setweight strip to_tsquery to_tsvector ts_delete ts_filter ts_headline ts_rank ts_rank_cd \
      tsquery_phrase tsvector_to_array websearch_to_tsquery ts_lexize",
     // Identifiers.

@@ -4,14 +4,14 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 
-use memory_core::sql::DumpStream;
+use memory_core::sql::{DumpStream, SqlFacet};
 use memory_core::{
     Backend, Error, Provider, Record, RecordStream, Result, Scope, Stream, Taken, TenantId, TombstonesOf,
 };
 use serde::Serialize;
 
 use super::control::{Control, Progress};
-use super::format::digest::{EntriesDigest, EntriesHash, skipped_in, without_feed};
+use super::format::digest::{EntriesDigest, EntriesHash, digest_of_dump, skipped_in, without_feed};
 use super::report::{FacetReport, NotCarried, ScopeNote, add, add_lost};
 use super::scopes::{Found, Walk};
 use super::target::apply::{
@@ -338,23 +338,25 @@ impl Moving<'_> {
             return Ok(Step::None);
         }
         let held = database(facet, scope, self.control).await?;
+        let told = Arc::default();
         let wanted = match found.sql {
-            Some(_) => database(source, scope, self.control).await?,
+            Some(_) => digest_of_dump(self.heard(source, scope, &told).await?, self.control).await?,
             None => None,
         };
         let step = sql_step(wanted.as_ref(), held.as_ref(), self.options.on_different);
         if !applies || !step.writes() {
+            // What no dump contains is missing in the target, however often this runs.
+            what.append(&mut taken(&told));
             return Ok(step);
         }
         if step == Step::Remove {
             facet.drop_sql_scope(scope).await?;
             return Ok(step);
         }
-        let told = Arc::new(Mutex::new(Vec::new()));
-        let dump =
-            Heard { dump: source.dump(scope).await?, told: Arc::clone(&told), control: self.control.clone() };
-        let refused = put_database(facet, scope, step, Box::pin(dump), None).await?.skipped;
-        let mut lost = std::mem::take(&mut *told.lock().unwrap_or_else(PoisonError::into_inner));
+        let told = Arc::default();
+        let dump = self.heard(source, scope, &told).await?;
+        let refused = put_database(facet, scope, step, dump, None).await?.skipped;
+        let mut lost = taken(&told);
         let refuses = refused.iter().any(|one| !lost.contains(one));
         lost.extend(refused);
         lost.dedup();
@@ -367,6 +369,16 @@ impl Moving<'_> {
         }
         Ok(step)
     }
+
+    /// The dump of a scope's database, and what it says that it does not contain.
+    async fn heard(&self, source: &dyn SqlFacet, scope: &Scope, told: &Told) -> Result<DumpStream> {
+        let dump = source.dump(scope).await?;
+        Ok(Box::pin(Heard { dump, told: Arc::clone(told), control: self.control.clone() }))
+    }
+}
+
+fn taken(told: &Told) -> Vec<String> {
+    std::mem::take(&mut *told.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 /// Totals of a stream of records.
@@ -416,10 +428,13 @@ impl Stream for Digested {
 /// Most omissions of a dump reported for one scope.
 const MAX_REPORTED: usize = 1_000;
 
+/// What a dump says that it does not contain.
+type Told = Arc<Mutex<Vec<String>>>;
+
 /// A dump whose lines about omissions are collected.
 struct Heard {
     dump: DumpStream,
-    told: Arc<Mutex<Vec<String>>>,
+    told: Told,
     control: Control,
 }
 

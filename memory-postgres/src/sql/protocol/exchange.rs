@@ -99,6 +99,8 @@ pub(crate) enum Broken {
     Lost(Lost),
     /// The server did not end the statement in time. Its process is being terminated.
     Late,
+    /// Its process was terminated, as it had not ended the statement in time: nothing was committed.
+    Stopped,
 }
 
 impl From<Lost> for Broken {
@@ -204,6 +206,10 @@ impl<'s> Exchange<'s> {
                 }
                 Reply::Fault(fault) => {
                     if fault.fatal {
+                        if self.stage > 1 && fault.state == "57P01" {
+                            // After a commit that waits for a standby, a warning comes first.
+                            return Err(if heard.warned { Broken::Late } else { Broken::Stopped });
+                        }
                         return Err(Broken::Lost(Lost::Ended(fault.state)));
                     }
                     heard.fault.get_or_insert(*fault);

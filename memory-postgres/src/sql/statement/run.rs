@@ -377,8 +377,10 @@ impl Engine {
                 // The commit was sent with it.
                 Tried::Done(Err(errors::outcome_unknown()))
             }
-            Failed::Broken(Broken::Late) => {
-                leased.session.ask_to_end();
+            Failed::Broken(broken @ (Broken::Late | Broken::Stopped)) => {
+                if matches!(broken, Broken::Late) {
+                    leased.session.ask_to_end();
+                }
                 Tried::Done(Err(match (cancel.why(), asked.quota_check.and_then(|room| room.quota)) {
                     (Some(Why::QuotaExceeded), Some(quota)) => errors::quota_exceeded(quota),
                     (Some(_), _) => errors::cancelled(),

@@ -49,7 +49,7 @@ impl Engine {
                         }
                         Some(refused) => errors::statement(&refused),
                     },
-                    Err(Broken::Late) => {
+                    Err(Broken::Late | Broken::Stopped) => {
                         leased.session.ask_to_end();
                         engine.pool.retire(leased);
                         return Err(errors::locked());
@@ -134,7 +134,7 @@ impl Engine {
                     Some(_) => Err(Ended::ByTheEngine.error()),
                 },
                 Err(_) if commits => Err(errors::outcome_unknown()),
-                Err(Broken::Late) => Err(errors::timeout()),
+                Err(Broken::Late | Broken::Stopped) => Err(errors::timeout()),
                 Err(Broken::Lost(_)) => Err(Ended::ByTheEngine.error()),
             };
             let state = TxState::new(transaction.id.clone(), left);

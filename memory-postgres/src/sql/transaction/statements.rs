@@ -160,8 +160,8 @@ impl Engine {
 
 fn lost_within(broken: Broken, cancel: &Cancel) -> Error {
     match (broken, cancel.why()) {
-        (Broken::Late, None) => errors::timeout(),
-        (Broken::Late, Some(_)) => errors::cancelled(),
+        (Broken::Late | Broken::Stopped, None) => errors::timeout(),
+        (Broken::Late | Broken::Stopped, Some(_)) => errors::cancelled(),
         (Broken::Lost(_), _) => Error::new(
             ErrorKind::TransactionLost,
             "the transaction's connection was lost and everything in it rolled back; begin another one",

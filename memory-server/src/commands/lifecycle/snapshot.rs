@@ -213,7 +213,13 @@ pub(crate) async fn restore(context: &Context, args: RestoreArgs, out: &mut Out)
         out.line(format!(
             "{} scopes of the snapshot{}",
             report.scopes,
-            if report.dry_run { "; nothing was written. A restore would do this:" } else { ":" }
+            match (report.dry_run, report.conflicts) {
+                (false, _) => ":",
+                (true, 0) => "; nothing was written. A restore would do this:",
+                (true, _) => {
+                    "; nothing was written. A restore would refuse, since scopes differ. With --on-existing skip it would do this:"
+                }
+            }
         ))?;
         name_facets(out, &report.entries, &report.databases)?;
         out.named("scopes differ", report.conflicts, &report.conflicting_scopes, Scope::to_string)?;

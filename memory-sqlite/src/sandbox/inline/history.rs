@@ -7,6 +7,8 @@ use crate::sandbox::statement::Statement;
 /// What is known about a statement seen on a connection.
 #[derive(Debug)]
 pub(in crate::sandbox) struct Seen {
+    /// How it was run.
+    pub(in crate::sandbox) mode: Mode,
     /// The relations it reads; `None`: it must always run on a worker.
     pub(in crate::sandbox) relations: Option<Vec<String>>,
     /// Whether these are known to be ordinary tables, which store their own rows.
@@ -18,12 +20,12 @@ pub(in crate::sandbox) struct Seen {
 impl Seen {
     pub(in crate::sandbox) fn of(statement: &Statement<'_>, relations: Option<Vec<String>>) -> Self {
         let relations = relations.filter(|_| statement.mode == Mode::Query && !may_hide_work(statement.sql));
-        Self { relations, are_tables: false, was_quick: false }
+        Self { mode: statement.mode, relations, are_tables: false, was_quick: false }
     }
 
     /// A new query that ran quickly.
     pub(in crate::sandbox) fn quick(relations: Vec<String>) -> Self {
-        Self { relations: Some(relations), are_tables: true, was_quick: true }
+        Self { mode: Mode::Query, relations: Some(relations), are_tables: true, was_quick: true }
     }
 }
 

@@ -9,6 +9,7 @@
 use std::time::{Duration, Instant};
 
 use memory_core::sql::SqlValue;
+use memory_validator::Mode;
 use rusqlite::limits::Limit;
 
 use super::history::Seen;
@@ -55,6 +56,11 @@ impl Sandbox {
         let sql = "SELECT EXISTS (SELECT 1 FROM main.sqlite_schema \
                    WHERE type = 'table' AND rootpage > 0 AND lower(name) = lower(?1))";
         self.trusted(|conn| conn.prepare(sql)?.query_row([name], |row| row.get(0))).unwrap_or(false)
+    }
+
+    /// Whether a statement is kept prepared, and was quick when it last ran.
+    pub(crate) fn was_quick(&self, sql: &str, mode: Mode) -> bool {
+        self.seen.get(sql).is_some_and(|seen| seen.was_quick && seen.mode == mode)
     }
 
     /// Runs a query inline if it is known to be small; `None`: run it as any other.
