@@ -50,6 +50,35 @@ impl Health {
     }
 }
 
+/// A number that a store keeps about itself, for the operator's metrics: the length of a queue, the hits of a cache. It says
+/// nothing about any tenant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Figure {
+    /// Lower-case words joined by `_`, beginning with the kind of store; that of a counter ends with `_total`.
+    pub name: &'static str,
+    /// One sentence for people.
+    pub help: &'static str,
+    /// Whether it only grows while the store is open.
+    pub is_counter: bool,
+    /// The value.
+    pub value: u64,
+}
+
+impl Figure {
+    /// A value that rises and falls.
+    #[must_use]
+    pub fn gauge(name: &'static str, help: &'static str, value: usize) -> Self {
+        Self { name, help, is_counter: false, value: value as u64 }
+    }
+
+    /// A value that only grows.
+    #[must_use]
+    pub const fn counter(name: &'static str, help: &'static str, value: u64) -> Self {
+        Self { name, help, is_counter: true, value }
+    }
+}
+
 /// One store: some of the three facets, as stated by its [`Capabilities`].
 ///
 /// A facet accessor is `Some` if and only if the facet's flag in [`Capabilities`] is set.
@@ -81,6 +110,11 @@ pub trait Provider: Send + Sync + Debug {
     /// # Errors
     /// If the store could not even be asked; a store that is down is an `Ok` result.
     async fn health(&self) -> Result<Health>;
+
+    /// What it counts about itself; asking costs next to nothing. Default: nothing.
+    fn figures(&self) -> Vec<Figure> {
+        Vec::new()
+    }
 
     /// Purges a run's scope in every facet and ends everything the run left open. Ending a run again, or one that
     /// stored nothing, succeeds. With `Capabilities::run_fence`, later writes to the run's scope are refused with

@@ -22,6 +22,7 @@ impl Agent {
         let name = name.into();
         let refused = match name.as_str() {
             "" | "." => Some("is empty or `.`"),
+            "*" => Some("is `*`, which stands for every agent"),
             _ if name.len() > MAX_AGENT_BYTES => Some("is longer than 255 bytes"),
             _ if name.contains(['/', '\\']) => Some("contains a slash"),
             _ if name.contains("..") => Some("contains `..`"),

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use memory_core::{
-    Backend, Capabilities, Consistency, EraseTarget, Erased, EvictOutcome, Health, MemoryLayer, Provider,
-    ReadSnapshot, Reclaimed, Result, Scope, ScopeId, ScopeUsesPage, ScopeUsesQuery, SqlFacet, TenantId,
-    Timestamp, Tombstone, TombstoneId, TombstonesOf,
+    Backend, Capabilities, Consistency, EraseTarget, Erased, EvictOutcome, Figure, Health, MemoryLayer,
+    Provider, ReadSnapshot, Reclaimed, Result, Scope, ScopeId, ScopeUsesPage, ScopeUsesQuery, SqlFacet,
+    TenantId, Timestamp, Tombstone, TombstoneId, TombstonesOf,
 };
 
 use crate::recall::Recall;
@@ -51,6 +51,10 @@ impl<P: Provider> Provider for Recall<P> {
 
     fn sql(&self) -> Option<&dyn SqlFacet> {
         self.inner.sql()
+    }
+
+    fn figures(&self) -> Vec<Figure> {
+        self.inner.figures()
     }
 
     async fn health(&self) -> Result<Health> {

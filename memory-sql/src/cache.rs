@@ -2,6 +2,7 @@
 
 use std::borrow::Borrow;
 use std::hash::Hash;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use quick_cache::Weighter;
@@ -21,14 +22,18 @@ impl<K, V> Weighter<K, (V, u64)> for GivenWeight {
 
 /// Keeps what is used often, up to a total weight.
 #[derive(Debug)]
-pub struct WeightedCache<K: Eq + Hash, V>(Mutex<Cache<K, (V, u64), GivenWeight>>);
+pub struct WeightedCache<K: Eq + Hash, V> {
+    kept: Mutex<Cache<K, (V, u64), GivenWeight>>,
+    hits: AtomicU64,
+    misses: AtomicU64,
+}
 
 impl<K: Eq + Hash, V: Clone> WeightedCache<K, V> {
     /// A cache for entries of this weight in total; 0: it keeps nothing.
     #[must_use]
     pub fn new(weight: usize) -> Self {
-        let cache = Cache::with_weighter(weight / EXPECTED_BYTES, weight as u64, GivenWeight);
-        Self(Mutex::new(cache))
+        let kept = Mutex::new(Cache::with_weighter(weight / EXPECTED_BYTES, weight as u64, GivenWeight));
+        Self { kept, hits: AtomicU64::new(0), misses: AtomicU64::new(0) }
     }
 
     /// The value kept for a key.
@@ -36,12 +41,21 @@ impl<K: Eq + Hash, V: Clone> WeightedCache<K, V> {
     where
         K: Borrow<Q>,
     {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(key).map(|(value, _)| value.clone())
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = kept.get(key).map(|(value, _)| value.clone());
+        drop(kept);
+        if found.is_some() { &self.hits } else { &self.misses }.fetch_add(1, Ordering::Relaxed);
+        found
+    }
+
+    /// How often a value that was asked for was kept, and how often it was not.
+    pub fn uses(&self) -> (u64, u64) {
+        (self.hits.load(Ordering::Relaxed), self.misses.load(Ordering::Relaxed))
     }
 
     /// Keeps a value, unless it alone is too heavy.
     pub fn put(&self, key: K, value: V, weight: usize) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(key, (value, weight as u64));
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner).insert(key, (value, weight as u64));
     }
 }
 

@@ -286,6 +286,11 @@ impl<H, I: Interrupt + Clone> Transactions<H, I> {
         (self.idle / 8).clamp(Duration::from_millis(1), Duration::from_secs(1))
     }
 
+    /// How many are open.
+    pub fn open(&self) -> usize {
+        self.table().len()
+    }
+
     /// Whether none is open.
     pub fn is_empty(&self) -> bool {
         self.table().is_empty()

@@ -25,6 +25,13 @@ impl<V: Clone> Verdicts<V> {
         self.of(mode).get(sql)
     }
 
+    /// How often a verdict was known, and how often it was not.
+    #[must_use]
+    pub fn uses(&self) -> (u64, u64) {
+        let ((hits, misses), (more, less)) = (self.exec.uses(), self.query.uses());
+        (hits + more, misses + less)
+    }
+
     /// Keeps a verdict, which takes this many bytes with its text.
     pub fn put(&self, sql: &str, mode: Mode, verdict: V, bytes: usize) {
         self.of(mode).put(sql.into(), verdict, bytes);

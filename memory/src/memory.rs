@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use memory_core::{
-    Backend, Capabilities, Checked, Embedder, EmbeddingModel, EraseTarget, Erased, EvictOutcome, Health,
-    Hook, Interposed, MemoryLayer, Provider, ReadSnapshot, Reclaimed, Result, Scope, ScopeId, ScopeUsesPage,
-    ScopeUsesQuery, SqlFacet, TenantId, Timestamp, Tombstone, TombstoneId, TombstonesOf,
+    Backend, Capabilities, Checked, Embedder, EmbeddingModel, EraseTarget, Erased, EvictOutcome, Figure,
+    Health, Hook, Interposed, MemoryLayer, Provider, ReadSnapshot, Reclaimed, Result, Scope, ScopeId,
+    ScopeUsesPage, ScopeUsesQuery, SqlFacet, TenantId, Timestamp, Tombstone, TombstoneId, TombstonesOf,
 };
 
 /// An open backend, always behind [`Checked`]: arguments are validated, and operations that the backend does not
@@ -142,6 +142,10 @@ impl Provider for Memory {
 
     fn sql(&self) -> Option<&dyn SqlFacet> {
         (**self).sql()
+    }
+
+    fn figures(&self) -> Vec<Figure> {
+        (**self).figures()
     }
 
     async fn health(&self) -> Result<Health> {

@@ -15,7 +15,7 @@ use crate::lifecycle::erase::{EraseTarget, Erased, Tombstone, TombstoneId, Tombs
 use crate::lifecycle::eviction::{EvictOutcome, Reclaimed, ScopeUsesPage, ScopeUsesQuery};
 use crate::lifecycle::snapshot::ReadSnapshot;
 use crate::limits::MAX_PAGE;
-use crate::provider::{Health, Provider};
+use crate::provider::{Figure, Health, Provider};
 use crate::scope::{Scope, ScopeId, TenantId};
 use crate::sql::SqlFacet;
 use crate::time::Timestamp;
@@ -40,6 +40,10 @@ impl<P: Provider> Provider for Checked<P> {
 
     fn sql(&self) -> Option<&dyn SqlFacet> {
         self.capabilities.sql.then_some(self as _)
+    }
+
+    fn figures(&self) -> Vec<Figure> {
+        self.inner.figures()
     }
 
     async fn health(&self) -> Result<Health> {

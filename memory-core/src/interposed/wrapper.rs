@@ -26,7 +26,7 @@ use crate::lifecycle::drift::DriftState;
 use crate::lifecycle::erase::{EraseTarget, Erased, Tombstone, TombstoneId, TombstonesOf};
 use crate::lifecycle::eviction::{EvictOutcome, Reclaimed, ScopeUsesPage, ScopeUsesQuery};
 use crate::lifecycle::snapshot::ReadSnapshot;
-use crate::provider::{Health, Provider};
+use crate::provider::{Figure, Health, Provider};
 use crate::reduce::Reducer;
 use crate::scope::{Key, RunContext, Scope, ScopeId, TenantId};
 use crate::sql::{
@@ -122,6 +122,10 @@ macro_rules! accessors {
 
         fn name(&self) -> &str {
             self.inner.name()
+        }
+
+        fn figures(&self) -> Vec<Figure> {
+            self.inner.figures()
         }
 
         fn capabilities(&self) -> Capabilities {

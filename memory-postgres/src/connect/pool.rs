@@ -131,6 +131,12 @@ impl Connections {
         }
     }
 
+    /// How many are open, idle, and waited for.
+    pub(crate) fn counts(&self) -> (usize, usize, usize) {
+        let status = self.pool.status();
+        (status.size, status.available, status.waiting)
+    }
+
     /// Ends idle connections; those in use end when they are returned.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::SeqCst);

@@ -9,8 +9,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use memory_core::{
     Backend, Capabilities, Clock, DriftPolicy, Embedder, EmbeddingOwner, EraseTarget, Erased, Error,
-    ErrorKind, EvictOutcome, Health, HealthStatus, Provider, ReadSnapshot, Reclaimed, Result, Scope, ScopeId,
-    ScopeKind, ScopeUsesPage, ScopeUsesQuery, SqlDialect, SqlFacet, TenantId, Timestamp, Tombstone,
+    ErrorKind, EvictOutcome, Figure, Health, HealthStatus, Provider, ReadSnapshot, Reclaimed, Result, Scope,
+    ScopeId, ScopeKind, ScopeUsesPage, ScopeUsesQuery, SqlDialect, SqlFacet, TenantId, Timestamp, Tombstone,
     TombstoneId, TombstonesOf,
 };
 use tokio::task::AbortHandle;
@@ -207,6 +207,17 @@ impl Provider for PostgresProvider {
 
     fn backend(&self) -> Option<&dyn Backend> {
         Some(self)
+    }
+
+    fn figures(&self) -> Vec<Figure> {
+        let (open, idle, waiting) = self.store.connections.counts();
+        let mut figures = vec![
+            Figure::gauge("postgres_connections", "Exclusive connections that are open.", open),
+            Figure::gauge("postgres_connections_idle", "Those that nobody uses.", idle),
+            Figure::gauge("postgres_connections_waiting", "Calls that wait for one.", waiting),
+        ];
+        figures.extend(self.sql.iter().flat_map(|engine| engine.figures()));
+        figures
     }
 
     async fn health(&self) -> Result<Health> {

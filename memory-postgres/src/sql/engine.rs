@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
-use memory_core::{Error, ErrorKind, Result, ScopeKind};
+use memory_core::{Error, ErrorKind, Figure, Result, ScopeKind};
 use memory_sql::{Ended, WriteLock};
 use memory_validator::{Mode, Stages};
 use tokio::time::Instant;
@@ -150,6 +150,20 @@ impl Engine {
     pub(crate) fn deadline(&self, timeout: Option<Duration>) -> Instant {
         let default = Duration::from_millis(self.config.statement_timeout_ms);
         Instant::now() + timeout.unwrap_or(default).min(LONGEST)
+    }
+
+    pub(crate) fn figures(&self) -> [Figure; 4] {
+        let (hits, misses) = self.verdicts.uses();
+        [
+            Figure::gauge("postgres_sql_sessions_idle", "Idle sessions of scopes' roles.", self.pool.idle()),
+            Figure::gauge("postgres_sql_transactions", "Open SQL transactions.", self.transactions.open()),
+            Figure::counter("postgres_sql_verdict_hits_total", "SQL texts whose verdict was known.", hits),
+            Figure::counter(
+                "postgres_sql_verdict_misses_total",
+                "SQL texts whose verdict was not known.",
+                misses,
+            ),
+        ]
     }
 
     /// Starts the keeper task, which ends idle transactions, unless it is running.

@@ -192,6 +192,11 @@ impl Pool {
         state
     }
 
+    /// How many sessions nobody uses.
+    pub(crate) fn idle(&self) -> usize {
+        self.resting().len()
+    }
+
     fn resting(&self) -> MutexGuard<'_, VecDeque<Resting>> {
         self.resting.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use memory_core::Op;
+use memory_core::{Figure, Op};
 
 /// Upper bounds of the latency histogram, in milliseconds.
 const BOUNDS: [u64; 10] = [1, 3, 10, 30, 100, 300, 1_000, 3_000, 10_000, 30_000];
@@ -140,8 +140,8 @@ impl Metrics {
         histogram.micros.fetch_add(micros, Relaxed);
     }
 
-    /// The text format of Prometheus.
-    pub(crate) fn text(&self) -> String {
+    /// The text format of Prometheus, with the figures of the store.
+    pub(crate) fn text(&self, figures: &[Figure]) -> String {
         let mut text = String::new();
         head(&mut text, "memory_operations_total", "counter", "Operations that tokens asked for.");
         for (op, (all, _)) in Op::ALL.iter().zip(&self.operations) {
@@ -187,6 +187,11 @@ impl Metrics {
         ] {
             head(&mut text, name, "gauge", help);
             let _ = writeln!(text, "{name} {}", gauge.load(Relaxed));
+        }
+        for Figure { name, help, is_counter, value, .. } in figures {
+            let kind = if *is_counter { "counter" } else { "gauge" };
+            head(&mut text, &format!("memory_{name}"), kind, help);
+            let _ = writeln!(text, "memory_{name} {value}");
         }
         text
     }

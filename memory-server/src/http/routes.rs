@@ -56,8 +56,8 @@ impl Served {
             .merge(page::router(page))
             .route("/mcp", any(mcp::handle).with_state(mcp))
             .route("/healthz", get(|| async { "ok\n" }))
-            .route("/readyz", get(readiness).with_state(ready))
-            .route("/metrics", get(counters).with_state(Arc::clone(&gate)))
+            .route("/readyz", get(readiness).with_state(Arc::clone(&ready)))
+            .route("/metrics", get(counters).with_state((Arc::clone(&gate), ready)))
             .fallback(unknown)
             .method_not_allowed_fallback(other_method);
         Self { gate, api, beside }
@@ -117,8 +117,8 @@ async fn readiness(State(ready): State<Arc<Ready>>) -> Response {
     }
 }
 
-async fn counters(State(gate): State<Arc<Gate>>) -> Response {
-    let mut response = gate.metrics().text().into_response();
+async fn counters(State((gate, store)): State<(Arc<Gate>, Arc<Ready>)>) -> Response {
+    let mut response = gate.metrics().text(&store.memory.figures()).into_response();
     let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
     response.headers_mut().insert(header::CONTENT_TYPE, kind);
     response

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use memory::OpenContext;
 use memory_core::sql::{ExecOutcome, Rows, SqlFacet, SqlValue, StatementOptions, TableInfo, TxState};
-use memory_core::{Error, ErrorKind, IdGen as _, Result, Retry, RunContext, Scope, ScopeId, ScopeKind, SqlDialect};
+use memory_core::{
+    Error, ErrorKind, IdGen as _, Result, Retry, RunContext, Scope, ScopeId, ScopeKind, SqlDialect,
+};
 
 use crate::terminal::Opened;
 

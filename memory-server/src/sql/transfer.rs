@@ -38,12 +38,16 @@ pub(super) async fn dump(
     }
     let stream = facet(opened, "dump")?.dump(opened.scope()).await?;
     if path == Path::new("-") {
-        let Some((_, skipped)) = copy(stream, out.writer(), &stop).await? else { return Ok(Exit::Interrupted) };
+        let Some((_, skipped)) = copy(stream, out.writer(), &stop).await? else {
+            return Ok(Exit::Interrupted);
+        };
         return Ok(told(&skipped));
     }
     let refused = |error| Failure::unwritten(path, error);
     let mut file = NewFile::begin(path, &opened.settings.file_options(overwrite)?).map_err(refused)?;
-    let Some((written, skipped)) = copy(stream, &mut file, &stop).await? else { return Ok(Exit::Interrupted) };
+    let Some((written, skipped)) = copy(stream, &mut file, &stop).await? else {
+        return Ok(Exit::Interrupted);
+    };
     file.finish().map_err(refused)?;
     if out.is_json() {
         let file = path.display().to_string();
@@ -67,7 +71,9 @@ fn skipped_in(line: &[u8]) -> Option<String> {
     struct Skipped {
         skipped: String,
     }
-    line.starts_with(b"{\"skipped\":").then(|| serde_json::from_slice::<Skipped>(line).ok())?.map(|line| line.skipped)
+    line.starts_with(b"{\"skipped\":")
+        .then(|| serde_json::from_slice::<Skipped>(line).ok())?
+        .map(|line| line.skipped)
 }
 
 /// Writes every line; returns their bytes and what is not among them, or `None` if interrupted.

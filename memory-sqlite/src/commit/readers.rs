@@ -217,6 +217,11 @@ impl Workers {
         }
     }
 
+    /// Reads that wait for a thread.
+    pub(crate) fn waiting(&self) -> usize {
+        lock(&self.queue).work.len()
+    }
+
     /// Ends the threads. Waiting reads are dropped, running ones interrupted.
     pub(crate) fn close(&self) {
         let waiting = {

@@ -339,7 +339,7 @@ impl Writer {
         &self.busy
     }
 
-    #[cfg(test)]
+    /// Writes that wait for the connection.
     pub(crate) fn waiting(&self) -> usize {
         self.combiner.queue(|queue, _| queue.jobs.len())
     }

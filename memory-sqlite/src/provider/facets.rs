@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use memory_core::{
-    Backend, Capabilities, DriftPolicy, EmbeddingOwner, EraseTarget, Erased, Error, EvictOutcome, Health,
-    HealthStatus, Provider, ReadSnapshot, Reclaimed, Result, Scope, ScopeId, ScopeUsesPage, ScopeUsesQuery,
-    TenantId, Timestamp, Tombstone, TombstoneId, TombstonesOf,
+    Backend, Capabilities, DriftPolicy, EmbeddingOwner, EraseTarget, Erased, Error, EvictOutcome, Figure,
+    Health, HealthStatus, Provider, ReadSnapshot, Reclaimed, Result, Scope, ScopeId, ScopeUsesPage,
+    ScopeUsesQuery, TenantId, Timestamp, Tombstone, TombstoneId, TombstonesOf,
 };
 
 use super::open::SqliteProvider;
@@ -69,6 +69,18 @@ impl Provider for SqliteProvider {
     #[cfg(feature = "sql")]
     fn sql(&self) -> Option<&dyn memory_core::SqlFacet> {
         self.sql.is_served.then_some(self as _)
+    }
+
+    fn figures(&self) -> Vec<Figure> {
+        let store = &self.store;
+        let (writes, reads) = (store.writer.waiting(), store.workers.waiting());
+        let mut figures = vec![
+            Figure::gauge("sqlite_writes_waiting", "Writes that wait for the database's connection.", writes),
+            Figure::gauge("sqlite_reads_waiting", "Long reads and searches that wait for a thread.", reads),
+        ];
+        #[cfg(feature = "sql")]
+        figures.extend(self.sql.figures());
+        figures
     }
 
     async fn health(&self) -> Result<Health> {

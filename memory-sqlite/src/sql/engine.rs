@@ -11,7 +11,7 @@ use std::task::Poll;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use memory_core::{Clock as _, Error, ErrorKind, Result, Scope, ScopeKind};
+use memory_core::{Clock as _, Error, ErrorKind, Figure, Result, Scope, ScopeKind};
 use memory_sql::{Ended, Engine as _, Interrupt, WriteLock};
 use memory_validator::{Mode, Stages, StatementKind};
 
@@ -221,6 +221,29 @@ impl Engine {
             ScopeKind::Host => self.verdict(scope, sql, mode),
             _ => self.verdicts.judge_on(sandbox, sql, mode, self.stages()),
         }
+    }
+
+    pub(crate) fn figures(&self) -> [Figure; 5] {
+        let (hits, misses) = self.verdicts.uses();
+        [
+            Figure::gauge(
+                "sqlite_sql_waiting",
+                "SQL statements that wait for a thread.",
+                self.workers.waiting(),
+            ),
+            Figure::gauge(
+                "sqlite_sql_connections_idle",
+                "Idle connections to scopes' databases.",
+                self.pool.resting(),
+            ),
+            Figure::gauge("sqlite_sql_transactions", "Open SQL transactions.", self.transactions.open()),
+            Figure::counter("sqlite_sql_verdict_hits_total", "SQL texts whose verdict was known.", hits),
+            Figure::counter(
+                "sqlite_sql_verdict_misses_total",
+                "SQL texts whose verdict was not known.",
+                misses,
+            ),
+        ]
     }
 
     #[cfg(feature = "lab")]

@@ -116,7 +116,8 @@ impl Engine {
     /// Runs a query on the caller's thread if it is known to be quick; `None`: it was not run.
     fn read_here(&self, call: &Call, state: &Arc<ScopeState>, cancel: &Cancel) -> Option<Ran> {
         if !self.is_inline_of_host(&call.scope) {
-            if !self.config.inline || self.layers(&call.scope) != Layers::ALL || self.stages() != Stages::ALL {
+            if !self.config.inline || self.layers(&call.scope) != Layers::ALL || self.stages() != Stages::ALL
+            {
                 return None;
             }
             if self.verdicts.known(&call.sql, call.mode).is_none() {

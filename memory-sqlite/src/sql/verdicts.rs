@@ -32,6 +32,11 @@ impl Verdicts {
         Self { policy, known: memory_sql::Verdicts::new(bytes) }
     }
 
+    /// How often a verdict was known, and how often it was not.
+    pub(crate) fn uses(&self) -> (u64, u64) {
+        self.known.uses()
+    }
+
     /// The cached verdict about a text.
     pub(crate) fn known(&self, sql: &str, mode: Mode) -> Option<Judged> {
         self.known.get(sql, mode)

@@ -31,6 +31,11 @@ pub(crate) struct Verdicts {
 }
 
 impl Verdicts {
+    /// How often a verdict was known, and how often it was not.
+    pub(crate) fn uses(&self) -> (u64, u64) {
+        self.known.uses()
+    }
+
     pub(crate) fn new(bytes: usize, shared: &[String]) -> Self {
         let policy = shared.iter().fold(policy(), |policy, name| policy.with_read_only_schema(name));
         Self {

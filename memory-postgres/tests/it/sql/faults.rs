@@ -112,6 +112,23 @@ async fn sessions_closed_by_others_cost_only_transactions() {
     assert_eq!(rows(&provider, &scope, "SELECT count(*) FROM t").await.unwrap(), "[[3]]");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_statement_whose_process_had_to_be_terminated_is_a_timeout() {
+    let Some(place) = sql::Place::made(support::SERVER).await else { return };
+    let provider = PostgresProvider::open(place.config()).await.unwrap();
+    let scope = Scope::agent("public", "a").unwrap();
+    exec(&provider, &scope, "CREATE TABLE t (n int)").await.unwrap();
+    let run = run_of(&scope);
+    // It notices a cancel only when it ends, and a terminate not much later.
+    let slow = "SELECT array_length(array_fill(0, ARRAY[100000000]), 1)";
+    for _ in 0..4 {
+        let mut options = StatementOptions::default();
+        options.timeout = Some(std::time::Duration::from_millis(100));
+        let Err(error) = provider.query(&run, &scope, slow, &[], options).await else { continue };
+        assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
+    }
+}
+
 /// Forwards connections to a server. A cancel request is announced, and held until it is let go.
 async fn holding_cancel_requests(server: String, held: UnboundedSender<oneshot::Sender<()>>) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -165,6 +165,10 @@ pub(super) async fn history(graphs: &Graphs, args: &HistoryArgs, out: &mut Out) 
         }
         Ok(())
     })?;
+    if history.is_empty() {
+        note(&format!("nothing is known of an entity `{}`", args.entity));
+        return Ok(Exit::Nothing);
+    }
     Ok(Exit::Ok)
 }
 

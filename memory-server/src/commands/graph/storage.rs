@@ -52,7 +52,7 @@ pub(super) async fn import(context: &Context, args: &ImportArgs, out: &mut Out) 
     check_unused(&path)?;
     let graph = Graph::read(&*graphs, &agent).await?;
     write_database(&path, &agent, &graph, &settings.file_options(true)?)?;
-    tell(&imported, out)
+    tell(&imported, args, out)
 }
 
 /// Waits for other imports into a folder. Where a folder cannot be opened as a file, none are waited for.

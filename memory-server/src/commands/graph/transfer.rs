@@ -28,12 +28,22 @@ enum Format {
     RawDb,
 }
 
+impl Format {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Json => "json",
+            Self::RawDb => "raw-db",
+        }
+    }
+}
+
 #[derive(Args, Debug)]
 pub(crate) struct ExportArgs {
     /// Whose graph
     #[arg(value_name = "AGENT")]
     of: String,
-    /// The file to write, readable by its owner only; one that exists is replaced, a database is kept as FILE.bak
+    /// The file to write, readable by its owner only; one that exists is replaced, a database is kept as FILE.bak (`-`:
+    /// standard output, of JSON)
     file: PathBuf,
     /// How
     #[arg(long, value_enum, default_value = "json")]
@@ -64,7 +74,15 @@ pub(super) fn write(
     out: &mut Out,
 ) -> Result<Exit, Failure> {
     let refused = |error| Failure::unwritten(&args.file, error);
+    let is_stream = args.file == Path::new("-");
     let size = match args.format {
+        Format::Json if is_stream => {
+            write_json(agent, graph, SystemClock.now(), out.writer())?;
+            return Ok(Exit::Ok);
+        }
+        Format::RawDb if is_stream => {
+            return Err(Failure::invalid("a database is written to a file; `-` is for JSON"));
+        }
         Format::Json => {
             let mut file = NewFile::begin(&args.file, options).map_err(refused)?;
             let size = write_json(agent, graph, SystemClock.now(), &mut file)?;
@@ -75,7 +93,7 @@ pub(super) fn write(
     };
     let path = args.file.display().to_string();
     let counts = graph.counts();
-    let format = if args.format == Format::Json { "json" } else { "raw-db" };
+    let format = args.format.name();
     let report =
         json!({ "agent": agent, "format": format, "file": path, "bytes": size, "statistics": counts });
     out.tell(&report, |out| {
@@ -86,6 +104,10 @@ pub(super) fn write(
             .try_for_each(|(table, count)| out.line(format!("  {table}: {count}")))
     })?;
     Ok(Exit::Ok)
+}
+
+fn unreadable(path: &Path, error: std::io::Error) -> Failure {
+    Failure::File(format!("{} cannot be read", path.display()), error)
 }
 
 fn unwritten(path: &Path, error: std::io::Error) -> Failure {
@@ -129,7 +151,7 @@ pub(crate) struct ImportArgs {
     /// Whose graph it becomes, whatever the file says
     #[arg(value_name = "AGENT")]
     of: String,
-    /// The file to read
+    /// The file to read (`-`: standard input, of JSON)
     file: PathBuf,
     /// What it is
     #[arg(long, value_enum, default_value = "json")]
@@ -160,9 +182,14 @@ pub(super) fn read(agent: &Agent, args: &ImportArgs) -> Result<Graph, Failure> {
             return Err(Failure::invalid("a database file cannot be merged; export it as JSON for --merge"));
         }
         Format::RawDb => read_raw_db(&args.file, agent)?,
+        Format::Json if args.file == Path::new("-") => {
+            read_json(&mut std::io::stdin().lock(), MAX_BYTES)?.graph
+        }
         Format::Json => {
-            let mut file = File::open(&args.file)
-                .map_err(|error| Failure::File(format!("{} cannot be read", args.file.display()), error))?;
+            let mut file = File::open(&args.file).map_err(|error| unreadable(&args.file, error))?;
+            if file.metadata().is_ok_and(|found| found.is_dir()) {
+                return Err(unreadable(&args.file, std::io::ErrorKind::IsADirectory.into()));
+            }
             read_json(&mut file, MAX_BYTES)?.graph
         }
     })
@@ -171,12 +198,28 @@ pub(super) fn read(agent: &Agent, args: &ImportArgs) -> Result<Graph, Failure> {
 pub(super) async fn import(graphs: &Graphs, args: &ImportArgs, out: &mut Out) -> Result<Exit, Failure> {
     let agent = args.agent()?;
     let graph = read(&agent, args)?;
-    tell(&hierarchical::transfer::import(&*graphs.graphs, &agent, graph, args.mode()).await?, out)
+    tell(&hierarchical::transfer::import(&*graphs.graphs, &agent, graph, args.mode()).await?, args, out)
 }
 
 /// Says what an import did.
-pub(super) fn tell(imported: &Imported, out: &mut Out) -> Result<Exit, Failure> {
-    out.tell(imported, |out| {
+pub(super) fn tell(imported: &Imported, args: &ImportArgs, out: &mut Out) -> Result<Exit, Failure> {
+    #[derive(serde::Serialize)]
+    struct Report<'a> {
+        format: &'static str,
+        file: String,
+        /// `None`: it has no size, as a pipe.
+        bytes: Option<u64>,
+        #[serde(flatten)]
+        imported: &'a Imported,
+    }
+    let found = std::fs::metadata(&args.file).ok().filter(std::fs::Metadata::is_file);
+    let report = Report {
+        format: args.format.name(),
+        file: args.file.display().to_string(),
+        bytes: found.map(|file| file.len()),
+        imported,
+    };
+    out.tell(&report, |out| {
         let rows = imported
             .tables
             .named()

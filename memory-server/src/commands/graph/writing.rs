@@ -2,7 +2,7 @@
 
 use clap::{Args, ValueEnum};
 use memory::hierarchical::{
-    DerivesFrom, Edge, Episodic, Node, Semantic, SimilarTo, Supersedes, TransitionedTo,
+    DerivesFrom, Direction, Edge, Episodic, Node, Semantic, SimilarTo, Supersedes, TransitionedTo,
 };
 use serde_json::json;
 
@@ -97,6 +97,14 @@ pub(crate) struct RelateArgs {
     turn: i64,
 }
 
+/// The edge of this kind between these two.
+async fn there(graphs: &Graphs, edge: &Edge) -> memory_core::Result<Edge> {
+    let (source, target) = edge.ends();
+    let from = [source.to_owned()];
+    let found = graphs.graphs.edges(&graphs.agent()?, &from, Direction::Outgoing, &[edge.kind()]).await?;
+    Ok(found.into_iter().find(|found| found.ends().1 == target).unwrap_or_else(|| edge.clone()))
+}
+
 pub(super) async fn relate(graphs: &Graphs, args: RelateArgs, out: &mut Out) -> Result<Exit, Failure> {
     let memory = graphs.memory_of(graphs.agent()?);
     let (source_id, target_id) = (args.source, args.target);
@@ -126,8 +134,14 @@ pub(super) async fn relate(graphs: &Graphs, args: RelateArgs, out: &mut Out) -> 
         }),
     };
     let is_new = memory.link(edge.clone()).await?;
-    out.tell(&json!({ "edge": edge, "is_new": is_new }), |out| {
-        out.line(if is_new { "linked" } else { "they were linked so already" })
+    let stored = if is_new { edge.clone() } else { there(graphs, &edge).await? };
+    out.tell(&json!({ "edge": stored, "is_new": is_new }), |out| match (is_new, stored == edge) {
+        (true, _) => out.line("linked"),
+        (false, true) => out.line("they were linked so already"),
+        (false, false) => {
+            let stored = serde_json::to_string(&stored).unwrap_or_default();
+            out.line(format!("they were linked already, and that edge stays as it is: {stored}"))
+        }
     })?;
     Ok(Exit::Ok)
 }

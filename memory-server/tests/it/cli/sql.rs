@@ -61,6 +61,8 @@ fn statements_come_line_by_line_with_transactions_and_dot_commands() {
     ] {
         assert!(ran.stdout.contains(part), "{part}: {ran:?}");
     }
+    let missing = user.run_with(&["sql"], b".schema nosuch\n");
+    assert!(missing.code == Some(3) && missing.stderr.contains("no `nosuch`"), "{missing:?}");
     let broken = user.run_with(&["sql"], b"BEGIN;\nINSERT INTO t VALUES (9, '');\nnonsense;\nCOMMIT;\n");
     assert_eq!(broken.code, Some(3), "a script ends at its first failure: {broken:?}");
     assert!(broken.stderr.contains("rolled back"), "{broken:?}");
@@ -83,4 +85,16 @@ fn a_dump_restores_into_another_scope_and_a_dropped_database_is_gone() {
         assert_eq!(user.json(&["sql", "--drop"]), json!({"dropped": gone}));
     }
     assert_eq!(user.json(&["sql", "SELECT count(*) FROM sqlite_schema"])["rows"], json!([[0]]));
+}
+
+#[test]
+fn a_dump_names_what_it_does_not_contain() {
+    let user = User::new();
+    user.ok(&["sql", "CREATE VIRTUAL TABLE words USING fts5(body, content='')"]);
+    user.ok(&["sql", "INSERT INTO words (rowid, body) VALUES (1, 'tea')"]);
+    let ran = user.run(&["sql", "--dump", "t.dump", "--json"]);
+    assert_eq!(ran.code, Some(7), "{ran:?}");
+    let report: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(report["skipped"].as_array().map(Vec::len), Some(1), "{report}");
+    assert!(ran.stderr.contains("not in the dump: "), "{ran:?}");
 }

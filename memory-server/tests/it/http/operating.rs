@@ -24,6 +24,7 @@ fn metrics_count_operations_refusals_and_latencies_without_names() {
     door.refused(&token, &session, serde_json::json!({"op": "delete", "key": "k"}));
     door.get("/mcp", &[]);
     let text = door.get("/metrics", &[]).body;
+    assert!(text.contains("\nmemory_sqlite_writes_waiting 0\n"), "{text}");
     for line in [
         "memory_operations_total{op=\"set\"} 1",
         "memory_operations_total{op=\"delete\"} 1",

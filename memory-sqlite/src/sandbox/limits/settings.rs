@@ -62,6 +62,8 @@ pub(in crate::sandbox) fn configure(conn: &Connection, layers: Layers) -> Result
     set(DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, true)?;
     set(DbConfig::SQLITE_DBCONFIG_ENABLE_FKEY, true)?;
     set(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+    // Without it a statement with `LIMIT ?` is compiled again for every run, because the planner looks at the argument.
+    set(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     if !layers.config {
         return Ok(());
     }

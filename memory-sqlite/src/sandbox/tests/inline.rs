@@ -224,3 +224,11 @@ fn only_compiled_queries_on_readers_run_inline() {
         assert!(writer.run_inline(&statement(insert, &[], Mode::Exec, &cancel)).is_none());
     }
 }
+
+#[test]
+fn a_query_with_a_limit_as_argument_is_not_compiled_again_for_every_run() {
+    let (_database, mut reader) = database("CREATE TABLE t (a INTEGER PRIMARY KEY)");
+    let sql = "SELECT a FROM t WHERE a > ? ORDER BY a LIMIT ?";
+    // Nothing is compiled inline.
+    here_at_last(&mut reader, sql, &[SqlValue::Int(7), SqlValue::Int(9)]);
+}

@@ -305,7 +305,6 @@ impl Pool {
     }
 
     /// Number of idle connections.
-    #[cfg(feature = "lab")]
     pub(crate) fn resting(&self) -> usize {
         let resting = self.lock();
         resting.warm.count + resting.cold.count

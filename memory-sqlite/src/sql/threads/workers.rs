@@ -235,6 +235,11 @@ impl Workers {
         }
     }
 
+    /// Statements that wait for a thread.
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting.load(Ordering::Relaxed)
+    }
+
     fn is_closed(&self) -> bool {
         self.lock().closed
     }

@@ -55,3 +55,15 @@ fn short_queries_that_are_new_answer_as_any_other() {
     sql.exec("DROP TABLE t");
     assert!(sql.try_query("SELECT b FROM t WHERE a = 1000").is_err());
 }
+
+#[test]
+fn an_explained_statement_names_no_address_of_this_process() {
+    let folder = folder();
+    let sql = Sql::open(&folder.path().join("memory.db"), fast());
+    sql.exec("CREATE VIRTUAL TABLE notes USING fts5(text)");
+    for explained in ["SELECT * FROM notes", "SELECT * FROM json_each('[]')", "SELECT * FROM memory_entries"]
+    {
+        let rows = format!("{:?}", sql.try_query(&format!("EXPLAIN {explained}")).unwrap().rows);
+        assert!(rows.contains("\"vtab\"") && !rows.contains("vtab:"), "{rows}");
+    }
+}
