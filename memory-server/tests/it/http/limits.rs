@@ -111,6 +111,7 @@ fn a_read_that_is_cut_off_may_be_sent_again_and_of_a_write_it_is_not_known_what_
         door.request("POST", "/v1/ops/set", &[("Authorization", &format!("Bearer {token}"))], &body).status
     };
     assert_eq!(set("a"), 200);
+    memory::sqlite::prepare_process();
     let holder = rusqlite::Connection::open(door.user.home().join("memory.db")).unwrap();
     holder.execute_batch("BEGIN IMMEDIATE").unwrap();
     assert_eq!(set("b"), 504);
