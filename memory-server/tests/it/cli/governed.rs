@@ -1,5 +1,7 @@
 //! Shared state at the terminal.
 
+use std::path::Path;
+
 use serde_json::json;
 
 use crate::support::user::User;
@@ -126,4 +128,25 @@ fn it_is_said_that_nothing_waits_or_that_all_of_it_needs_a_person() {
     assert_eq!(user.json(&["review", "list"]).as_array().unwrap().len(), 1);
     let why = user.ok(&["shared", "issues", "--why", "lint_step"]);
     assert!(why.contains("the note names its id; applied"), "{why}");
+}
+
+/// It folded an edited event into the tables, and said that all was well.
+#[test]
+fn a_ledger_that_does_not_hold_is_not_rebuilt() {
+    let user = User::new();
+    user.ok(&["note", "issue issue_1: Upload fails"]);
+    user.ok(&["promote"]);
+    let only = |folder: &Path| std::fs::read_dir(folder).unwrap().next().unwrap().unwrap().path();
+    let scope = only(&only(&user.home().join("memory.db.sql")));
+    let tables = rusqlite::Connection::open(scope.join("data.db")).unwrap();
+    tables
+        .execute_batch(
+            "DROP TRIGGER events_memory_UPDATE; UPDATE events_memory SET source_agent = 'eve' WHERE seq = 1",
+        )
+        .unwrap();
+    drop(tables);
+    user.refused(&["verify"], 6, "corrupt");
+    let error = user.refused(&["rebuild"], 6, "corrupt");
+    assert!(error.to_string().contains("nothing was rebuilt; restore a snapshot that verifies"), "{error}");
+    assert_eq!(user.json(&["shared", "issues"])[0]["status"], "open");
 }
