@@ -130,6 +130,23 @@ fn it_is_said_that_nothing_waits_or_that_all_of_it_needs_a_person() {
     assert!(why.contains("the note names its id; applied"), "{why}");
 }
 
+/// `recall --as-of` took a date and these did not; a note of 2099 was kept as one of now, without a word.
+#[test]
+fn times_may_be_dates_and_a_note_is_never_of_the_future() {
+    let user = User::new();
+    let note = user.json(&["note", "issue redis_timeout: Redis times out under load", "--at", "2026-01-01"]);
+    assert_eq!(note["observed_at"], "2026-01-01T00:00:00Z");
+    user.ok(&["promote"]);
+    assert_eq!(user.json(&["shared", "issues", "--as-of", "2026-01-02"]).as_array().unwrap().len(), 1);
+    assert_eq!(user.json(&["shared", "issues", "--as-of", "2025-12-31"]), json!([]));
+    assert_eq!(user.json(&["shared", "issues", "--known-at", "2026-01-02"]), json!([]));
+    for time in ["2099-01-01T00:00:00Z", "2099-01-01"] {
+        let error = user.refused(&["note", "redis_timeout is resolved", "--at", time], 3, "invalid_argument");
+        assert!(error.to_string().contains("leave it out for now"), "{error}");
+    }
+    assert_eq!(user.json(&["promote"])["notes"], 0);
+}
+
 /// It folded an edited event into the tables, and said that all was well.
 #[test]
 fn a_ledger_that_does_not_hold_is_not_rebuilt() {
