@@ -147,6 +147,22 @@ fn times_may_be_dates_and_a_note_is_never_of_the_future() {
     assert_eq!(user.json(&["promote"])["notes"], 0);
 }
 
+/// Notes that doubted, denied or quoted an end closed the issue that they name.
+#[test]
+fn only_a_plain_statement_ends_the_row_that_it_names() {
+    let user = User::new();
+    user.ok(&["note", "issue issue_1: Upload fails"]);
+    for words in ["I doubt issue_1 is fixed", "Bob: issue_1 is fixed", "issue_1 is fixed except on Windows"] {
+        user.ok(&["note", words]);
+    }
+    let report = user.json(&["promote"]);
+    assert_eq!((&report["committed"], &report["deferred"]), (&json!(1), &json!(3)), "{report}");
+    let told = user.json(&["pending"]);
+    assert!(told[0]["reason"].as_str().unwrap().contains("`ID is resolved` alone says it"), "{told}");
+    user.ok(&["note", "issue_1 was fixed by the new retry logic in build 42"]);
+    assert_eq!(user.json(&["promote"])["committed"], 1);
+}
+
 /// It folded an edited event into the tables, and said that all was well.
 #[test]
 fn a_ledger_that_does_not_hold_is_not_rebuilt() {
