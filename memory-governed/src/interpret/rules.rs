@@ -12,13 +12,14 @@ use crate::resolve::named_in;
 use crate::resolve::speech::{ends_in, states_an_end, tokens, without_quotes};
 
 /// Verbs that end an issue.
-const RESOLVES: [&str; 17] = [
+const RESOLVES: [&str; 18] = [
     "resolve",
     "resolved",
     "resolves",
     "close",
     "closed",
     "closes",
+    "closing",
     "fix",
     "fixed",
     "fixes",
@@ -240,7 +241,7 @@ fn naming(text: &str, context: &Context) -> Option<WriteRequest> {
     Some(request)
 }
 
-/// `superseded by ID`.
+/// `superseded by ID`: what a note calls so need not be a row, and then nothing takes the place of the other.
 fn successor(text: &str) -> Option<String> {
     let text = text.to_lowercase();
     let (_, after) = text.split_once("superseded by ")?;
@@ -302,9 +303,7 @@ fn ending(text: &str, context: &Context) -> Result<WriteRequest, String> {
         [(_, id)] if is_id(id) => Some((*id).to_owned()),
         _ => None,
     };
-    if let Some(successor) = successor(&spoken).filter(|_| operation == Operation::Invalidate)
-        && context.rows(bucket).iter().any(|row| row.id == successor)
-    {
+    if let Some(successor) = successor(&spoken).filter(|_| operation == Operation::Invalidate) {
         request.payload.insert(SUPERSEDED_BY.to_owned(), Value::from(successor));
     }
     request.rationale = "a verb of ending in a plain statement".to_owned();

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use memory_core::Result;
+use memory_core::{Error, ErrorKind, Result};
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
+use super::verify::verify;
 use super::{COLUMNS, Event, Ledger, read_event};
 use crate::bucket::Bucket;
 use crate::columns::table;
@@ -50,7 +51,7 @@ impl Ledger {
     /// transaction: readers see the tables before or after it.
     ///
     /// # Errors
-    /// The store's; nothing is changed then.
+    /// `corrupt` if the ledger does not [verify](Self::verify); the store's. Nothing is changed then.
     pub async fn rebuild(&self) -> Result<Rebuilt> {
         let tx = self.0.begin().await?;
         let done = rebuild(&tx).await;
@@ -67,6 +68,10 @@ impl Ledger {
 }
 
 async fn rebuild(tx: &Session<'_>) -> Result<Rebuilt> {
+    verify(tx, None).await.map_err(|error| match error.kind() {
+        ErrorKind::Corrupt => unfounded(&error),
+        _ => error,
+    })?;
     let (folded, events) = fold(tx, |_| true).await?;
     let before = live_digest(tx).await?;
     for bucket in Bucket::ALL {
@@ -87,6 +92,19 @@ async fn rebuild(tx: &Session<'_>) -> Result<Rebuilt> {
         .await?;
     let after = live_digest(tx).await?;
     Ok(Rebuilt { events, rows: folded.len() as u64, before, after, repaired })
+}
+
+/// Why nothing is made anew from a ledger that does not hold.
+fn unfounded(broken: &Error) -> Error {
+    let seq = broken.details().get("seq").cloned().unwrap_or_default();
+    Error::new(
+        ErrorKind::Corrupt,
+        format!(
+            "event {seq} does not hold ({}), so nothing was rebuilt; restore a snapshot that verifies",
+            broken.message()
+        ),
+    )
+    .with_detail("seq", seq)
 }
 
 /// The rows that events give, in the order of the ledger; and how many events there were.

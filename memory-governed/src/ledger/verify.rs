@@ -45,44 +45,48 @@ impl Ledger {
     /// # Errors
     /// `corrupt` with `details.seq` for the first event that does not fit; the store's.
     pub async fn verify(&self, anchor: Option<&Anchor>) -> Result<Verified> {
-        let mut verified = Verified { events: 0, erased: 0, anchor: Anchor::default() };
-        loop {
-            let sql = format!(
-                "SELECT {COLUMNS}, r.salt, r.raw_input, r.reference_text, r.target_salt, r.content_salt, \
+        verify(&self.0.plain(), anchor).await
+    }
+}
+
+/// As [`Ledger::verify`], in a transaction that is open.
+pub(super) async fn verify(session: &Session<'_>, anchor: Option<&Anchor>) -> Result<Verified> {
+    let mut verified = Verified { events: 0, erased: 0, anchor: Anchor::default() };
+    loop {
+        let sql = format!(
+            "SELECT {COLUMNS}, r.salt, r.raw_input, r.reference_text, r.target_salt, r.content_salt, \
                  (SELECT count(*) FROM tombstones t WHERE t.event_seq = e.seq) AS graves \
                  FROM events_memory e LEFT JOIN events_raw r ON r.event_id = e.event_id WHERE e.seq > ? ORDER BY e.seq LIMIT ?"
-            );
-            let page = self.0.plain().query(&sql, &[int(verified.anchor.seq), int(PAGE)]).await?;
-            if page.is_empty() {
-                break;
-            }
-            for mut cells in page {
-                let event = read_event(&mut cells)?;
-                let behind = Behind {
-                    salt: cells.maybe_text()?,
-                    raw: cells.maybe_text()?,
-                    reference: cells.maybe_text()?,
-                    target_salt: cells.maybe_text()?,
-                    content_salt: cells.maybe_text()?,
-                    has_tombstone: cells.count()? > 0,
-                };
-                check(&event, &verified.anchor, &behind)?;
-                if let Some(anchor) =
-                    anchor.filter(|anchor| anchor.seq == event.seq && anchor.hash != event.hash)
-                {
-                    return Err(broken(anchor.seq, "the event is not the one that the anchor names"));
-                }
-                verified.events += 1;
-                verified.erased += u64::from(behind.salt.is_none());
-                verified.anchor = Anchor { seq: event.seq, hash: event.hash };
-            }
+        );
+        let page = session.query(&sql, &[int(verified.anchor.seq), int(PAGE)]).await?;
+        if page.is_empty() {
+            break;
         }
-        match anchor {
-            Some(anchor) if anchor.seq > verified.anchor.seq => {
-                Err(broken(anchor.seq, "the ledger ends before the event that the anchor names"))
+        for mut cells in page {
+            let event = read_event(&mut cells)?;
+            let behind = Behind {
+                salt: cells.maybe_text()?,
+                raw: cells.maybe_text()?,
+                reference: cells.maybe_text()?,
+                target_salt: cells.maybe_text()?,
+                content_salt: cells.maybe_text()?,
+                has_tombstone: cells.count()? > 0,
+            };
+            check(&event, &verified.anchor, &behind)?;
+            if let Some(anchor) = anchor.filter(|anchor| anchor.seq == event.seq && anchor.hash != event.hash)
+            {
+                return Err(broken(anchor.seq, "the event is not the one that the anchor names"));
             }
-            _ => Ok(verified),
+            verified.events += 1;
+            verified.erased += u64::from(behind.salt.is_none());
+            verified.anchor = Anchor { seq: event.seq, hash: event.hash };
         }
+    }
+    match anchor {
+        Some(anchor) if anchor.seq > verified.anchor.seq => {
+            Err(broken(anchor.seq, "the ledger ends before the event that the anchor names"))
+        }
+        _ => Ok(verified),
     }
 }
 

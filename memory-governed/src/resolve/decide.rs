@@ -3,10 +3,12 @@
 use super::ids::{Mention, mentions, occurs};
 use super::model::Model;
 use super::note_words::NoteWords;
+use super::plain::{Unclear, states_plainly};
 use super::resolution::{Binding, BoundBy, DeferReason, Resolution, Scored};
 use super::row::{Row, Space};
 use super::speech::{
-    named_end, names_another, states_an_end, states_the_end_of, sweeps, tokens, told, without_quotes,
+    Mood, has_verb_of_ending, is_replaced, named_end, names_another, states_an_end, states_the_end_of,
+    sweeps, tokens, told, without_quotes,
 };
 use super::weigh::weigh;
 use super::words::folded;
@@ -26,6 +28,8 @@ const OFFERED: usize = 3;
 /// - An id that the note names decides by itself, as a whole token in any case; an unknown id, a look-alike or a second
 ///   id defers, and never falls back to the words.
 /// - An id that only the request has never binds unless the words of the note bind the same row.
+/// - A note with a verb of ending that names a row ends it only by a plain statement: what is not understood around it
+///   defers.
 /// - Ends (`resolve`, `invalidate`) need a note that states an end, a row opened by then, and a writer with authority:
 ///   the row's creator or owner, or trust of at least `authority` and the row's. Tools and untrusted text never end a row.
 /// - Aliases bind as whole phrases and never change the score of the words.
@@ -120,9 +124,9 @@ impl Ending<'_> {
         match self.named() {
             Err(reason) => return defer(reason),
             Ok(Some((id, by))) => {
-                return match states_the_end_of(text, |clause| self.is_named(&id, clause)) {
-                    Ok(()) => self.permit(&id, by, 1.0, Vec::new()),
-                    Err(mood) => defer(mood.map_or(DeferReason::NamedAside, DeferReason::NotStated)),
+                return match self.unclear(&id) {
+                    None => self.permit(&id, by, 1.0, Vec::new()),
+                    Some(reason) => defer(reason),
                 };
             }
             Ok(None) => {}
@@ -136,6 +140,8 @@ impl Ending<'_> {
         let Some(first) = ranked.first().filter(|_| certainty >= self.model.threshold()) else {
             return defer(if self.request.target_id.is_some() {
                 DeferReason::IdNotInNote
+            } else if self.has_plain_word() {
+                DeferReason::PlainWord
             } else {
                 DeferReason::Uncertain
             });
@@ -145,6 +151,30 @@ impl Ending<'_> {
         }
         let id = first.id.clone();
         self.permit(&id, BoundBy::Words, certainty.exp() / (1.0 + certainty.exp()), ranked)
+    }
+
+    /// Why a note that names the row does not state its end plainly.
+    fn unclear(&self, id: &str) -> Option<DeferReason> {
+        let text = &self.note.text;
+        if let Err(mood) = states_the_end_of(text, |clause| self.is_named(id, clause)) {
+            return Some(mood.map_or(DeferReason::NamedAside, DeferReason::NotStated));
+        }
+        let successor = self.request.successor();
+        let spoken = without_quotes(text);
+        if successor.is_none() && is_replaced(&spoken) {
+            return Some(DeferReason::NamesAnother);
+        }
+        // A note without a verb of ending is a model's to read; its rules have none for it.
+        if !has_verb_of_ending(&spoken) {
+            return None;
+        }
+        let row = self.space.get(self.request.bucket, id);
+        let aliases = row.into_iter().flat_map(telling).map(String::as_str);
+        let names: Vec<&str> = aliases.chain([id]).collect();
+        states_plainly(&spoken, &names, successor).err().map(|unclear| match unclear {
+            Unclear::Asks => DeferReason::NotStated(Mood::Question),
+            Unclear::At(place) => DeferReason::NotPlain(place),
+        })
     }
 
     /// The likeliest rows, and the log odds that the first is meant.
@@ -203,6 +233,13 @@ impl Ending<'_> {
         rows.filter(|row| row.live && has_alias(row, &text)).map(|row| row.id.clone()).collect()
     }
 
+    /// Whether the note has an ordinary word that is the id of a live row.
+    fn has_plain_word(&self) -> bool {
+        let rows = self.space.rows(self.request.bucket);
+        rows.filter(|row| row.live && row.id.chars().all(char::is_alphabetic))
+            .any(|row| occurs(&self.note.text, &row.id))
+    }
+
     /// Whether a piece of the note names the row.
     fn is_named(&self, id: &str, piece: &str) -> bool {
         let row = self.space.get(self.request.bucket, id);
@@ -237,8 +274,12 @@ fn phrase(text: &str) -> String {
 
 /// Whether a phrase has one of the row's aliases that cannot be an ordinary word.
 fn has_alias(row: &Row, text: &str) -> bool {
-    let telling = |alias: &&String| alias.contains(|c: char| c.is_whitespace() || c == '_' || c == '-');
-    row.aliases.iter().filter(telling).any(|alias| text.contains(&phrase(alias)))
+    telling(row).any(|alias| text.contains(&phrase(alias)))
+}
+
+/// Aliases that cannot be an ordinary word.
+fn telling(row: &Row) -> impl Iterator<Item = &String> {
+    row.aliases.iter().filter(|alias| alias.contains(|c: char| c.is_whitespace() || c == '_' || c == '-'))
 }
 
 /// Whether the writer of `note` may end `row`: not a tool or untrusted text; the row's creator or owner, or one with

@@ -88,6 +88,8 @@ pub enum DeferReason {
     Ended,
     /// The note states no end.
     NotStated(Mood),
+    /// The note does not state an end plainly: what stands there may turn it.
+    NotPlain(Place),
     /// The note ends everything at once.
     Sweeping,
     /// The note names another row: a duplicate, or what supersedes it.
@@ -98,6 +100,20 @@ pub enum DeferReason {
     Unauthorised,
     /// The words of the note do not tell the rows apart, or fit none.
     Uncertain,
+    /// So it is, and the note has a plain word that is the id of a row.
+    PlainWord,
+}
+
+/// Where something stands in a note that may turn what it says of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Place {
+    /// Before the statement.
+    Before,
+    /// After it, in the same sentence.
+    After,
+    /// In another sentence.
+    Beside,
 }
 
 impl Resolution {
@@ -128,11 +144,24 @@ impl std::fmt::Display for DeferReason {
             Self::OpenedLater => f.write_str("the row was opened after this was observed"),
             Self::Ended => f.write_str("the row has ended"),
             Self::NotStated(mood) => write!(f, "it states no end, but {}", mood.words()),
+            Self::NotPlain(place) => write!(
+                f,
+                "it does not state plainly that the row has ended: {} may turn it, and `ID is resolved` alone says it",
+                match place {
+                    Place::Before => "what stands before that",
+                    Place::After => "what stands after that",
+                    Place::Beside => "another sentence",
+                }
+            ),
             Self::Sweeping => f.write_str("it would end everything at once"),
             Self::NamesAnother => f.write_str("it names another row, as a duplicate or a successor"),
             Self::CandidateEnded => f.write_str("a row that it could have meant has ended since"),
             Self::Unauthorised => f.write_str("its writer may not end this row"),
             Self::Uncertain => f.write_str("its words do not tell which row is meant"),
+            Self::PlainWord => f.write_str(
+                "its words do not tell which row is meant; an id that is an ordinary word counts after its kind only, as in \
+                 `issue ID is resolved`",
+            ),
         }
     }
 }

@@ -287,6 +287,16 @@ pub(crate) fn ends_in(tokens: &[String]) -> Vec<usize> {
     words_of_ending(tokens).into_iter().filter(|at| is_verb(tokens, *at)).collect()
 }
 
+/// Whether any sentence has a verb of ending.
+pub(super) fn has_verb_of_ending(spoken: &str) -> bool {
+    sentences(spoken).iter().any(|sentence| !ends_in(&tokens(sentence)).is_empty())
+}
+
+/// Whether the note says that another row takes the place of one.
+pub(super) fn is_replaced(spoken: &str) -> bool {
+    contains_word(&tokens(spoken).join(" "), "superseded by")
+}
+
 /// Where words stand that may be verbs of ending.
 fn words_of_ending(tokens: &[String]) -> Vec<usize> {
     let is_end = |token: &str| ENDS.contains(&token);

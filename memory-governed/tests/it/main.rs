@@ -19,6 +19,7 @@ mod machines;
 mod model;
 mod pace;
 mod pending;
+mod plain;
 mod properties;
 mod race;
 mod reading;

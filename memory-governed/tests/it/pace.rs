@@ -7,8 +7,12 @@ use serde_json::json;
 
 use crate::support::*;
 
+/// Events of one note.
+const NOTE: u64 = 16;
+
 fn events() -> u64 {
-    std::env::var("MEMORY_GOVERNED_EVENTS").ok().and_then(|count| count.parse().ok()).unwrap_or(2_000)
+    let wanted = std::env::var("MEMORY_GOVERNED_EVENTS").ok().and_then(|count| count.parse().ok());
+    wanted.map_or(2_000, |count: u64| count.next_multiple_of(NOTE))
 }
 
 on_both_stores! {
@@ -36,17 +40,15 @@ on_both_stores! {
 
     async fn a_rebuild(world) {
         let count = events();
-        world.sql(&format!(
-            "INSERT INTO events_memory (seq, event_id, idempotency_key, observed_at, recorded_at, source_agent, source_run, \
-             trust, note_id, bucket, target_id, operation, payload_json, source_ref, raw_digest, target_digest, content_digest, prev_hash, hash) \
-             WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {count}) \
-             SELECT i, 'e' || i, 'k' || i, i, i, 'ada', 'run', 'agent', 'note', \
-             CASE i % 2 WHEN 0 THEN 'results' ELSE 'issues' END, \
-             CASE i % 2 WHEN 0 THEN 'r-' || i ELSE 'issue-' || (i % 1000) END, \
-             CASE i % 2 WHEN 0 THEN 'append' ELSE 'upsert' END, \
-             CASE i % 2 WHEN 0 THEN '{{\"metric_name\":\"m\",\"metric_value\":' || i || '}}' \
-             ELSE '{{\"title\":\"thing ' || i || ' fails\"}}' END, '{{}}', '', '', '', '', '' FROM n"
-        )).await.unwrap();
+        // A rebuild verifies the chain first, so the events are real ones.
+        for block in 0..count / NOTE {
+            let event = |i: u64| match i % 2 {
+                0 => append("results", &format!("r-{i}"), json!({ "metric_name": "m", "metric_value": i })),
+                _ => upsert("issues", &format!("issue-{}", i % 1_000), json!({ "title": format!("thing {i} fails") })),
+            };
+            world.note(json!((block * NOTE..(block + 1) * NOTE).map(event).collect::<Vec<_>>())).await;
+            world.promote().await;
+        }
         let began = Instant::now();
         let rebuilt = world.ledger.rebuild().await.unwrap();
         let took = began.elapsed();

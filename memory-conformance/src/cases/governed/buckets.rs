@@ -152,6 +152,14 @@ pub(crate) const CASES: &[Case] = &[
             let outcome = shared.read_as(&agent("ada"), text, by(id, successor)).await?;
             expect_eq!(kind(&outcome), "deferred", "`{text}`, by {successor}");
         }
+        for text in [
+            "use_postgres is superseded by use_nothing",
+            "decision use_postgres is superseded by a better one",
+        ] {
+            expect_eq!(kind(&shared.write(text).await?), "deferred", "`{text}`");
+            let read = shared.read_as(&agent("ada"), text, invalidate("decisions", "use_postgres")).await?;
+            expect_eq!(kind(&read), "deferred", "`{text}`, read without what takes its place");
+        }
         expect_eq!(shared.row(Bucket::Decisions, "use_postgres").await?.status, "active");
         // A chain: each names what took its own place.
         expect_eq!(kind(&shared.write("use_postgres is superseded by use_both").await?), "applied");

@@ -1,4 +1,4 @@
-//! GOV-28, GOV-30, GOV-38, GOV-39, GOV-41, GOV-42: the ledger, and what becomes of notes.
+//! GOV-28, GOV-30, GOV-38, GOV-39, GOV-41, GOV-42, GOV-49: the ledger, and what becomes of notes.
 
 use memory_core::{Error, ErrorKind};
 use memory_governed::{Anchor, Bucket};
@@ -42,6 +42,21 @@ pub(crate) const CASES: &[Case] = &[
         check!(!rebuilt.agrees(), "a rebuild does not notice that rows were missing");
         expect_eq!(shared.state.digest().await?, live, "the tables, made anew from the events");
     }),
+    case!("gov.ledger.rebuild-of-what-was-edited", [Sql, HostTables], ["GOV-49"], |cx| {
+        let shared = cx.shared().await?;
+        for n in 0..3 {
+            shared.write(&format!("issue disk_{n}: Disk {n} is full")).await?;
+        }
+        shared.tables.exec("DELETE FROM shared_issues WHERE id = 'disk_0'").await?;
+        let live = shared.state.digest().await?;
+        shared.tables.exec_all(without_triggers(cx)).await?;
+        shared.tables.exec("UPDATE events_memory SET target_id = 'x' WHERE seq = 2").await?;
+        is_broken_at(shared.state.rebuild().await, 2, "an event that was edited before a rebuild")?;
+        expect_eq!(shared.state.digest().await?, live, "the tables after a rebuild that was refused");
+        shared.tables.exec("UPDATE events_memory SET target_id = 'disk_1' WHERE seq = 2").await?;
+        check!(!shared.state.rebuild().await?.agrees(), "a rebuild of a ledger that holds changes nothing");
+        expect_eq!(shared.state.rows(Bucket::Issues, false).await?.len(), 3, "rows made anew");
+    }),
     case!("gov.ledger.same-note-twice", [Sql, HostTables], ["GOV-30"], |cx| {
         let shared = cx.shared().await?;
         let text = "result: recall = 0.5";
@@ -80,11 +95,7 @@ pub(crate) const CASES: &[Case] = &[
             expect_kind!(tables.exec(sql).await, ErrorKind::InvalidArgument, "`{sql}`");
         }
         // Whoever owns the database can switch the triggers off.
-        let off: &[&str] = cx.in_dialect(
-            &["DROP TRIGGER events_memory_UPDATE", "DROP TRIGGER events_memory_DELETE"],
-            &["ALTER TABLE events_memory DISABLE TRIGGER USER"],
-        );
-        tables.exec_all(off).await?;
+        tables.exec_all(without_triggers(cx)).await?;
         tables.exec("UPDATE events_memory SET source_agent = 'eve' WHERE seq = 2").await?;
         is_broken_at(shared.state.verify(None).await, 2, "an event whose writer was changed")?;
         tables.exec("UPDATE events_memory SET source_agent = 'ada' WHERE seq = 2").await?;
@@ -194,6 +205,14 @@ pub(crate) const CASES: &[Case] = &[
         shared.is_sound().await?;
     }),
 ];
+
+/// What whoever owns the database does to change events.
+fn without_triggers(cx: &crate::cx::Cx) -> &'static [&'static str] {
+    cx.in_dialect(
+        &["DROP TRIGGER events_memory_UPDATE", "DROP TRIGGER events_memory_DELETE"],
+        &["ALTER TABLE events_memory DISABLE TRIGGER USER"],
+    )
+}
 
 /// Verification must have found the ledger broken at that event.
 fn is_broken_at<T: std::fmt::Debug>(verified: Result<T, Error>, seq: u64, what: &str) -> CaseResult {

@@ -1,4 +1,4 @@
-//! GOV-16, GOV-19 to GOV-22: notes whose words name an end and state none.
+//! GOV-16, GOV-19 to GOV-22, GOV-48: notes whose words name an end and state none.
 
 use crate::case::{Case, case};
 use crate::check::{CaseResult, check, expect_eq};
@@ -30,6 +30,16 @@ pub(crate) const CASES: &[Case] = &[
                 "db_outage was fixed but it came back",
                 "The parser is fixed. db_outage is not fixed yet.",
                 "Fixed the parser, db_outage still fails",
+                "It is false that db_outage is fixed",
+                "db_outage is fixed, which is false",
+                "The claim that db_outage is fixed is wrong",
+                "db_outage is nowhere near fixed",
+                "db_outage fixed: false",
+                "db_outage is fixed. No it is not.",
+                "db_outage is fixed but the login still fails",
+                "db_outage is fixed. Update: reopened.",
+                "Ich glaube nicht, dass db_outage is fixed",
+                "db_outage is fixed except on Windows",
             ],
         )
         .await?;
@@ -46,6 +56,14 @@ pub(crate) const CASES: &[Case] = &[
                 "db_outage is probably fixed",
                 "db_outage is being fixed",
                 "db_outage is fixed as soon as it is deployed",
+                "I doubt db_outage is fixed",
+                "I am doubtful db_outage is fixed",
+                "pretend db_outage is fixed",
+                "I wish db_outage was fixed",
+                "Goal: db_outage is resolved",
+                "Expected: db_outage is fixed",
+                "db_outage is fixed after the next deploy",
+                "db_outage is fixed in 2 days",
             ],
         )
         .await?;
@@ -59,6 +77,11 @@ pub(crate) const CASES: &[Case] = &[
                 "Please confirm that db_outage is closed",
                 "Please confirm db_outage is closed?",
                 "I wonder whether db_outage is resolved",
+                "Is db_outage fixed",
+                "has db_outage been fixed",
+                "Is db_outage resolved\u{ff1f}",
+                "db_outage is fixed\u{61f}",
+                "Is it true that db_outage is fixed",
             ],
         )
         .await?;
@@ -71,9 +94,50 @@ pub(crate) const CASES: &[Case] = &[
                 "The page reads \"db_outage is resolved\"",
                 "Bob says db_outage is resolved",
                 "According to the vendor db_outage is fixed",
+                "Bob: db_outage is fixed",
+                "example: db_outage is fixed",
+                "Bob> db_outage is fixed",
             ],
         )
         .await?;
+    }),
+    case!("gov.speech.plain", [Sql, HostTables], ["GOV-48"], |cx| {
+        let shared = cx.shared().await?;
+        shared.write("issue db_outage: Database outage in the Frankfurt region").await?;
+        for text in [
+            "Wunderbarerweise db_outage is fixed",
+            "Milestone 3: db_outage is fixed",
+            "db_outage is fixed sub rosa",
+            "db_outage is fixed on Linux",
+            "db_outage is fixed. In your dreams.",
+            "As the saying goes. db_outage is fixed.",
+        ] {
+            expect_eq!(kind(&shared.write(text).await?), "deferred", "`{text}`");
+        }
+        for (at, text) in [
+            "ID is fixed.",
+            "Fixed ID",
+            "ID was fixed by the new retry logic in build 42",
+            "I fixed ID today",
+            "Resolved ID: the timeout was too short",
+            "we have resolved ID",
+            "ID is done, tests pass",
+            "Closing ID as the upload works now",
+            "Update: ID is completely resolved in PR #12.",
+            "The primary is up again, ID is resolved.",
+            "ID: restarted the primary. Fixed now.",
+            "ID is fixed, uploads no longer fail. Thanks to all.",
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let id = format!("issue_{at}");
+            shared.write(&format!("issue {id}: Upload {at} fails")).await?;
+            expect_eq!(kind(&shared.write(&text.replace("ID", &id)).await?), "applied", "`{text}`");
+            expect_eq!(shared.issue(&id).await?, "resolved", "the issue after `{text}`");
+        }
+        expect_eq!(shared.issue("db_outage").await?, "open", "the issue after notes that are not understood");
+        shared.is_sound().await?;
     }),
 ];
 

@@ -48,8 +48,22 @@ mutants! {
         => stages(|setup| decides(setup, |inner, request, note, rows| anyway(inner, "asks for one", request, note, rows)));
     "gov.quotes-are-statements": ["GOV-22"] needs [Sql, HostTables], "what a note quotes is read as its own word"
         => stages(|setup| decides(setup, |inner, request, note, rows| anyway(inner, "quotes one", request, note, rows)));
+    "gov.first-words-unread": ["GOV-48", "GOV-20"] needs [Sql, HostTables], "what stands before a statement is not read"
+        => stages(|setup| decides(setup, |inner, request, note, rows| anyway(inner, "what stands before that", request, note, rows)));
+    "gov.last-words-unread": ["GOV-48", "GOV-20"] needs [Sql, HostTables], "what stands after a statement is not read"
+        => stages(|setup| decides(setup, |inner, request, note, rows| anyway(inner, "what stands after that", request, note, rows)));
+    "gov.other-sentences-unread": ["GOV-48", "GOV-19"] needs [Sql, HostTables], "only the sentence that names a row is read"
+        => stages(|setup| decides(setup, |inner, request, note, rows| anyway(inner, "another sentence", request, note, rows)));
+    "gov.bare-statements-only": ["GOV-48"] needs [Sql, HostTables], "a plain statement with a reason or a means is not understood"
+        => stages(|setup| decides(setup, |inner, request, note, rows| match inner.resolve(request, note, rows) {
+            Resolution::Bind { candidates, .. } if note.text.contains(" by ") || note.text.contains(" as ") =>
+                Resolution::Defer { candidates, reason: "too many words".to_owned() },
+            resolution => resolution,
+        }));
     "gov.first-of-two-ids": ["GOV-23"] needs [Sql, HostTables], "of several ids of a note, one is taken"
         => stages(|setup| decides(setup, |inner, request, note, rows| anyway(inner, "more than one row", request, note, rows)));
+    "gov.successor-unread": ["GOV-47"] needs [Sql, HostTables], "a row ends although the write does not say what takes its place"
+        => stages(|setup| decides(setup, |inner, request, note, rows| anyway(inner, "it names another row", request, note, rows)));
     "gov.look-alike-is-the-same": ["GOV-24"] needs [Sql, HostTables], "an id in letters of another script is taken for the id"
         => stages(|setup| decides(setup, |inner, request, note, rows| anyway(inner, "looks like an id", request, note, rows)));
     "gov.ids-by-bytes": ["GOV-24"] needs [Sql, HostTables], "an id in capitals is another id"

@@ -4,8 +4,8 @@ use async_trait::async_trait;
 use memory_core::host::text;
 use memory_core::{Result, Timestamp};
 use memory_governed::{
-    Actor, Anchor, Bucket, Forgotten, Note, NoteSource, Outcome, PendingStatus, Promotion, Report, Trust,
-    Verified,
+    Actor, Anchor, Bucket, Forgotten, Note, NoteSource, Outcome, PendingStatus, Promotion, Rebuilt, Report,
+    Trust, Verified,
 };
 
 use crate::governed::{SharedState, Stages};
@@ -43,6 +43,8 @@ mutants! {
         => stages(|setup| setup.wrap = |stages| Box::new(Decides(stages, "may not change")));
     "gov.review-lends-authority": ["GOV-18"] needs [Sql, HostTables], "who may not end a row decides that its own note meant it"
         => stages(|setup| setup.wrap = |stages| Box::new(ReviewsAll(stages)));
+    "gov.rebuild-verifies-last": ["GOV-49"] needs [Sql, HostTables], "a rebuild refuses once the tables are changed"
+        => stages(|setup| setup.wrap = |stages| Box::new(VerifiesLast(stages)));
     "gov.trial-forgets": ["GOV-46"] needs [Sql, HostTables], "a trial forgets"
         => stages(|setup| setup.wrap = |stages| Box::new(NoTrials(stages)));
 }
@@ -184,6 +186,15 @@ steps! {
                 }
             }
             Ok(promotion)
+        }
+    }
+
+    VerifiesLast(Stages) {
+        async fn rebuild(&self) -> Result<Rebuilt> {
+            if self.0.verify(None).await.is_err() {
+                self.0.behind().exec("DELETE FROM shared_issues WHERE id = 'disk_2'", &[]).await?;
+            }
+            self.0.rebuild().await
         }
     }
 

@@ -3,11 +3,12 @@
 use clap::{Args, ValueEnum};
 use memory::Access;
 use memory::governed::{self, NoteSource, Report, Trust, WorkingMemory};
-use memory_core::Timestamp;
+use memory::system::SystemClock;
+use memory_core::{Clock as _, Error, Timestamp};
 use serde_json::json;
 
 use super::{SpaceArgs, actor, open};
-use crate::terminal::{Context, Exit, Failure, Out, Progress};
+use crate::terminal::{Context, Exit, Failure, Out, Progress, values};
 
 /// Rejected notes that `promote` tells of.
 const TOLD: usize = 20;
@@ -45,14 +46,18 @@ pub(crate) struct NoteArgs {
     /// How far its writer is trusted
     #[arg(long, value_enum, default_value = "agent")]
     trust: Writer,
-    /// When it was observed, as 2026-01-31T09:30:00Z; default: now
-    #[arg(long, value_name = "TIME")]
+    /// When it was observed, as 2026-01-31T09:30:00Z or a date, not in the future; default: now
+    #[arg(long, value_name = "TIME", value_parser = values::time)]
     at: Option<Timestamp>,
     #[command(flatten)]
     space: SpaceArgs,
 }
 
 pub(crate) async fn note(context: &Context, args: NoteArgs, out: &mut Out) -> Result<Exit, Failure> {
+    if args.at.is_some_and(|at| at > SystemClock.now()) {
+        let future = "--at is in the future, and nothing was observed then: give an earlier time, or leave it out for now";
+        return Err(Error::invalid(future).into());
+    }
     let (opened, space) = open(context, &args.space, Access::Create).await?;
     let trust = match args.trust {
         Writer::Untrusted => Trust::Untrusted,

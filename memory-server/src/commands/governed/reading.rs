@@ -6,7 +6,7 @@ use memory::governed::{AsOf, Bucket, Row, SharedMemory, Why};
 use memory_core::{Error, ErrorKind, Timestamp};
 
 use super::{BucketName, SpaceArgs, open};
-use crate::terminal::{Context, Exit, Failure, Out};
+use crate::terminal::{Context, Exit, Failure, Out, values};
 
 #[derive(Args, Debug)]
 pub(crate) struct SharedArgs {
@@ -18,11 +18,11 @@ pub(crate) struct SharedArgs {
     /// Also rows that have ended
     #[arg(long, conflicts_with_all = ["as_of", "known_at", "why"])]
     ended: bool,
-    /// What held at this time
-    #[arg(long, value_name = "TIME", conflicts_with = "why")]
+    /// What held at this time, as 2026-01-31T09:30:00Z or a date
+    #[arg(long, value_name = "TIME", value_parser = values::time, conflicts_with = "why")]
     as_of: Option<Timestamp>,
-    /// What was known at this time
-    #[arg(long, value_name = "TIME", conflicts_with = "why")]
+    /// What was known at this time, as 2026-01-31T09:30:00Z or a date
+    #[arg(long, value_name = "TIME", value_parser = values::time, conflicts_with = "why")]
     known_at: Option<Timestamp>,
     #[command(flatten)]
     space: SpaceArgs,

@@ -1,5 +1,7 @@
 //! Shared state at the terminal.
 
+use std::path::Path;
+
 use serde_json::json;
 
 use crate::support::user::User;
@@ -126,4 +128,58 @@ fn it_is_said_that_nothing_waits_or_that_all_of_it_needs_a_person() {
     assert_eq!(user.json(&["review", "list"]).as_array().unwrap().len(), 1);
     let why = user.ok(&["shared", "issues", "--why", "lint_step"]);
     assert!(why.contains("the note names its id; applied"), "{why}");
+}
+
+/// `recall --as-of` took a date and these did not; a note of 2099 was kept as one of now, without a word.
+#[test]
+fn times_may_be_dates_and_a_note_is_never_of_the_future() {
+    let user = User::new();
+    let note = user.json(&["note", "issue redis_timeout: Redis times out under load", "--at", "2026-01-01"]);
+    assert_eq!(note["observed_at"], "2026-01-01T00:00:00Z");
+    user.ok(&["promote"]);
+    assert_eq!(user.json(&["shared", "issues", "--as-of", "2026-01-02"]).as_array().unwrap().len(), 1);
+    assert_eq!(user.json(&["shared", "issues", "--as-of", "2025-12-31"]), json!([]));
+    assert_eq!(user.json(&["shared", "issues", "--known-at", "2026-01-02"]), json!([]));
+    for time in ["2099-01-01T00:00:00Z", "2099-01-01"] {
+        let error = user.refused(&["note", "redis_timeout is resolved", "--at", time], 3, "invalid_argument");
+        assert!(error.to_string().contains("leave it out for now"), "{error}");
+    }
+    assert_eq!(user.json(&["promote"])["notes"], 0);
+}
+
+/// Notes that doubted, denied or quoted an end closed the issue that they name.
+#[test]
+fn only_a_plain_statement_ends_the_row_that_it_names() {
+    let user = User::new();
+    user.ok(&["note", "issue issue_1: Upload fails"]);
+    for words in ["I doubt issue_1 is fixed", "Bob: issue_1 is fixed", "issue_1 is fixed except on Windows"] {
+        user.ok(&["note", words]);
+    }
+    let report = user.json(&["promote"]);
+    assert_eq!((&report["committed"], &report["deferred"]), (&json!(1), &json!(3)), "{report}");
+    let told = user.json(&["pending"]);
+    assert!(told[0]["reason"].as_str().unwrap().contains("`ID is resolved` alone says it"), "{told}");
+    user.ok(&["note", "issue_1 was fixed by the new retry logic in build 42"]);
+    assert_eq!(user.json(&["promote"])["committed"], 1);
+}
+
+/// It folded an edited event into the tables, and said that all was well.
+#[test]
+fn a_ledger_that_does_not_hold_is_not_rebuilt() {
+    let user = User::new();
+    user.ok(&["note", "issue issue_1: Upload fails"]);
+    user.ok(&["promote"]);
+    let only = |folder: &Path| std::fs::read_dir(folder).unwrap().next().unwrap().unwrap().path();
+    let scope = only(&only(&user.home().join("memory.db.sql")));
+    let tables = rusqlite::Connection::open(scope.join("data.db")).unwrap();
+    tables
+        .execute_batch(
+            "DROP TRIGGER events_memory_UPDATE; UPDATE events_memory SET source_agent = 'eve' WHERE seq = 1",
+        )
+        .unwrap();
+    drop(tables);
+    user.refused(&["verify"], 6, "corrupt");
+    let error = user.refused(&["rebuild"], 6, "corrupt");
+    assert!(error.to_string().contains("nothing was rebuilt; restore a snapshot that verifies"), "{error}");
+    assert_eq!(user.json(&["shared", "issues"])[0]["status"], "open");
 }

@@ -1,0 +1,520 @@
+//! Whether a note that names a row states its end plainly: in a known form, with nothing around it that may turn it.
+//!
+//! Lists of the words that deny, doubt or promise have no end. So this reads the other way round: each part of the note must have a
+//! form that is known to leave the statement as it is. What is not understood defers.
+
+use super::phrases::{
+    AFTER_NEGATES, BARE_DENIALS, BEFORE_NEGATES, CONDITIONS, DENIALS, FUTURE, HEARSAY, HEDGES,
+    QUESTION_STARTS, TURNS,
+};
+use super::plain_tokens::{Token, name_words, named, sentences, without_statements};
+use super::plain_words::{
+    ADVERBS, ARTICLES, BRANCHES, CAUSES, CHANGES, CHECKED, CONFIRMS, DETERMINERS, DID, ENDED, ENDING,
+    ENDS_NOW, HAVE, IT, KINDS, LABELS, LATEST, LEADS, MEANS, PEOPLE, PROVES, REASONS, SOUND, THANKS, TIMES,
+    TURNING, WAS, WATCHES, WORKED,
+};
+use super::resolution::Place;
+
+/// Longest sentence that is read, in tokens: a bound on the time that a note can take.
+const MAX_TOKENS: usize = 120;
+/// Most words of a noun phrase, and of a subject.
+const PHRASE: usize = 12;
+const SUBJECT: usize = 6;
+
+/// Why a note states no end plainly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unclear {
+    /// The sentence that names the row asks.
+    Asks,
+    /// What stands there may turn it.
+    At(Place),
+}
+
+/// What a sentence that names the row says of it.
+enum Said {
+    /// It has ended.
+    End,
+    /// Nothing yet: a later sentence goes on about it.
+    Topic,
+    Unclear(Place),
+}
+
+/// Whether the words of a note, without quotations, state plainly that the row of these names has ended. `successor` may be named
+/// as what takes its place.
+pub(super) fn states_plainly(spoken: &str, names: &[&str], successor: Option<&str>) -> Result<(), Unclear> {
+    let names: Vec<Vec<String>> = names.iter().map(|name| name_words(name)).collect();
+    let (mut has_ended, mut is_topic) = (false, false);
+    for sentence in sentences(&without_statements(spoken, &names)) {
+        let tokens = named(sentence.tokens, &names, successor);
+        let is_named = tokens.contains(&Token::Name);
+        if tokens.len() > MAX_TOKENS || (sentence.asks && !is_named) {
+            return Err(Unclear::At(Place::Beside));
+        }
+        if is_named {
+            if sentence.asks || is(word(&tokens), QUESTION_STARTS.iter().copied()) {
+                return Err(Unclear::Asks);
+            }
+            match statement(&tokens) {
+                Said::End => has_ended = true,
+                Said::Topic => is_topic = true,
+                Said::Unclear(place) => return Err(Unclear::At(place)),
+            }
+        } else if is_topic && goes_on_about_it(&tokens) {
+            has_ended = true;
+        } else if is_aside(&tokens) {
+            // "It" may be something else by now.
+            is_topic = false;
+        } else {
+            return Err(Unclear::At(Place::Beside));
+        }
+    }
+    if has_ended { Ok(()) } else { Err(Unclear::At(Place::Before)) }
+}
+
+/// What a sentence says of the row that it names.
+fn statement(tokens: &[Token]) -> Said {
+    let mut rest = tokens;
+    loop {
+        if let Some(said) = core(rest) {
+            return said;
+        }
+        match lead(rest) {
+            Some(next) => rest = next,
+            None => break,
+        }
+    }
+    // What was done before it: "the primary is up again, ID is resolved".
+    for (at, token) in rest.iter().enumerate() {
+        let breaks = matches!(token, Token::Comma | Token::Dash) || is_word(token, "and so");
+        let (Some(before), Some(after)) = (rest.get(..at), rest.get(at + 1..)) else { break };
+        if breaks
+            && is_harmless(before)
+            && let Some(said) = core(skip(after, LEADS))
+        {
+            return said;
+        }
+    }
+    Said::Unclear(Place::Before)
+}
+
+/// The statement itself: "ID is resolved", "we have resolved ID", "ID: what was done".
+fn core(tokens: &[Token]) -> Option<Said> {
+    let ends = |rest, past| Some(if tail(rest, past) { Said::End } else { Said::Unclear(Place::After) });
+    if let Some(rest) = subject(tokens) {
+        if let Some((rest, past)) = state(rest) {
+            return ends(rest, past);
+        }
+        let is_topic = matches!(rest, [Token::Colon | Token::Dash, ..]);
+        let after = if is_topic { rest.get(1..)? } else { rest };
+        if let Some(rest) = take(skip(after, ADVERBS), ENDED) {
+            return ends(rest, true);
+        }
+        return Some(match is_topic && is_aside(after) {
+            true => Said::Topic,
+            false => Said::Unclear(Place::After),
+        });
+    }
+    if let Some((rest, past)) = act(tokens)
+        && let Some(rest) = subject(rest)
+    {
+        return ends(rest, past);
+    }
+    let checked = take(skip(skip(skip(tokens, PEOPLE), HAVE), ADVERBS), CHECKED).and_then(subject)?;
+    Some(match checked {
+        [] => Said::Topic,
+        [Token::Comma | Token::Dash, rest @ ..] if goes_on_about_it(rest) => Said::End,
+        [Token::Word(and), rest @ ..] if and == "and" && goes_on_about_it(rest) => Said::End,
+        _ => Said::Unclear(Place::After),
+    })
+}
+
+/// Past words before a statement that change nothing of it.
+fn lead(tokens: &[Token]) -> Option<&[Token]> {
+    let past = |rest| Some(past_mark(rest));
+    match tokens {
+        [Token::Dash, rest @ ..] => return Some(rest),
+        [Token::Open, Token::Word(x), Token::Close, rest @ ..] if x == "x" => return Some(rest),
+        _ => {}
+    }
+    let label = skip(tokens, LABELS);
+    if label.len() < tokens.len()
+        && let [Token::Colon, rest @ ..] = label
+    {
+        return Some(rest);
+    }
+    if let Some(rest) = take(tokens, "as").and_then(|rest| take(rest, "of")) {
+        return change(rest).or_else(|| take(rest, ADVERBS)).and_then(past);
+    }
+    if let Some(rest) = take(tokens, "thanks").and_then(|rest| take(rest, "to")) {
+        let end = rest.iter().position(|token| *token == Token::Comma)?;
+        return rest.get(..end).filter(|phrase| is_phrase(phrase)).and(rest.get(end + 1..));
+    }
+    if let Some(rest) = take(tokens, LEADS) {
+        return past(rest);
+    }
+    // "I confirm that", "happy to report that", "confirmed:".
+    let rest = match take(tokens, "i we") {
+        Some(rest) => take(skip(skip(rest, "have"), ADVERBS), CONFIRMS)?,
+        None => match take(skip(tokens, "i'm we're"), "happy glad pleased") {
+            Some(rest) => take(rest, "to").and_then(|rest| take(rest, CONFIRMS))?,
+            None => take(tokens, "confirmed verified")?,
+        },
+    };
+    take(rest, "that").or_else(|| past(rest))
+}
+
+/// Past the name of the row: "the issue ID", "the ID issue", "ID, which kept us awake,".
+fn subject(tokens: &[Token]) -> Option<&[Token]> {
+    let [Token::Name, rest @ ..] = skip(skip(tokens, ARTICLES), KINDS) else { return None };
+    let rest = skip(rest, KINDS);
+    if let [Token::Comma, Token::Word(which), clause @ ..] = rest
+        && which == "which"
+    {
+        let end = clause.iter().position(|token| *token == Token::Comma)?;
+        let told = clause.get(..end).filter(|told| did(word(told)) && is_calm(told));
+        return told.and(clause.get(end + 1..));
+    }
+    Some(rest)
+}
+
+/// Past what says that it has ended, and whether that is told as past.
+fn state(tokens: &[Token]) -> Option<(&[Token], bool)> {
+    let rest = skip(tokens, ADVERBS);
+    let (rest, past) = match word(rest) {
+        "is" | "are" => (rest.get(1..)?, false),
+        "was" | "were" | "got" => (rest.get(1..)?, true),
+        "has" | "have" => (take(skip(rest.get(1..)?, ADVERBS), "been")?, true),
+        _ => return None,
+    };
+    Some((take(skip(rest, ADVERBS), ENDED)?, past))
+}
+
+/// Past what says that somebody ended what follows, and whether that is told as past.
+fn act(tokens: &[Token]) -> Option<(&[Token], bool)> {
+    // "Fixed ID", "tested and fixed ID", "issue resolved: ID", "closes ID", "closing ID".
+    let bare = skip(skip(tokens, KINDS), ADVERBS);
+    let verb = match bare {
+        [Token::Word(first), Token::Word(and), rest @ ..] if and == "and" && did(first) => rest,
+        _ => bare,
+    };
+    if let Some(rest) =
+        take(verb, ENDING).or_else(|| take(verb, "done").filter(|rest| past_mark(rest).len() < rest.len()))
+    {
+        return Some((past_mark(rest), true));
+    }
+    if let Some(rest) = take(tokens, ENDS_NOW).or_else(|| take(tokens, "closing")) {
+        return Some((rest, false));
+    }
+    // "This fixes ID", "PR 12 closes ID".
+    let thing = take(tokens, "it this").filter(|rest| !is(word(rest), CHANGES.split_whitespace()));
+    if let Some(rest) = change(tokens).or(thing)
+        && let Some(rest) = take(skip(skip(rest, "has"), ADVERBS), ENDING).or_else(|| take(rest, ENDS_NOW))
+    {
+        return Some((rest, true));
+    }
+    // "I am done with ID", "we are closing ID".
+    let am = take(tokens, "i'm we're").or_else(|| take(take(tokens, "i we")?, "am are"));
+    if let Some(rest) = am.map(|rest| skip(rest, ADVERBS)) {
+        let done = take(rest, "done finished").and_then(|rest| take(rest, "with"));
+        return done.or_else(|| take(rest, "closing")).map(|rest| (rest, false));
+    }
+    // "We have resolved ID", "the new logic fixed ID".
+    let people = skip(tokens, PEOPLE);
+    let who = if people.len() < tokens.len() || is(word(tokens), HAVE.split_whitespace()) {
+        people
+    } else {
+        let rest = take(tokens, ARTICLES)?;
+        let verb =
+            rest.iter().take(SUBJECT).position(|token| is_word(token, ENDING) || is_word(token, HAVE))?;
+        let (noun, rest) = (rest.get(..verb)?, rest.get(verb..)?);
+        let is_noun = |token: &Token| matches!(token, Token::Word(word) if !word.ends_with("ly"));
+        if noun.is_empty() || !is_calm(noun) || !noun.iter().all(is_noun) {
+            return None;
+        }
+        rest
+    };
+    take(skip(skip(who, HAVE), ADVERBS), ENDING).map(|rest| (rest, true))
+}
+
+/// Whether a clause without the name says that what was named has ended: "it is resolved", "fixed now".
+fn goes_on_about_it(tokens: &[Token]) -> bool {
+    let rest = skip(tokens, LEADS);
+    let about = skip(rest, IT);
+    if let Some((rest, past)) = state(about) {
+        return tail(rest, past);
+    }
+    if about.len() == rest.len()
+        && let Some(rest) = take(skip(rest, ADVERBS), ENDED)
+        && tail(rest, true)
+    {
+        return true;
+    }
+    let who = skip(skip(skip(rest, PEOPLE), HAVE), ADVERBS);
+    take(who, ENDING).and_then(|rest| take(rest, "it this that")).is_some_and(|rest| tail(rest, true))
+}
+
+/// Whether what follows a statement leaves it as it is.
+fn tail(tokens: &[Token], past: bool) -> bool {
+    match tokens {
+        [] => true,
+        [mark @ (Token::Comma | Token::Dash | Token::Colon), rest @ ..] => {
+            let (piece, after) = piece(rest);
+            let is_cause = *mark == Token::Colon && is_reason("because", piece);
+            (is_cause || adds(piece, past)) && tail(after, past)
+        }
+        [Token::Open, rest @ ..] => {
+            let end = rest.iter().position(|token| *token == Token::Close);
+            let parts = end.and_then(|end| Some((rest.get(..end)?, rest.get(end + 1..)?)));
+            parts.is_some_and(|(inner, rest)| adds(inner, past) && tail(rest, past))
+        }
+        [Token::Word(word), rest @ ..] => tail_of(word, rest, past),
+        _ => false,
+    }
+}
+
+fn tail_of(word: &str, rest: &[Token], past: bool) -> bool {
+    let is = |list: &str| is(word, list.split_whitespace());
+    let then = |rest: Option<&[Token]>| rest.is_some_and(|rest| tail(rest, past));
+    if is(ADVERBS) {
+        return tail(rest, past);
+    }
+    match word {
+        "and" => {
+            let (piece, after) = piece(rest);
+            adds(piece, past) && tail(after, past)
+        }
+        "since" if then(take(rest, ADVERBS)) => true,
+        "this" => then(take(rest, "morning afternoon week month")),
+        "for" => then(take(rest, "good")),
+        "in" | "on" if then(change(rest)) => true,
+        "as" if then(take(rest, "well")) => true,
+        "as" if then(take(rest, "of").and_then(|of| change(of).or_else(|| take(of, ADVERBS)))) => true,
+        "thanks" | "due" => take(rest, "to").is_some_and(|rest| after_phrase(rest, past)),
+        "after" => past && after_phrase(rest, past),
+        _ if is(MEANS) => !is_promise(word, piece(rest).0) && after_phrase(rest, past),
+        "since" if change(rest).is_some() => then(change(rest)),
+        _ if is(REASONS) => {
+            let (reason, after) = piece(rest);
+            is_reason(word, reason) && tail(after, true)
+        }
+        _ => false,
+    }
+}
+
+/// Whether a noun phrase after "by" tells when, not how.
+fn is_promise(by: &str, phrase: &[Token]) -> bool {
+    by == "by" && !word(phrase).ends_with("ing") && phrase.iter().any(|token| is_word(token, TIMES))
+}
+
+/// Whether a noun phrase, and then a tail follow.
+fn after_phrase(tokens: &[Token], past: bool) -> bool {
+    let (phrase, rest) = piece(tokens);
+    is_phrase(phrase) && tail(rest, past)
+}
+
+/// The words up to the next mark, and the rest.
+fn piece(tokens: &[Token]) -> (&[Token], &[Token]) {
+    let is_mark = |token: &Token| !matches!(token, Token::Word(_) | Token::Name);
+    tokens.split_at(tokens.iter().position(is_mark).unwrap_or(tokens.len()))
+}
+
+/// Whether these are a cause or a means: "the new retry logic", "restarting it", "PR 12".
+fn is_phrase(phrase: &[Token]) -> bool {
+    let first = word(phrase);
+    let known = is(first, DETERMINERS.split_whitespace())
+        || (first.len() > 4 && first.ends_with("ing"))
+        || change(phrase).is_some();
+    known && phrase.len() <= PHRASE && is_calm(phrase)
+}
+
+/// Whether these are a reason: "because the cache is warmed at the start", "as requested".
+fn is_reason(word: &str, reason: &[Token]) -> bool {
+    let verb = |token: &Token| {
+        is_word(token, PROVES) || is_word(token, WAS) || is_word(token, "is are has have") || has_done(token)
+    };
+    let is_request = word == "as" && matches!(reason, [only] if has_done(only));
+    (is_request || reason.iter().skip(1).any(verb)) && is_calm(reason)
+}
+
+/// Whether what stands between two marks leaves the statement before it as it is.
+fn adds(piece: &[Token], past: bool) -> bool {
+    let piece = take(piece, "and").unwrap_or(piece);
+    let is_tail = !piece.is_empty() && word(piece) != "and" && tail(piece, past);
+    is_harmless(piece)
+        || goes_on_about_it(piece)
+        || change(piece).is_some_and(<[Token]>::is_empty)
+        || is_watch(piece)
+        || is_tail
+}
+
+/// "Will watch it tomorrow".
+fn is_watch(tokens: &[Token]) -> bool {
+    let rest = take(tokens, "i'll we'll").or_else(|| take(skip(tokens, PEOPLE), "will"));
+    rest.and_then(|rest| take(rest, WATCHES))
+        .is_some_and(|rest| rest.iter().all(is_calm_token) || is_soon(rest))
+}
+
+fn is_soon(tokens: &[Token]) -> bool {
+    let rest = skip(tokens, IT);
+    take(rest, "tomorrow").is_some_and(<[Token]>::is_empty)
+}
+
+/// Whether a sentence beside a statement leaves it as it is.
+fn is_aside(tokens: &[Token]) -> bool {
+    // A heading, and the number of a list.
+    let label = skip(tokens, "status of today update updates summary progress for");
+    if tokens.is_empty() || (label.len() < tokens.len() && matches!(label, [Token::Colon])) {
+        return true;
+    }
+    if let [Token::Word(number)] = tokens
+        && number.bytes().all(|byte| byte.is_ascii_digit())
+    {
+        return true;
+    }
+    let rest = past_mark(skip(tokens, LEADS));
+    if rest.is_empty() {
+        return true;
+    }
+    let (piece, rest) = piece(rest);
+    let is_known = is_harmless(piece)
+        || is_watch(piece)
+        || change(piece).is_some_and(<[Token]>::is_empty)
+        || (is(word(piece), CAUSES.split_whitespace()) && is_calm(piece));
+    is_known && tail(rest, true)
+}
+
+/// Whether a clause tells of something done or working, in calm words: "restarted the primary", "tests pass", "the load was to
+/// blame".
+fn is_harmless(clause: &[Token]) -> bool {
+    if clause.is_empty() || !is_calm(clause) {
+        return false;
+    }
+    let first = word(clause);
+    let doer = skip(skip(skip(skip(clause, LEADS), PEOPLE), HAVE), ADVERBS);
+    let is_about = |token: &Token| is_word(token, "is are was were");
+    if (is_work(doer) && !clause.iter().any(is_about)) || is(first, THANKS.split_whitespace()) {
+        return true;
+    }
+    if take(clause, "see").is_some_and(|rest| change(rest).is_some()) {
+        return true;
+    }
+    let is_told = |at: usize, token: &Token| {
+        let rest = clause.get(at + 1..).unwrap_or_default();
+        let sound = |rest| {
+            let rest = skip(rest, ADVERBS);
+            is(word(rest), SOUND.split_whitespace())
+                || is(word(rest), ENDED.split_whitespace())
+                || did(word(rest))
+        };
+        match token {
+            // What it was can be anything: "it was a test".
+            _ if is_word(token, WAS) && is(first, "it this that there".split_whitespace()) => sound(rest),
+            _ if is_word(token, "is are has have") => sound(skip(rest, "been")),
+            _ => is_word(token, PROVES) || is_word(token, WAS) || is_word(token, WORKED),
+        }
+    };
+    clause.iter().enumerate().skip(1).take(SUBJECT).any(|(at, token)| is_told(at, token))
+}
+
+/// Whether the first word tells of work.
+fn is_work(tokens: &[Token]) -> bool {
+    tokens.first().is_some_and(|first| is_word(first, WORKED) || is_word(first, DID))
+}
+
+/// Past what names a change: "PR 12", "the latest build", "main", "#12", a hash or a version.
+fn change(tokens: &[Token]) -> Option<&[Token]> {
+    let named = skip(tokens, LATEST);
+    let noun = take(named, CHANGES);
+    let number =
+        |token: &Token| matches!(token, Token::Word(word) if word.contains(|c: char| c.is_ascii_digit()));
+    match noun {
+        Some([token, rest @ ..]) if number(token) => Some(rest),
+        Some(rest) if named.len() < tokens.len() => Some(rest),
+        _ => take(tokens, BRANCHES).or_else(|| match tokens {
+            [Token::Word(word), rest @ ..] if is_reference(word) => Some(rest),
+            _ => None,
+        }),
+    }
+}
+
+fn is_reference(word: &str) -> bool {
+    let has_digit = word.contains(|c: char| c.is_ascii_digit());
+    let is_hash = word.len() >= 7 && word.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let version = word.strip_prefix('v').unwrap_or(word);
+    let is_version = version.starts_with(|c: char| c.is_ascii_digit())
+        && version.contains('.')
+        && version.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-".contains(&byte));
+    has_digit && (word.starts_with('#') || is_hash || is_version)
+}
+
+/// Whether no word may turn what is said, and all of it is understood to be words.
+fn is_calm(tokens: &[Token]) -> bool {
+    let again = |at: usize| {
+        let beside = |at: Option<usize>| {
+            at.and_then(|at| tokens.get(at))
+                .is_some_and(|token| is_word(token, PROVES) || is_word(token, SOUND))
+        };
+        beside(at.checked_sub(1)) || beside(Some(at + 1))
+    };
+    tokens
+        .iter()
+        .enumerate()
+        .all(|(at, token)| is_calm_token(token) && (!is_word(token, "again back") || again(at)))
+}
+
+fn is_calm_token(token: &Token) -> bool {
+    let Token::Word(word) = token else { return *token == Token::Comma };
+    let lists =
+        [BEFORE_NEGATES, AFTER_NEGATES, CONDITIONS, HEDGES, FUTURE, HEARSAY, TURNS, DENIALS, BARE_DENIALS];
+    !is(word, TURNING.split_whitespace())
+        && !lists.iter().any(|list| list.contains(&word.as_str()))
+        && !word.ends_with("n't")
+        && !word.ends_with("'ll")
+}
+
+/// Whether a word tells what was done.
+fn did(word: &str) -> bool {
+    is(word, DID.split_whitespace())
+        || (word.len() > 4
+            && word.ends_with("ed")
+            && word.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-'))
+}
+
+fn has_done(token: &Token) -> bool {
+    matches!(token, Token::Word(word) if did(word))
+}
+
+fn is<'a>(word: &str, mut list: impl Iterator<Item = &'a str>) -> bool {
+    list.any(|one| one == word)
+}
+
+fn is_word(token: &Token, list: &str) -> bool {
+    matches!(token, Token::Word(word) if is(word, list.split_whitespace()))
+}
+
+/// The first word, if the first token is one.
+fn word(tokens: &[Token]) -> &str {
+    match tokens {
+        [Token::Word(word), ..] => word,
+        _ => "",
+    }
+}
+
+/// Past the first token if it is one of these words.
+fn take<'a>(tokens: &'a [Token], list: &str) -> Option<&'a [Token]> {
+    tokens.split_first().filter(|(first, _)| is_word(first, list)).map(|(_, rest)| rest)
+}
+
+/// Past all of these words.
+fn skip<'a>(tokens: &'a [Token], list: &str) -> &'a [Token] {
+    let end = tokens.iter().position(|token| !is_word(token, list)).unwrap_or(tokens.len());
+    tokens.get(end..).unwrap_or_default()
+}
+
+/// Past a comma, a dash or a colon.
+fn past_mark(tokens: &[Token]) -> &[Token] {
+    match tokens {
+        [Token::Comma | Token::Dash | Token::Colon, rest @ ..] => rest,
+        _ => tokens,
+    }
+}

@@ -1,0 +1,176 @@
+//! The sentences of a note as tokens, for `plain`.
+
+use unicode_normalization::UnicodeNormalization as _;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Token {
+    /// In lower case.
+    Word(String),
+    /// The row is named.
+    Name,
+    Comma,
+    Colon,
+    Dash,
+    Open,
+    Close,
+    /// Anything else: never understood.
+    Odd,
+}
+
+#[derive(Default)]
+pub(super) struct Sentence {
+    pub(super) tokens: Vec<Token>,
+    pub(super) asks: bool,
+}
+
+/// Marks that end a sentence, in any script.
+const ENDS: &str = "!;\n。।։";
+/// Those that ask.
+const ASKS: &str = "?؟‽՞፧꘏⸮¿";
+/// Marks that mean nothing: emphasis, and that it is good news.
+const BLANK: &str = "*`✅✔☑🎉👍\u{fe0f}";
+/// What no longer happens to something that works.
+const FAILS: [&str; 14] = [
+    "fail", "fails", "happen", "happens", "occur", "occurs", "appear", "appears", "crash", "crashes", "hang",
+    "hangs", "leak", "leaks",
+];
+/// Prefixes of lines that are statements of their own.
+const STATEMENTS: [&str; 14] = [
+    "plan",
+    "constraint",
+    "issue",
+    "problem",
+    "blocker",
+    "bug",
+    "decision",
+    "decided",
+    "result",
+    "task",
+    "learning",
+    "lesson",
+    "learned",
+    "tasks",
+];
+
+/// The sentences of a text.
+pub(super) fn sentences(text: &str) -> Vec<Sentence> {
+    let text: String = without_links(text).nfkc().flat_map(char::to_lowercase).collect();
+    let letters: Vec<char> = text.chars().map(|c| if c == '’' { '\'' } else { c }).collect();
+    let (mut found, mut sentence, mut word) = (Vec::new(), Sentence::default(), String::new());
+    for (at, c) in letters.iter().copied().enumerate() {
+        let before = at.checked_sub(1).and_then(|at| letters.get(at)).copied().unwrap_or(' ');
+        let next = letters.get(at + 1).copied().unwrap_or(' ');
+        let joins = |both: fn(char) -> bool| both(before) && both(next);
+        let is_part = is_letter(c)
+            || "_%@".contains(c)
+            || (c == '#' && is_letter(next))
+            || (".-'/".contains(c) && joins(is_letter))
+            || (c == ':' && joins(|c| c.is_ascii_digit()));
+        if is_part {
+            word.push(c);
+            continue;
+        }
+        if !word.is_empty() {
+            sentence.tokens.push(Token::Word(std::mem::take(&mut word)));
+        }
+        let is_end = ENDS.contains(c) || ASKS.contains(c) || (c == '.' && next != '.' && before != '.');
+        sentence.asks |= ASKS.contains(c);
+        match c {
+            _ if is_end => found.push(std::mem::take(&mut sentence)),
+            _ if c.is_whitespace() || BLANK.contains(c) => {}
+            '\'' if before == 's' => {}
+            '&' => sentence.tokens.push(Token::Word("and".to_owned())),
+            ',' => sentence.tokens.push(Token::Comma),
+            ':' => sentence.tokens.push(Token::Colon),
+            '-' | '–' | '—' => sentence.tokens.push(Token::Dash),
+            '(' | '[' => sentence.tokens.push(Token::Open),
+            ')' | ']' => sentence.tokens.push(Token::Close),
+            _ => sentence.tokens.push(Token::Odd),
+        }
+    }
+    if !word.is_empty() {
+        sentence.tokens.push(Token::Word(word));
+    }
+    found.push(sentence);
+    found.retain(|sentence| sentence.asks || !sentence.tokens.is_empty());
+    found
+}
+
+/// The text with `#1` for each link: a reference, whose marks say nothing.
+fn without_links(text: &str) -> String {
+    let link = |piece: &str| piece.starts_with("https://") || piece.starts_with("http://");
+    let ends = |c: char| c.is_whitespace() || "(),;<>".contains(c);
+    let pieces = text.split_inclusive(ends).map(|piece| match piece.strip_suffix(ends) {
+        _ if !link(piece) => piece.to_owned(),
+        Some(bare) => format!("#1{}", piece.get(bare.len()..).unwrap_or_default()),
+        None => "#1".to_owned(),
+    });
+    pieces.collect()
+}
+
+/// A letter of the Latin script, or a digit.
+fn is_letter(c: char) -> bool {
+    c.is_ascii_alphanumeric() || (('\u{c0}'..='\u{24f}').contains(&c) && c.is_alphabetic())
+}
+
+/// The words of a row's name.
+pub(super) fn name_words(name: &str) -> Vec<String> {
+    let words = sentences(name).into_iter().flat_map(|sentence| sentence.tokens);
+    words.filter_map(|token| if let Token::Word(word) = token { Some(word) } else { None }).collect()
+}
+
+/// The tokens with the names of the row found in them, longest first, and without "by SUCCESSOR".
+pub(super) fn named(tokens: Vec<Token>, names: &[Vec<String>], successor: Option<&str>) -> Vec<Token> {
+    let mut found = Vec::with_capacity(tokens.len());
+    let mut at = 0;
+    while let Some(token) = tokens.get(at) {
+        // "Uploads no longer fail": they recovered.
+        if let Some([Token::Word(no), Token::Word(longer), Token::Word(fail)]) = tokens.get(at..at + 3)
+            && (no.as_str(), longer.as_str()) == ("no", "longer")
+            && FAILS.contains(&fail.as_str())
+        {
+            found.push(Token::Word("recovered".to_owned()));
+            at += 3;
+            continue;
+        }
+        let is_here = |name: &&Vec<String>| {
+            let here = tokens.get(at..).unwrap_or_default();
+            let is_it = |(word, token): (&String, &Token)| matches!(token, Token::Word(said) if said.trim_start_matches('#') == word);
+            !name.is_empty() && name.len() <= here.len() && name.iter().zip(here).all(is_it)
+        };
+        match names.iter().filter(is_here).map(Vec::len).max() {
+            Some(length) => {
+                found.push(Token::Name);
+                at += length;
+            }
+            None => {
+                found.push(token.clone());
+                at += 1;
+            }
+        }
+    }
+    let by = |token: &Token| matches!(token, Token::Word(word) if word == "by");
+    let is_it =
+        |token: &Token| matches!(token, Token::Word(word) if Some(word.trim_start_matches('#')) == successor);
+    if let Some(at) = found.iter().position(is_it) {
+        let kind = |token: &Token| matches!(token, Token::Word(word) if word == "decision" || word == "constraint" || word == "the");
+        let from = found.iter().take(at).rposition(|token| !kind(token));
+        if let Some(from) = from.filter(|from| found.get(*from).is_some_and(by)) {
+            found.drain(from..=at);
+        }
+    }
+    found
+}
+
+/// The text without lines that are statements of their own ("task import: done") and do not name the row.
+pub(super) fn without_statements(text: &str, names: &[Vec<String>]) -> String {
+    let is_own = |line: &&str| {
+        let Some((head, _)) = line.split_once(':') else { return false };
+        let words: Vec<String> = head.split_whitespace().map(str::to_lowercase).collect();
+        let is_kind = words.first().is_some_and(|first| STATEMENTS.contains(&first.as_str()));
+        is_kind
+            && words.len() <= 2
+            && !sentences(line).into_iter().any(|one| named(one.tokens, names, None).contains(&Token::Name))
+    };
+    text.lines().filter(|line| !is_own(line)).collect::<Vec<_>>().join("\n")
+}

@@ -1,0 +1,85 @@
+//! The words of a plain statement of an end. Lists alone; `plain` reads them. What is in none of them is not understood.
+
+/// What is said of a row that has ended: "is resolved".
+pub(super) const ENDED: &str = "resolved closed fixed done complete completed finished solved invalidated superseded lifted dropped \
+     revoked withdrawn gone retired rescinded unblocked";
+/// What is said of who ended it: "fixed it".
+pub(super) const ENDING: &str = "resolved closed fixed completed finished solved invalidated lifted dropped revoked withdrew retired \
+     rescinded unblocked";
+/// The same of a change: "this fixes it".
+pub(super) const ENDS_NOW: &str = "resolves closes fixes completes finishes solves invalidates";
+/// Nouns of rows.
+pub(super) const KINDS: &str = "issue bug blocker problem ticket constraint restriction decision incident id";
+/// Before the name of a row.
+pub(super) const ARTICLES: &str = "the this our my";
+/// Before any noun.
+pub(super) const DETERMINERS: &str = "the this our my a an its their his her all both every each these those";
+pub(super) const PEOPLE: &str = "i we they he she you";
+pub(super) const HAVE: &str = "have has i've we've they've he's she's";
+/// What was named before.
+pub(super) const IT: &str = "it this that which";
+/// How completely, or when until now: they change nothing.
+pub(super) const ADVERBS: &str = "now finally already completely fully entirely totally just also indeed hereby successfully properly \
+     correctly permanently officially definitely certainly 100% today yesterday earlier recently too meanwhile";
+/// Words that begin a sentence and say nothing of what follows.
+pub(super) const LEADS: &str = "and so now then finally also ok okay great good news hi hello yes yep yay hooray done update fyi today \
+     yesterday well";
+/// Words of a label before what a writer says as their own: "update: …".
+pub(super) const LABELS: &str = "update updates status fyi news good great done fixed resolved closed completed finished solved \
+     progress today now summary";
+/// "I confirm that …".
+pub(super) const CONFIRMS: &str = "confirm confirmed verified report announce say";
+pub(super) const CHECKED: &str = "checked rechecked tested retested verified reviewed confirmed";
+/// What a change is called.
+pub(super) const CHANGES: &str =
+    "commit pr mr build version release revision rev changeset patch hotfix deploy deployment merge";
+pub(super) const BRANCHES: &str = "main master trunk production prod";
+pub(super) const LATEST: &str = "the this our latest current last newest new today's yesterday's";
+/// How something is that works.
+pub(super) const SOUND: &str =
+    "up green healthy stable good fine clean live running working passing ok okay done complete empty fast";
+/// Verbs of proof.
+pub(super) const PROVES: &str =
+    "pass passes passed work works worked run runs succeed succeeds succeeded stopped dropped recovered";
+/// What was done, where the word does not end in "ed".
+pub(super) const DID: &str = "ran made put set built rebuilt wrote rewrote found sent took kept cut did got let split shut gave went \
+     began brought had threw held lost grew came seen";
+/// Work that was done, or that helped.
+pub(super) const WORKED: &str = "added adjusted bumped cached capped caught changed checked cleaned cleared closed committed completed \
+     configured confirmed debugged decreased deleted deployed diagnosed disabled documented enabled extended finished fixed flushed \
+     guarded handled helped implemented improved increased installed introduced investigated lifted limited looked lowered measured \
+     merged migrated monitored moved optimized patched pinned profiled published purged pushed raised ran rebooted rebuilt \
+     reconfigured redeployed reduced refactored reinstalled released removed renamed repaired replaced rerun reran resolved restarted \
+     restored retested reviewed rewrote rotated scaled shipped solved split swapped switched tagged tested traced tuned updated \
+     upgraded validated verified warmed watched wrapped wrote";
+pub(super) const WAS: &str = "was were had";
+/// Words that introduce by what means.
+pub(super) const MEANS: &str = "by with via using through";
+pub(super) const REASONS: &str = "because since as so";
+/// Labels of a reason.
+pub(super) const CAUSES: &str = "cause reason fix details notes root";
+pub(super) const THANKS: &str = "thanks thank cheers hooray great nice phew yay";
+pub(super) const WATCHES: &str = "watch monitor observe";
+/// Parts of the calendar: "by Friday" is a promise.
+pub(super) const TIMES: &str = "monday tuesday wednesday thursday friday saturday sunday january february march april may june july \
+     august september october november december end day days week weeks month months year years hour hours minute minutes second \
+     seconds deadline tomorrow tonight noon midnight morning evening afternoon weekend eod eow sprint quarter christmas easter time";
+/// Words that may turn what is said around them: denials, doubts, suppositions, promises, hearsay, falsehood, parts of a whole, and
+/// that it began again. The lists of `phrases` belong to them too.
+pub(super) const TURNING: &str = "but except excepting barring apart aside besides excluding only mostly partly some sometimes several \
+     few certain most many otherwise else though although however despite unless until till when whenever while if that who whom \
+     whose whoever whether or false untrue true wrong incorrect mistaken mistake lie lies lied lying joke joked joking kidding kid \
+     rumor rumors rumour rumours claim claims claimed story stories alleged supposed supposedly allegedly reportedly doubt doubts \
+     doubted doubtful dubious sceptical skeptical unlikely pretend pretended imagine imagined imaginary dream dreams dreamt dreamed \
+     fantasy wish wishes wished hope hoped hopes expect expects expected goal goals aim aimed target milestone criterion criteria \
+     example examples hypothetical hypothetically scenario theory theoretically principle suppose supposing assumption assumptions \
+     opposite contrary reverse reversed instead revert reverts reverted reopen reopens reopening reopened open opened opens undo \
+     undone rollback regression regressed recurred relapsed returned returns resurfaced reappeared reappears happened occurred \
+     appeared started spiked workaround workarounds temporary temporarily tentative tentatively caveat caveats exception exceptions \
+     limitation limitations partial incomplete insufficient attempt attempted attempts tried trying try hardly scarcely barely never \
+     nobody noone nothing none neither nor no not without near nowhere sarcasm ironically irony quote quoted quoting said says say \
+     saying told tell hear heard read reads gathered inferred deduced guessed assumed presumed believed figured reckoned understood \
+     sorry oops scratch correction corrected retract retracted disregard ignore ignored forget nicht kein keine nein aber pas ne non \
+     jamais mais nunca pero niet geen maar não nao nem wrongly falsely minus save sans bar worse broke breaks fails failed fail \
+     crashes hangs flaky unverified unconfirmed untested disputed denied denies deny refused refuted refutes remain persists lingers \
+     soon eventually later promised promises will would could should might must shall planned postponed deferred needed reproduced disagreed objected protested";

@@ -1,0 +1,225 @@
+//! Notes that name a row: only a plain statement ends it.
+
+use memory_governed::Bucket;
+use memory_governed::interpret::{Context, Rules};
+use memory_governed::resolve::{DeferReason, Place, Resolution, resolve};
+use memory_governed::{Decision, Operation, WriteRequest};
+
+use crate::space::{bound, day, deferred, end, ends, issue, note, space};
+
+/// What becomes of a note that the rules read: the row it ends, if any.
+fn ended(text: &str) -> Option<String> {
+    let space = space([issue("issue_1", "Upload fails")]);
+    let Decision::Accept(requests) = Rules::decide(text, &Context::of(space.live(), day(10))) else {
+        return None;
+    };
+    requests.iter().filter(|request| request.operation.is_lifecycle()).find_map(|request| {
+        match resolve(&space, request, &note(text), &[]) {
+            Resolution::Bind(binding) => Some(binding.id),
+            _ => None,
+        }
+    })
+}
+
+/// Each of these was once committed, or could have been: a list of words that doubt, deny or quote has no end.
+#[test]
+fn what_doubts_denies_asks_supposes_promises_or_quotes_ends_nothing() {
+    for text in [
+        "I doubt issue_1 is fixed",
+        "I am doubtful issue_1 is fixed",
+        "Is issue_1 fixed",
+        "has issue_1 been fixed",
+        "Is issue_1 resolved？",
+        "issue_1 is fixed؟",
+        "Is it true that issue_1 is fixed",
+        "It is false that issue_1 is fixed",
+        "issue_1 is fixed, which is false",
+        "The claim that issue_1 is fixed is wrong",
+        "issue_1 is nowhere near fixed",
+        "issue_1 fixed: false",
+        "issue_1 is fixed. No it is not.",
+        "issue_1 is fixed but uploads still fail",
+        "issue_1 is fixed. Update: reopened.",
+        "Ich glaube nicht, dass issue_1 is fixed",
+        "pretend issue_1 is fixed",
+        "I wish issue_1 was fixed",
+        "Goal: issue_1 is resolved",
+        "Expected: issue_1 is fixed",
+        "issue_1 is fixed after the next deploy",
+        "issue_1 is fixed in 2 days",
+        "issue_1 is fixed except on Windows",
+        "Bob: issue_1 is fixed",
+        "example: issue_1 is fixed",
+        "I am not convinced issue_1 is fixed",
+        "Rumour has it issue_1 is fixed",
+        "Supposedly issue_1 is fixed",
+        "I cannot tell whether issue_1 is fixed",
+        "Anyone know: issue_1 is fixed",
+        "was issue_1 closed",
+        "Does anybody know that issue_1 is resolved",
+        "issue_1 is fixed, right?",
+        "Nobody fixed issue_1",
+        "The rumor that issue_1 is fixed is untrue",
+        "issue_1 is fixed, or so I was told",
+        "issue_1 is fixed (not)",
+        "issue_1 is fixed. Just kidding.",
+        "issue_1 resolved = false",
+        "It is a lie that issue_1 is resolved",
+        "Imagine issue_1 is fixed",
+        "Say issue_1 is fixed, then we ship",
+        "Plan: issue_1 is closed, then deploy",
+        "Acceptance criterion: issue_1 is fixed",
+        "issue_1 is fixed starting with the next build",
+        "issue_1 is fixed on Linux only",
+        "issue_1 is fixed for most users",
+        "issue_1 is fixed unless you use IPv6",
+        "issue_1 is fixed apart from the retries",
+        "Alice> issue_1 is fixed",
+        "title: issue_1 is fixed",
+        "e.g. issue_1 is fixed",
+        "Je doute que issue_1 is fixed",
+        "issue_1 is fixed, aber nur halb",
+        "- [ ] issue_1 is fixed",
+        "Say issue_1 is fixed",
+        "confirm issue_1 is fixed",
+        "report issue_1 is fixed",
+        "Resolve issue_1",
+        "Close issue_1",
+        "fix issue_1",
+        "issue_1 is done for",
+        "issue_1 is closed for now",
+        "issue_1 closed by mistake",
+        "issue_1 closed as duplicate",
+        "issue_1 is fixed. The upload stalled at noon.",
+        "issue_1 is fixed now and then",
+        "issue_1 is fixed. We rolled it back.",
+        "issue_1 is fixed. Thanks for nothing.",
+        "issue_1 is fixed by Friday",
+        "issue_1 is fixed by the end of the week",
+        "issue_1 is fixed on Monday",
+        "issue_1 is fixed with a workaround",
+        "issue_1 is fixed in my branch",
+        "issue_1 is fixed 🤞",
+        "issue_1 is fixed...",
+        "~~issue_1 is fixed~~",
+        "From: Bob\nissue_1 is fixed",
+        "issue_1 is no longer fixed",
+        "issue_1 is fixed. It is back.",
+        "issue_1 is fixed, so they tell me",
+        "issue_1 is fixed. The opposite was the case.",
+        "assert issue_1 is fixed",
+        "now that issue_1 is fixed, tests pass",
+        "issue_1 is fixed /s",
+    ] {
+        assert_eq!(ended(text), None, "{text}");
+        let misread = end(&space([issue("issue_1", "Upload fails")]), text);
+        assert!(matches!(misread, Resolution::Defer(_)), "{text}: {misread:?}");
+    }
+}
+
+#[test]
+fn plain_statements_end_what_they_name() {
+    for text in [
+        "issue_1 is fixed.",
+        "Fixed issue_1",
+        "issue_1 was fixed by the new retry logic in build 42",
+        "I fixed issue_1 today",
+        "Resolved issue_1: the timeout was too short",
+        "we have resolved issue_1",
+        "issue_1 is done, tests pass",
+        "Closing issue_1 as the upload works now",
+        "issue_1 has been fixed",
+        "issue_1: fixed",
+        "issue_1 is now completely resolved in PR #12",
+        "Update: issue_1 is closed",
+        "Issue issue_1 is resolved.",
+        "Good news: issue_1 is finally fixed!",
+        "issue_1 is fixed (PR 17)",
+        "issue_1 is fixed because the cache is warmed at start",
+        "I confirm that issue_1 is fixed",
+        "issue_1 is fixed. Deployed in version 1.4.2.",
+        "issue_1 fixed via commit 3fa9c1d",
+        "issue_1 is resolved - restarted the worker",
+        "Fixed issue_1, see https://github.com/x/y/pull/12.",
+        "issue_1 is fixed, uploads no longer fail",
+        "issue_1 is fixed. Uploads work again.",
+        "issue_1: Resolved. Root cause was a stale lease.",
+        "PR 12 fixes issue_1",
+        "The new parser fixed issue_1",
+        "- issue_1 is fixed",
+        "Confirmed: issue_1 is fixed",
+        "Resolved issue_1: the worker kept a stale lease",
+        "Hi,\nissue_1 is fixed.",
+        "issue_1 is fixed since yesterday",
+        "issue_1 is closed as requested",
+        "issue_1 has been resolved thanks to the new index.",
+        "Tested and fixed issue_1",
+        "issue_1 is fixed and deployed to production",
+    ] {
+        assert_eq!(ended(text).as_deref(), Some("issue_1"), "{text}");
+    }
+}
+
+#[test]
+fn it_is_said_where_a_statement_is_not_plain() {
+    let space = space([issue("issue_1", "Upload fails")]);
+    for (text, place) in [
+        ("Milestone 3: issue_1 is fixed", Place::Before),
+        ("issue_1 is fixed on Windows", Place::After),
+        ("issue_1 is fixed. In your dreams.", Place::Beside),
+    ] {
+        assert_eq!(deferred(&end(&space, text)), &DeferReason::NotPlain(place), "{text}");
+    }
+    let said = DeferReason::NotPlain(Place::After).to_string();
+    assert!(said.contains("`ID is resolved`"), "{said}");
+}
+
+/// It was deferred as if its words told nothing, and the page said that an id binds.
+#[test]
+fn an_id_that_is_an_ordinary_word_says_how_it_is_named() {
+    let space = space([issue("lint", "The linter fails on main"), issue("slow_build", "The build is slow")]);
+    for text in ["lint is fixed", "Fixed lint"] {
+        let resolution = end(&space, text);
+        assert_eq!(deferred(&resolution), &DeferReason::PlainWord, "{text}");
+        assert!(deferred(&resolution).to_string().contains("`issue ID is resolved`"));
+    }
+    for text in ["issue lint is fixed", "`lint` is fixed", "Fixed #lint"] {
+        assert_eq!(bound(&end(&space, text)), "lint", "{text}");
+    }
+    assert_eq!(deferred(&end(&space, "The parser is fixed")), &DeferReason::Uncertain);
+}
+
+/// It ended the decision, with nothing in its place.
+#[test]
+fn what_takes_the_place_of_a_row_is_part_of_the_write() {
+    let mut row = issue("d1", "Use SQLite");
+    row.bucket = Bucket::Decisions;
+    let space = space([row]);
+    let text = "decision d1 is superseded by d2";
+    let Decision::Accept(requests) = Rules::decide(text, &Context::of(space.live(), day(10))) else {
+        panic!()
+    };
+    assert_eq!(requests[0].payload["superseded_by"], "d2");
+    let alone = WriteRequest::new(Bucket::Decisions, Operation::Invalidate).with_target("d1");
+    assert_eq!(deferred(&resolve(&space, &alone, &note(text), &[])), &DeferReason::NamesAnother);
+    assert_eq!(bound(&resolve(&space, &alone, &note("decision d1 is superseded"), &[])), "d1");
+    assert!(matches!(resolve(&space, &ends(), &note("d1 is superseded by d2"), &[]), Resolution::Defer(_)));
+}
+
+/// A note of nested tails took longer with each of them, without end.
+#[test]
+fn a_note_of_any_shape_is_read_at_once() {
+    let space = space([issue("issue_1", "Upload fails")]);
+    let began = std::time::Instant::now();
+    for part in
+        [": it was so", ", it was so", " and now fixed", " (now)", " by the parser, ", " since it was so,"]
+    {
+        for text in [
+            format!("issue_1 is fixed{} but", part.repeat(35)),
+            format!("{} issue_1 is fixed", part.repeat(900)),
+        ] {
+            assert!(matches!(end(&space, &text), Resolution::Defer(_)), "{text}");
+        }
+    }
+    assert!(began.elapsed().as_secs() < 10, "{:?}", began.elapsed());
+}
