@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
 from datetime import datetime, timezone
 
 import pytest
@@ -33,6 +35,19 @@ def test_labels_and_keys_of_any_characters_come_back_and_stay_apart(store, clien
     assert store.list_namespaces() == sorted({namespace for namespace, _ in odd})
     client.set(scope, "note", "not of the store")
     assert len(store.search((), limit=100)) == len(odd)
+
+
+def test_an_imported_store_is_the_same_store(store, client, scope, server):
+    row = {"prefix": "users.ada", "key": "food/likes", "value": {"likes": "tea"}, "created_at": "2026-01-02T03:04:05+00:00"}
+    subprocess.run(
+        [server.binary, "import", "-", "--tenant", scope.tenant, "--agent", scope.id],
+        cwd=server.folder, env=server.environment, input=json.dumps(row), text=True, capture_output=True, check=True,
+    )  # fmt: skip
+    assert store.get(("users", "ada"), "food/likes").value == {"likes": "tea"}
+    assert [item.key for item in store.search(("users",), query="tea")] == ["food/likes"]
+    assert store.list_namespaces() == [("users", "ada")]
+    store.put(("users", "ada"), "food/likes", {"likes": "coffee"})
+    assert [item.value for item in store.search(("users", "ada"))] == [{"likes": "coffee"}]
 
 
 def test_a_lifetime_begins_anew_with_each_read_that_asks_for_it(store, client, scope):

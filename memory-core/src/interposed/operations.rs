@@ -191,6 +191,13 @@ macro_rules! define {
             pub fn scope(&self) -> Option<&Scope> {
                 match self { $($(Self::$variant { $($arg),* } => scope_among!($($arg $arg,)*),)*)* }
             }
+
+            /// The same, to name another one.
+            #[must_use]
+            #[allow(unused_variables, reason = "all arguments but one")]
+            pub fn scope_mut(&mut self) -> Option<&mut Scope> {
+                match self { $($(Self::$variant { $($arg),* } => scope_among!($($arg $arg,)*),)*)* }
+            }
         }
 
         /// The answer to a [`Request`] of the same variant.

@@ -146,6 +146,11 @@ async fn a_role_without_ownership_is_guarded_and_cannot_disable_the_guard() {
 async fn the_doctor_reports_disabled_and_foreign_triggers() {
     let Some(database) = Database::fresh().await else { return };
     PostgresProvider::open(database.config()).await.unwrap();
+    let report = operator::doctor(&database.config()).await.unwrap();
+    assert!(
+        report.findings.iter().all(|finding| finding.check != "triggers"),
+        "its own are none: {report:?}"
+    );
     let admin = database.client().await;
     let trigger = "CREATE FUNCTION audit() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NEW; END $$; \
                    CREATE TRIGGER audit AFTER INSERT ON memory.entry FOR EACH ROW EXECUTE FUNCTION audit()";

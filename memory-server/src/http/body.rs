@@ -50,7 +50,9 @@ pub(crate) fn cause(error: &axum::Error) -> Error {
     let mut at: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(error) = at {
         if let Some(own) = error.downcast_ref::<Error>() {
-            return Error::new(own.kind(), own.message().to_owned());
+            let told = Error::new(own.kind(), own.message().to_owned()).with_retry(own.retry());
+            let details = own.details().iter();
+            return details.fold(told, |told, (name, value)| told.with_detail(name, value.clone()));
         }
         at = error.source();
     }

@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use memory::{Policy, ToolOp};
-use memory_core::{Error, ErrorKind, Op, Result, Scope, ScopeId, ScopeKind, TenantId};
+use memory_core::{Capabilities, Error, ErrorKind, Op, Result, Scope, ScopeId, ScopeKind, TenantId};
 
+use super::jwt::is_subject;
 use super::metrics::Metrics;
 
 /// What a token allows, as it is stored.
@@ -27,7 +28,7 @@ pub(crate) struct Grant {
 
 impl Grant {
     /// Whether it is bound to an agent or a user, so that it never sees a whole tenant.
-    fn is_bound(&self) -> bool {
+    pub(crate) fn is_bound(&self) -> bool {
         self.agent.is_some() || self.user.is_some()
     }
 
@@ -105,9 +106,10 @@ impl Caller {
             Err(Error::new(
                 ErrorKind::ScopeDenied,
                 format!(
-                    "the token `{}` does not speak for this agent with `{}`; see `memory token list`",
+                    "the token `{}` does not speak for this agent with `{}`; see {}",
                     self.id,
-                    op.as_str()
+                    op.as_str(),
+                    self.whereabouts()
                 ),
             )
             .with_detail("operation", op.as_str()))
@@ -148,15 +150,41 @@ impl Caller {
                 return Ok(());
             }
             // The same words whether the scope exists or not.
-            Err(Error::new(
-                ErrorKind::ScopeDenied,
-                format!(
-                    "the token `{}` does not reach this {} scope with `{op}`; see `memory token list`",
-                    self.id, scope.kind
+            let asked = grant.kinds.as_ref().is_none_or(|named| named.contains(&scope.kind));
+            let (what, field) = match op.facet() {
+                "SqlFacet" => ("SQL", "sql_scopes"),
+                _ => ("memory", "memory_scopes"),
+            };
+            let why = match kinds.contains(&scope.kind) {
+                false if asked && !(grant.agent.is_some() && scope.kind == ScopeKind::User) => format!(
+                    "the operator allows no {what} in {0} scopes; `{field}` of memory.toml names the kinds, docs/configuration.md",
+                    scope.kind
                 ),
-            )
-            .with_detail("operation", op.as_str()))
+                _ => format!(
+                    "the token `{}` does not reach this {} scope with `{op}`; see {}",
+                    self.id,
+                    scope.kind,
+                    self.whereabouts()
+                ),
+            };
+            Err(Error::new(ErrorKind::ScopeDenied, why).with_detail("operation", op.as_str()))
         })
+    }
+
+    /// Where it is said what this caller may.
+    pub(crate) fn whereabouts(&self) -> &'static str {
+        if is_subject(&self.id) { "`[http.jwt]` of memory.toml" } else { "`memory token list`" }
+    }
+
+    /// What of the served store this caller may ask for at all: without a kind of scope with SQL, no SQL.
+    pub(crate) fn capabilities(&self, served: &Capabilities) -> Capabilities {
+        let mut capabilities = served.clone();
+        if self.policy.sql_scopes.is_empty() {
+            (capabilities.sql, capabilities.sql_dialect) = (false, None);
+            (capabilities.sql_transactions, capabilities.sql_vectors) = (false, false);
+            (capabilities.sql_entries, capabilities.shared_schemas) = (false, false);
+        }
+        capabilities
     }
 
     /// Whether it may do `op` on a whole tenant, such as list its scopes. A token that is bound to an agent or a user
@@ -173,8 +201,9 @@ impl Caller {
             Err(Error::new(
                 ErrorKind::ScopeDenied,
                 format!(
-                    "the token `{}` does not reach this tenant with `{op}`; see `memory token list`",
-                    self.id
+                    "the token `{}` does not reach this tenant with `{op}`; see {}",
+                    self.id,
+                    self.whereabouts()
                 ),
             )
             .with_detail("operation", op.as_str()))
@@ -200,6 +229,18 @@ impl Caller {
     /// `forbidden`, `read_only`.
     pub(crate) fn may_do(&self, op: Op) -> Result<()> {
         self.decide(op, || Ok(()))
+    }
+
+    /// The id by which the runs of this token are kept apart from others': the one that is named, behind the token's id and
+    /// `-` unless it begins so.
+    ///
+    /// # Errors
+    /// `too_large`.
+    pub(crate) fn own_run(&self, named: &ScopeId) -> Result<ScopeId> {
+        match self.owns_run(named) {
+            true => Ok(named.clone()),
+            false => ScopeId::new(format!("{}-{named}", self.id)),
+        }
     }
 
     /// Whether a run is one of this token's.
@@ -237,11 +278,12 @@ impl Caller {
 }
 
 fn forbidden(id: &str, op: Op) -> Error {
-    Error::new(
-        ErrorKind::Forbidden,
-        format!("the token `{id}` does not allow `{op}`; the operator makes one that does, with --ops"),
-    )
-    .with_detail("operation", op.as_str())
+    let instead = match is_subject(id) {
+        true => "the operator allows it by `ops` under `[http.jwt]`",
+        false => "the operator makes one that does, with --ops",
+    };
+    Error::new(ErrorKind::Forbidden, format!("the token `{id}` does not allow `{op}`; {instead}"))
+        .with_detail("operation", op.as_str())
 }
 
 /// Operations that a token has only if its `--ops` names them.
@@ -324,6 +366,19 @@ mod tests {
         assert!(caller.may_tenant(Op::Scopes, &"globex".parse().unwrap()).is_err());
         assert!(caller.may(Op::Get, &scope("globex", ScopeKind::Run, "run-1")).is_err());
         assert!(caller.may_tenant(Op::Erase, &"acme".parse().unwrap()).is_err(), "not named by --ops");
+    }
+
+    #[test]
+    fn a_refusal_names_what_decided() {
+        let told = |id: &str, policy: &Policy, op| {
+            let caller = Caller::new(id.into(), bound(), policy, Arc::default());
+            caller.may(op, &scope("acme", ScopeKind::Agent, "bob")).unwrap_err().message().to_owned()
+        };
+        let all = Policy::default().with_memory_scopes(ScopeKind::ALL).with_sql_scopes(ScopeKind::ALL);
+        assert!(told("t-1", &all, Op::Get).contains("`memory token list`"));
+        let subject = told("j-1", &all, Op::Get);
+        assert!(subject.contains("[http.jwt]") && !subject.contains("token list"), "{subject}");
+        assert!(told("t-1", &Policy::default(), Op::Query).contains("`sql_scopes` of memory.toml"));
     }
 
     #[test]

@@ -50,6 +50,8 @@ pub(crate) struct Gate {
     in_flight: Arc<Semaphore>,
     /// Whether only this machine connects, without a proxy: then `Host` must name it.
     local: bool,
+    /// The scheme of its own pages; `None`: a proxy decides.
+    scheme: Option<&'static str>,
 }
 
 impl Gate {
@@ -58,9 +60,10 @@ impl Gate {
         metrics: Arc<Metrics>,
         limits: HttpSection,
         local: bool,
+        scheme: Option<&'static str>,
     ) -> Self {
         let in_flight = Arc::new(Semaphore::new(limits.max_in_flight));
-        Self { authority, metrics, limits, in_flight, local }
+        Self { authority, metrics, limits, in_flight, local, scheme }
     }
 
     pub(crate) fn metrics(&self) -> &Arc<Metrics> {
@@ -93,7 +96,9 @@ impl Gate {
             ));
         }
         if let Some(origin) = only(headers, header::ORIGIN)? {
-            let own = origin.split_once("://").is_some_and(|(_, site)| site == host.as_str());
+            let own = origin.split_once("://").is_some_and(|(scheme, site)| {
+                site == host.as_str() && self.scheme.is_none_or(|own| own == scheme)
+            });
             if !own {
                 return Err(forbidden("pages of other sites are not served"));
             }
@@ -304,7 +309,7 @@ mod tests {
         let authority = Arc::new(Authority::new(file, None, rules, clock, Arc::clone(&metrics)));
         let mut limits = HttpSection::default();
         limits.request_timeout_ms = 1;
-        let gate = Gate::new(authority, metrics, limits, true);
+        let gate = Gate::new(authority, metrics, limits, true, Some("http"));
         for (told, code) in
             [(None, "outcome_unknown"), (Some(false), "outcome_unknown"), (Some(true), "timeout")]
         {

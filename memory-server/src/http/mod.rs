@@ -5,7 +5,7 @@ mod authority;
 mod body;
 pub(crate) mod caller;
 mod gate;
-mod jwt;
+pub(crate) mod jwt;
 mod listen;
 mod mcp;
 mod metrics;

@@ -86,7 +86,9 @@ pub(crate) async fn run(context: &Context, args: ServeArgs) -> Result<Exit, Fail
     let hub = Arc::new(hub);
     let mcp = Arc::new(Mcp::new(Arc::clone(&hub)));
     let local = address.ip().is_loopback() && !args.http.behind_proxy;
-    let gate = Arc::new(Gate::new(Arc::clone(&authority), metrics, limits, local));
+    // Behind a proxy it is not known by which one pages are reached.
+    let own_scheme = (!args.http.behind_proxy).then_some(scheme);
+    let gate = Arc::new(Gate::new(Arc::clone(&authority), metrics, limits, local, own_scheme));
     let api = V1::new(memory.clone(), auditor.clone(), tools);
     let beside = Beside {
         auditor,
@@ -172,7 +174,8 @@ pub fn guarded(memory: Memory) -> Result<(Served, String, TempDir)> {
         Authority::new(file, None, Arc::clone(&rules), Arc::new(SystemClock), Arc::clone(&metrics));
     let authority = Arc::new(authority);
     let hub = Arc::new(Hub::new(memory.clone(), None, Arc::clone(&metrics)));
-    let gate = Arc::new(Gate::new(Arc::clone(&authority), metrics, HttpSection::default(), true));
+    let gate =
+        Arc::new(Gate::new(Arc::clone(&authority), metrics, HttpSection::default(), true, Some("http")));
     let api = V1::new(memory.clone(), None, v1::Tools::new(rules, None));
     let page = Page::new(memory.clone(), Beside::default(), authority, api.clone(), false);
     Ok((Served::new(memory, api, page, Arc::new(Mcp::new(hub)), gate), text, folder))

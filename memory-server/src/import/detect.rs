@@ -10,6 +10,8 @@ use super::format::Format;
 use super::langgraph::SQLITE;
 use super::records::FORMAT as EXPORT_FORMAT;
 
+/// How a snapshot begins.
+const SNAPSHOT: &[u8] = b"{\"memory_snapshot\":";
 /// How much of a file is examined.
 const HEAD_BYTES: u64 = 256 << 10;
 
@@ -26,6 +28,7 @@ pub(crate) struct Opened<'a> {
 pub(crate) enum Unknown {
     Empty,
     Zip,
+    Snapshot,
     Other,
 }
 
@@ -34,6 +37,7 @@ pub(crate) fn undetected(file: &str, why: Unknown) -> Error {
     let advice = match why {
         Unknown::Empty => "it is empty",
         Unknown::Zip => "it is a zip archive; unpack it and name the conversations.json in it",
+        Unknown::Snapshot => "it is a snapshot; `memory restore FILE` puts it back",
         Unknown::Other => "its format cannot be detected from its beginning; name it with --format",
     };
     Error::new(ErrorKind::Corrupt, format!("{file}: {advice}"))
@@ -43,13 +47,15 @@ pub(crate) fn undetected(file: &str, why: Unknown) -> Error {
 pub(crate) fn detect<'a>(mut input: impl Read + Send + 'a) -> io::Result<Opened<'a>> {
     let mut head = Vec::new();
     input.by_ref().take(HEAD_BYTES).read_to_end(&mut head)?;
-    let found = match head.starts_with(SQLITE) {
-        true => Some(Format::Langgraph),
-        false => format_of(&String::from_utf8_lossy(&head)),
+    let found = match &*head {
+        head if head.starts_with(SQLITE) => Some(Format::Langgraph),
+        head if head.starts_with(SNAPSHOT) => None,
+        head => format_of(&String::from_utf8_lossy(head)),
     };
     let format = found.ok_or(match head.as_slice() {
         head if head.trim_ascii().is_empty() => Unknown::Empty,
         [b'P', b'K', 3, 4, ..] => Unknown::Zip,
+        head if head.starts_with(SNAPSHOT) => Unknown::Snapshot,
         _ => Unknown::Other,
     });
     Ok(Opened {
@@ -164,6 +170,7 @@ mod tests {
         let unknown = |bytes: &'static [u8]| detect(bytes).unwrap().format.unwrap_err();
         assert_eq!(unknown(b"PK\x03\x04rest"), Unknown::Zip);
         assert_eq!(unknown(b" \n"), Unknown::Empty);
+        assert_eq!(unknown(b"{\"memory_snapshot\":{\"version\":1}}\n"), Unknown::Snapshot);
         assert!(undetected("x", unknown(b"hello")).message().contains("--format"));
     }
 

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::readers::lines::{Line, Lines};
-use super::readers::{Place, json_complaint, push_component, written};
+use super::readers::{Place, json_complaint, written};
 use super::records::{Found, RecordReader};
 
 /// Rows read at a time.
@@ -146,14 +146,18 @@ impl<R: BufRead + Send> RecordReader for LangGraphRows<R> {
     }
 }
 
-/// The entry of a row: its key is the namespace's labels and the key, one part each.
+/// The entry of a row, under the key where `MemoryStore` of our Python client looks for it: the labels of the namespace, and
+/// the key behind `//`, so that no namespace reaches into another.
 fn entry(prefix: &str, key: &str, value: &[u8], times: &[Option<String>; 3]) -> Result<Entry> {
     let text = std::str::from_utf8(value).map_err(|_| Error::invalid("the value is not UTF-8"))?;
-    let mut path = "langgraph".to_owned();
-    for label in prefix.split('.').chain([key]) {
+    let escaped = |part: &str| part.replace('%', "%25").replace('/', "%2F").replace('\0', "%00");
+    let mut path = "langgraph/".to_owned();
+    for label in prefix.split('.') {
+        path.push_str(&escaped(label));
         path.push('/');
-        push_component(&mut path, label);
     }
+    path.push('/');
+    path.push_str(&escaped(key));
     let at = |time: &Option<String>| time.as_deref().map(written).transpose();
     let [created, updated, expires] = times;
     let created = at(created)?;
@@ -207,7 +211,7 @@ mod tests {
         let entry = found[1].as_ref().unwrap();
         assert_eq!(
             (entry.key.as_str(), entry.value.as_str()),
-            ("langgraph/users/ada/a%2Fb", "{\"n\": 1.10}")
+            ("langgraph/users/ada//a%2Fb", "{\"n\": 1.10}")
         );
         assert_eq!(entry.created_at.to_string(), "2026-01-02T03:04:05.000Z");
         assert_eq!(entry.updated_at.to_string(), "2026-01-03T03:04:05.000Z");
@@ -227,7 +231,10 @@ mod tests {
         let mut rows = LangGraphRows::new(text.as_bytes());
         let Some(Found::Record(_, record)) = rows.next_record().unwrap() else { panic!("line 1 is a row") };
         let entry = record.entry;
-        assert_eq!((entry.key.as_str(), entry.value.as_str()), ("langgraph/users/ada/home", "{\"n\": 1.10}"));
+        assert_eq!(
+            (entry.key.as_str(), entry.value.as_str()),
+            ("langgraph/users/ada//home", "{\"n\": 1.10}")
+        );
         assert_eq!(entry.created_at.to_string(), "2026-01-02T03:04:05.123Z");
         assert_eq!(entry.updated_at.to_string(), "2026-01-03T03:04:05.000Z");
         assert!(matches!(rows.next_record().unwrap(), Some(Found::Broken(Place::Line(2), _))));

@@ -126,7 +126,7 @@ fn raw(path: &Path) -> Result<Connection> {
 
 /// Leaves nothing beside the file: one without a log is opened as unchangeable, and of one with a log the index that is there is
 /// read.
-fn raw_read_only(path: &Path, still: Still) -> Result<Connection> {
+pub(super) fn raw_read_only(path: &Path, still: Still) -> Result<Connection> {
     use std::fmt::Write as _;
     let mut uri = "file:".to_owned();
     for byte in path.as_os_str().as_encoded_bytes() {

@@ -13,9 +13,9 @@ use serde::Serialize;
 use super::column::signed;
 use super::counts::{Counted, vectors_of};
 use super::differences::{Differences, Object};
-use super::location::judge;
+use super::location::{Location, judge, read_only};
 use super::migrations::USER_VERSION;
-use super::open::{OPENING, open_unverified};
+use super::open::{OPENING, open_unverified, raw_read_only};
 use super::schema::{self, Identity};
 use crate::config::SqliteConfig;
 use crate::error::{self, Unreadable, engine, foreign};
@@ -127,8 +127,24 @@ pub fn repair(path: impl AsRef<Path>, config: &SqliteConfig, options: RepairOpti
 /// `corrupt` if it is not; as opening a file.
 pub fn quick_check(path: impl AsRef<Path>) -> Result<()> {
     crate::prepare_process();
-    let conn = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY).map_err(engine)?;
-    sound(&conn)
+    let path = path.as_ref();
+    // A file that this process may not write is read without leaving anything beside it.
+    if std::fs::OpenOptions::new().write(true).open(path).is_err() {
+        return checked_where_it_lies(path);
+    }
+    let opened = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY).map_err(engine);
+    match opened.and_then(|conn| sound(&conn)) {
+        // In a folder that this process may not write, SQLite has no place for the index of a log.
+        Err(error) if error.kind() != ErrorKind::Corrupt => checked_where_it_lies(path),
+        checked => checked,
+    }
+}
+
+fn checked_where_it_lies(path: &Path) -> Result<()> {
+    match read_only(path)? {
+        Location::ReadOnly(path, still) => sound(&raw_read_only(&path, still)?),
+        _ => Ok(()),
+    }
 }
 
 fn nothing() -> Error {

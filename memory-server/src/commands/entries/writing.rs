@@ -10,7 +10,7 @@ use memory_core::{
     Source, Ttl, UpdateOptions,
 };
 
-use crate::terminal::{Context, Exit, Failure, Out, read_text, values};
+use crate::terminal::{Context, Exit, Failure, Out, printable, read_text, values};
 
 #[derive(Args, Debug)]
 pub(crate) struct SetArgs {
@@ -86,6 +86,7 @@ pub(crate) async fn set(context: &Context, args: SetArgs, out: &mut Out) -> Resu
         };
         let expiry = outcome.expires_at.map_or_else(String::new, |at| format!(", until {at}"));
         tell(&outcome.embedding);
+        let key = printable(key.as_str(), "");
         out.line(format!("{what}: {key} version {}{expiry}", outcome.version))
     })?;
     Ok(Exit::Ok)
@@ -118,6 +119,7 @@ pub(crate) async fn delete(context: &Context, args: &DeleteArgs, out: &mut Out) 
     let options = DeleteOptions::expecting(args.expect.expect());
     let outcome = opened.backend("delete")?.delete(opened.scope(), &key, options).await?;
     out.tell(&outcome, |out| {
+        let key = printable(key.as_str(), "");
         out.line(format!("{}: {key}", if outcome.deleted { "deleted" } else { "was not there" }))
     })?;
     Ok(if outcome.deleted { Exit::Ok } else { Exit::Nothing })

@@ -2,6 +2,7 @@
 
 use clap::{Args, ValueEnum};
 use memory::Access;
+use memory::conversations::check_writable;
 use memory::forget::{
     AuditPolicy, ForgetPolicy, ForgetReport, ForgetStep, SnapshotPolicy, StepOutcome, dry_run, forget, resume,
 };
@@ -139,7 +140,11 @@ fn target(context: &Context, settings: &Settings, args: &ForgetArgs) -> Result<E
     if settings.scope_is_chosen() && context.is_typed(&["--agent", "--user", "--run", "--scope"]) {
         let scope = settings.scope.clone();
         return Ok(match &args.key {
-            Some(name) => EraseTarget::Key { scope, key: Key::new(name)? },
+            Some(name) => {
+                let key = Key::new(name)?;
+                check_writable(&key)?;
+                EraseTarget::Key { scope, key }
+            }
             None => EraseTarget::Scope(scope),
         });
     }

@@ -16,7 +16,7 @@ use crate::import::{
     Records, ScopeTemplate, Store, Totals, Turns,
 };
 use crate::terminal::{
-    Context, Counter, CredentialArgs, Exit, Failure, NAMED, Opened, Out, Progress, Stop, note,
+    Context, Counter, CredentialArgs, Exit, Failure, NAMED, Opened, Out, Progress, Stop, note, printable,
 };
 
 /// Records per call: few, so that a broken one is reported while the file is still being read.
@@ -103,8 +103,11 @@ struct Import<'a> {
 
 pub(crate) async fn run(context: &Context, args: ImportArgs, out: &mut Out) -> Result<Exit, Failure> {
     let started = Instant::now();
-    let import::Inputs { files: inputs, too_deep } = import::inputs(&args.files)
-        .map_err(|(path, error)| Failure::File(format!("{} cannot be read", path.display()), error))?;
+    let import::Inputs { files: inputs, too_deep } =
+        import::inputs(&args.files).map_err(|(path, error)| {
+            let path = path.display().to_string();
+            Failure::File(format!("{} cannot be read", printable(&path, "")), error)
+        })?;
     if inputs.is_empty() {
         return Err(Failure::invalid(format!(
             "there is no .jsonl or .md file in these folders, {} levels deep; name the files",
@@ -194,7 +197,7 @@ impl Import<'_> {
     }
 
     async fn read_file(&mut self, input: &Input) -> Result<(), Failure> {
-        let failed = |error| Failure::File(format!("{} cannot be read", input.shown), error);
+        let failed = |error| Failure::File(format!("{} cannot be read", printable(&input.shown, "")), error);
         let source: Box<dyn Read + Send> = match &input.path {
             Some(path) => Box::new(std::fs::File::open(path).map_err(failed)?),
             None => Box::new(std::io::stdin()),
@@ -205,7 +208,7 @@ impl Import<'_> {
         let format = match self.args.format {
             Some(format) => format,
             None if input.path.as_ref().is_some_and(is_markdown) => Format::Markdown,
-            None => format.map_err(|why| import::undetected(&input.shown, why))?,
+            None => format.map_err(|why| import::undetected(&printable(&input.shown, ""), why))?,
         };
         self.report.formats.insert(format.name());
         let name = self.args.conversation.as_deref().unwrap_or(&input.name);
@@ -287,7 +290,7 @@ impl Import<'_> {
 
     async fn records(&mut self, input: &Input, records: &mut dyn RecordReader) -> Result<(), Failure> {
         let scope = self.fixed_scope()?;
-        let failed = |error| Failure::File(format!("{} cannot be read", input.shown), error);
+        let failed = |error| Failure::File(format!("{} cannot be read", printable(&input.shown, "")), error);
         let (mut batch, mut bytes) = (Vec::with_capacity(RECORDS), 0);
         while let Some(found) = records.next_record().map_err(failed)? {
             match found {
@@ -353,7 +356,10 @@ impl Import<'_> {
             match place {
                 Some(place) => memory_core::Error::new(
                     error.kind(),
-                    format!("{}, {place}: {error}; the records before it are stored", input.shown),
+                    format!(
+                        "{}, {place}: {error}; the records before it are stored",
+                        printable(&input.shown, "")
+                    ),
                 )
                 .with_source(error),
                 None => error,
@@ -415,7 +421,8 @@ impl Import<'_> {
 
 fn print(report: &Report, out: &mut Out) -> Result<(), Failure> {
     for problem in &report.problems.first {
-        note(&format!("{}, {}: {}", problem.file, problem.place, problem.why));
+        let told = format!("{}, {}: {}", problem.file, problem.place, problem.why);
+        note(&printable(&told, ""));
     }
     let shown = report.problems.first.len() as u64;
     if report.problems.count > shown {

@@ -6,8 +6,8 @@ use memory::audit::OpUsage;
 use memory::conversations::{TurnVectorStats, turn_vectors};
 use memory_core::sql::{SqlScopesQuery, SqlUsage};
 use memory_core::{
-    Capabilities, Cursor, EmbeddingModel, Error, Health, Scope, ScopeInfo, ScopeKind, ScopePage, ScopeStats,
-    ScopesQuery,
+    Capabilities, Cursor, EmbeddingModel, Error, ErrorKind, Health, Scope, ScopeInfo, ScopeKind, ScopePage,
+    ScopeStats, ScopesQuery,
 };
 use serde::Serialize;
 
@@ -85,7 +85,11 @@ pub(crate) async fn stats(context: &Context, out: &mut Out) -> Result<Exit, Fail
     let opened = context.open(Access::Read).await?;
     let stats = opened.backend("stats")?.stats(opened.scope()).await?;
     let sql = match opened.memory.sql() {
-        Some(sql) => Some(sql.sql_usage(opened.scope()).await?),
+        Some(sql) => match sql.sql_usage(opened.scope()).await {
+            // Who may not use SQL there still sees the entries.
+            Err(error) if matches!(error.kind(), ErrorKind::ScopeDenied | ErrorKind::Forbidden) => None,
+            usage => Some(usage?),
+        },
         None => None,
     };
     let turns = match turn_vectors(&opened.memory) {

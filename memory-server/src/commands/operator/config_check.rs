@@ -11,6 +11,7 @@ use memory::{BackendUrl, Config, HealthStatus, Registry};
 use memory_core::{Error, ErrorKind, Result};
 use serde::Serialize;
 
+use crate::http::jwt::Jwt;
 use crate::terminal::{Context, Exit, Failure, Out, word};
 
 /// How severe a finding is.
@@ -149,6 +150,13 @@ pub(super) async fn examine(
             if !offline {
                 reach(name, &place, &section.url, (&config, &registry), timeout, &mut checked).await;
             }
+        }
+        match Jwt::check(&config, offline).await {
+            Ok(Some(())) => {
+                checked.note("[http.jwt]", "keys", Status::Ok, "the keys that `jwks` names were read");
+            }
+            Ok(None) => {}
+            Err(error) => checked.note("[http.jwt]", "keys", Status::Problem, error.message()),
         }
         if config.file().definitions.is_some() {
             let file = config.definitions_file()?;

@@ -9,7 +9,7 @@ use memory_core::{Error, ErrorKind, Provider as _};
 use serde::Serialize;
 
 use super::config_check::{self, Status as Found};
-use crate::http::tokens::tokens_file;
+use crate::http::tokens::{TokenFile, tokens_file};
 use crate::terminal::{Context, Exit, Failure, Out, Settings, bytes, data_folder};
 
 /// Larger files are not read whole.
@@ -134,11 +134,30 @@ async fn configuration(
     Ok(())
 }
 
-/// Who may read the tokens of `serve --http`.
+/// Whether the tokens of `serve --http` can be read, by their owner alone: without that it does not start.
 fn tokens(settings: &Settings, report: &mut Report) {
     let Ok(file) = tokens_file(None, settings.config.as_ref()) else { return };
-    if file.is_file() {
-        private("tokens", &file, "it holds what tokens may do", report);
+    if !file.exists() {
+        return;
+    }
+    match TokenFile::new(file.clone()).read() {
+        Ok((_, known)) => {
+            let kept = known.values().filter(|known| known.revoked_at.is_none()).count();
+            report.ok(
+                "tokens",
+                format!("{kept} tokens that are not revoked; only you may read {}", file.display()),
+            );
+        }
+        Err(error) => {
+            let advice = match error.kind() {
+                ErrorKind::Forbidden => format!("chmod 600 {}", file.display()),
+                ErrorKind::Corrupt => {
+                    "correct it, or move it away and make new tokens: until then `serve --http` lets nobody in".to_owned()
+                }
+                _ => "make it a file that you may read".to_owned(),
+            };
+            report.fail("tokens", error.message(), advice);
+        }
     }
 }
 
@@ -164,6 +183,7 @@ async fn store(settings: &Settings, timeout: Duration, offline: bool, report: &m
             return new_file(file, folder, report);
         }
         private("store's file", file, "it holds what agents remember", report);
+        writable(file, folder, report);
         pages(file, report);
     }
     let looked = async {
@@ -221,6 +241,26 @@ fn new_file(file: &Path, folder: &Path, report: &mut Report) {
         );
     }
 }
+
+/// Whether this user may change the store.
+#[cfg(unix)]
+fn writable(file: &Path, folder: &Path, report: &mut Report) {
+    let may = |path: &Path| rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_ok();
+    if may(file) && may(folder) {
+        return;
+    }
+    report.warn(
+        "write access",
+        format!(
+            "{} is read-only for you: what is stored can be read, and nothing can be stored",
+            file.display()
+        ),
+        "to store something, run as a user who may write the file and its folder",
+    );
+}
+
+#[cfg(not(unix))]
+fn writable(_file: &Path, _folder: &Path, _report: &mut Report) {}
 
 /// Reads every page.
 fn pages(file: &Path, report: &mut Report) {

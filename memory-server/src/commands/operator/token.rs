@@ -173,6 +173,11 @@ fn made(
         ops: args.ops.map(|ops| ops.into_iter().collect()),
         read_only: args.read_only,
     };
+    if args.expires.is_some_and(|after| after.is_zero()) {
+        return Err(Error::invalid(
+            "--expires is above 0, as 30d; leave it out for a token that does not expire",
+        ));
+    }
     let (text, mut token) = Token::make(args.name, grant, now)?;
     token.per_minute = args.rate;
     token.expires_at = args

@@ -38,9 +38,16 @@ impl Source {
     async fn read(&self) -> Result<Vec<Key>> {
         match self {
             Self::File(path) => {
-                let failed = |error| {
-                    let text = format!("the file of keys {} cannot be read; see the cause", path.display());
-                    Error::new(ErrorKind::Unavailable, text).with_source(error)
+                let failed = |error: std::io::Error| {
+                    let text = format!(
+                        "the file of keys {} cannot be read ({error}); correct `jwks` under [http.jwt], or the file",
+                        path.display()
+                    );
+                    let kind = match error.kind() {
+                        std::io::ErrorKind::PermissionDenied => ErrorKind::Forbidden,
+                        _ => ErrorKind::NotFound,
+                    };
+                    Error::new(kind, text).with_retry(Retry::Never).with_source(error)
                 };
                 let mut text = String::new();
                 let file = std::fs::File::open(path).map_err(failed)?;

@@ -29,8 +29,15 @@ const MAX_TEXT_BYTES: usize = 16 << 10;
 const LEEWAY_SECONDS: u64 = 30;
 /// Time limit for the issuer's keys.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How the id of a subject begins.
+const SUBJECT: &str = "j-";
 /// Hexadecimal digits of an id.
 const ID_DIGITS: usize = 24;
+
+/// Whether a caller's id is that of a JWT's subject, not of a token.
+pub(crate) fn is_subject(id: &str) -> bool {
+    id.starts_with(SUBJECT)
+}
 
 /// Who a JWT speaks for.
 #[derive(Debug)]
@@ -51,8 +58,35 @@ impl Jwt {
     /// What the configuration says, with the keys read once. An issuer that cannot be reached now is asked later.
     ///
     /// # Errors
-    /// `invalid_argument` or `unavailable` for a file of keys that cannot be used, or a malformed URL.
+    /// As [`Jwt::check`], except for an issuer that cannot be reached.
     pub(crate) async fn open(config: &Config) -> Result<Option<Self>> {
+        let Some(jwt) = Self::unread(config)? else { return Ok(None) };
+        match jwt.keys.read().await {
+            Err(error) if jwt.is_remote() => {
+                note(&format!("memory: the keys of [http.jwt] cannot be read: {error}"));
+            }
+            read => read?,
+        }
+        Ok(Some(jwt))
+    }
+
+    /// Whether the issuer's keys can be read now; `None`: no issuer is configured, or one `offline` that would have to be asked.
+    ///
+    /// # Errors
+    /// `not_found`, `forbidden` or `invalid_argument` for a file of keys that cannot be used, or a malformed URL; `unavailable`.
+    pub(crate) async fn check(config: &Config, offline: bool) -> Result<Option<()>> {
+        match Self::unread(config)? {
+            Some(jwt) if !(offline && jwt.is_remote()) => jwt.keys.read().await.map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// Whether the keys come from a server.
+    fn is_remote(&self) -> bool {
+        self.section.jwks.contains("://")
+    }
+
+    fn unread(config: &Config) -> Result<Option<Self>> {
         let Some(section) = config.file().http.jwt.clone() else { return Ok(None) };
         verifier::install();
         let is_url = section.jwks.contains("://");
@@ -75,12 +109,7 @@ impl Jwt {
             let folder = config.origin().parent().map(std::path::Path::to_owned).unwrap_or_default();
             Source::File(folder.join(&section.jwks))
         };
-        let jwt = Self { section, keys: Keys::new(source) };
-        match jwt.keys.read().await {
-            Err(error) if is_url => note(&format!("memory: the keys of [http.jwt] cannot be read: {error}")),
-            read => read?,
-        }
-        Ok(Some(jwt))
+        Ok(Some(Self { section, keys: Keys::new(source) }))
     }
 
     /// Requests a minute of each holder.
@@ -212,10 +241,10 @@ fn id(issuer: &str, claims: &Map<String, Value>, grant: &Grant) -> Arc<str> {
         (&grant.kinds, &grant.ops, grant.read_only),
     );
     let text = serde_json::to_vec(&what).unwrap_or_default();
-    let mut id = Sha256::digest(&text).iter().fold("j-".to_owned(), |mut id, byte| {
+    let mut id = Sha256::digest(&text).iter().fold(SUBJECT.to_owned(), |mut id, byte| {
         let _ = write!(id, "{byte:02x}");
         id
     });
-    id.truncate("j-".len() + ID_DIGITS);
+    id.truncate(SUBJECT.len() + ID_DIGITS);
     id.into()
 }

@@ -113,8 +113,9 @@ impl Page {
             (None, Some(own)) if own != tenant => Err(Error::new(
                 ErrorKind::ScopeDenied,
                 format!(
-                    "the token `{}` does not reach this tenant; see `memory token list`",
-                    visit.caller.id()
+                    "the token `{}` does not reach this tenant; see {}",
+                    visit.caller.id(),
+                    visit.caller.whereabouts()
                 ),
             )),
             _ => visit.caller.may_do(op),

@@ -1,17 +1,52 @@
 //! What a caller may ask for: every request passes here before the memory sees it.
 
+use memory::conversations::check_writable;
 use memory_core::{
-    EraseTarget, Error, ErrorKind, Quota, Request, Result, RunContext, Scope, ScopeKind, TenantId,
+    Cursor, EraseTarget, Error, ErrorKind, Quota, Request, Result, RunContext, Scope, ScopeKind, TenantId,
     TombstonesOf,
 };
 
 use crate::http::caller::Caller;
 
+/// Puts the runs that a request names among the caller's own: for a token that is bound to an agent or a user, `run-1` is
+/// `TOKENID-run-1`. So runs of two tokens never meet, and nobody has to know how they begin.
+///
+/// # Errors
+/// `too_large` for an id that is too long so.
+pub(super) fn own_runs(caller: &Caller, request: &mut Request) -> Result<()> {
+    if !caller.grant().is_bound() {
+        return Ok(());
+    }
+    if let Some(run) = run_mut(request) {
+        (run.run, run.root_run) = (caller.own_run(&run.run)?, caller.own_run(&run.root_run)?);
+    }
+    let scope = match &mut *request {
+        Request::EndRun { root_run, .. } => {
+            *root_run = caller.own_run(root_run)?;
+            None
+        }
+        Request::Erase { target: EraseTarget::Scope(scope) | EraseTarget::Key { scope, .. } }
+        | Request::Tombstones { of: TombstonesOf::Scope(scope), .. } => Some(scope),
+        other => other.scope_mut(),
+    };
+    let Some(scope) = scope.filter(|scope| scope.kind == ScopeKind::Run) else { return Ok(()) };
+    let named = scope.clone();
+    scope.id = caller.own_run(&named.id)?;
+    // A client that cuts a page makes its cursor for the scope that it named.
+    if let Request::List { scope, query } = request
+        && let Some(cursor) = &query.cursor
+        && let Ok(key) = cursor.key(&named, &query.prefix)
+    {
+        query.cursor = Some(Cursor::after_key(scope, &query.prefix, &key));
+    }
+    Ok(())
+}
+
 /// Checks a request, and narrows its limits to those of the operator's policy.
 ///
 /// # Errors
 /// `capability_unsupported` by `provider` for a scope of the host; the caller's refusals; `scope_denied` for a run that is
-/// not the caller's.
+/// not the caller's; `invalid_argument` for a write to an entry of a conversation.
 pub(super) fn check(caller: &Caller, provider: &str, request: &mut Request) -> Result<()> {
     let op = request.op();
     let scope = match &*request {
@@ -48,8 +83,24 @@ pub(super) fn check(caller: &Caller, provider: &str, request: &mut Request) -> R
     if let Some((run, scope)) = run_of(request) {
         check_run(caller, run, scope)?;
     }
+    check_keys(request)?;
     narrow(caller, request);
     Ok(())
+}
+
+/// Nobody writes entries of a conversation by their keys: with one of them wrong, the whole conversation is lost.
+fn check_keys(request: &Request) -> Result<()> {
+    match request {
+        Request::Set { key, .. }
+        | Request::Delete { key, .. }
+        | Request::Increment { key, .. }
+        | Request::Update { key, .. }
+        | Request::Erase { target: EraseTarget::Key { key, .. } } => check_writable(key),
+        Request::BulkInsert { items, .. } => items.iter().enumerate().try_for_each(|(index, item)| {
+            check_writable(&item.key).map_err(|error| error.with_detail("index", index))
+        }),
+        _ => Ok(()),
+    }
 }
 
 /// The tenant that a request is about; `None`: the whole store.
@@ -65,7 +116,25 @@ pub(super) fn tenant_of(request: &Request) -> Option<&TenantId> {
     }
 }
 
-/// The run that a request is made in.
+/// The run that a request is made in, to name another one.
+fn run_mut(request: &mut Request) -> Option<&mut RunContext> {
+    match request {
+        Request::Add { run, .. }
+        | Request::Recall { run, .. }
+        | Request::Event { run, .. }
+        | Request::Forget { run, .. }
+        | Request::Facts { run, .. }
+        | Request::Exec { run, .. }
+        | Request::Query { run, .. }
+        | Request::Begin { run, .. }
+        | Request::Commit { run, .. }
+        | Request::Rollback { run, .. }
+        | Request::DescribeTables { run, .. } => Some(run),
+        _ => None,
+    }
+}
+
+/// The run that a request is made in, and the scope.
 fn run_of(request: &Request) -> Option<(&RunContext, &Scope)> {
     match request {
         Request::Add { run, scope, .. }
@@ -86,17 +155,16 @@ fn run_of(request: &Request) -> Option<(&RunContext, &Scope)> {
 /// A run is of the scope's tenant, and for a token that is bound to an agent or a user, one of its own.
 fn check_run(caller: &Caller, run: &RunContext, scope: &Scope) -> Result<()> {
     let grant = caller.grant();
-    let bound = grant.agent.is_some() || grant.user.is_some();
     let own = run.tenant == scope.tenant
         && grant.agent.as_ref().is_none_or(|agent| *agent == run.agent)
-        && (!bound || (caller.owns_run(&run.run) && caller.owns_run(&run.root_run)));
+        && (!grant.is_bound() || (caller.owns_run(&run.run) && caller.owns_run(&run.root_run)));
     if own {
         return Ok(());
     }
     Err(Error::new(
         ErrorKind::ScopeDenied,
         format!(
-            "the run is not one of the token `{0}`; use its tenant and agent, and ids of runs that begin with `{0}-`",
+            "the run is not one of the token `{}`: a run has the tenant of its scope and the token's agent",
             caller.id()
         ),
     ))

@@ -48,12 +48,19 @@ impl Api {
     }
 
     /// Runs a request for a caller, within what it may, and records it.
-    pub(super) async fn run(&self, caller: &Caller, request: Request) -> Result<Reply> {
-        let Some(auditor) = &self.auditor else { return self.within(caller, request).await };
+    pub(super) async fn run(&self, caller: &Caller, mut request: Request) -> Result<Reply> {
+        let named = access::own_runs(caller, &mut request);
+        let Some(auditor) = &self.auditor else {
+            named?;
+            return self.within(caller, request).await;
+        };
         let tenant = access::tenant_of(&request);
         let record = AuditRequest::new(caller.id(), request.op().as_str(), tenant, request.scope());
         let recording = Recording::begin(Some(auditor), record, request.op().is_read());
-        let reply = self.within(caller, request).await;
+        let reply = match named {
+            Ok(()) => self.within(caller, request).await,
+            Err(error) => Err(error),
+        };
         recording.ended(reply)
     }
 

@@ -7,6 +7,8 @@ use axum::body::{Body, BodyDataStream, Bytes, to_bytes};
 use memory_core::interposed::frames::Lines;
 use memory_core::{Error, Result, Stream};
 
+use crate::http::body::cause;
+
 /// Largest body that is read whole: the largest bulk insert, and the names around it.
 pub(super) const MAX_BODY_BYTES: usize = 80 << 20;
 
@@ -19,15 +21,14 @@ pub(super) async fn text(body: Body) -> Result<String> {
 
 /// Why a body could not be read: what a layer below said, or that it is too large, or cut.
 fn unread(error: axum::Error) -> Error {
-    let source = error.into_inner();
-    let source = match source.downcast::<Error>() {
-        Ok(error) => return *error,
-        Err(source) => source,
-    };
-    if source.to_string().contains("length limit") {
-        return Error::too_large("body", MAX_BODY_BYTES.saturating_add(1), MAX_BODY_BYTES, "bytes");
+    let mut source = std::error::Error::source(&error);
+    while let Some(at) = source {
+        if at.to_string().contains("length limit") {
+            return Error::too_large("body", MAX_BODY_BYTES.saturating_add(1), MAX_BODY_BYTES, "bytes");
+        }
+        source = at.source();
     }
-    Error::invalid("the body ends too early or is malformed; send it whole").with_source(source)
+    cause(&error).with_source(error)
 }
 
 /// A body as it comes.

@@ -69,7 +69,7 @@ impl V1 {
             (&Method::POST, &["tenants", tenant, "agents", agent, op]) => {
                 Box::pin(state::call(api, caller, [tenant, agent, op], headers, body)).await
             }
-            (&Method::GET | &Method::HEAD, ["capabilities"]) => capabilities(api),
+            (&Method::GET | &Method::HEAD, ["capabilities"]) => capabilities(api, &caller),
             (&Method::GET | &Method::HEAD, ["openapi.json"]) => {
                 refusal::json(StatusCode::OK, DOCUMENT.to_owned())
             }
@@ -103,9 +103,10 @@ fn other_method(allowed: &'static str) -> Response {
     response
 }
 
-/// What is served, and by whom.
-fn capabilities(api: &Api) -> Response {
-    let text = json!({ "provider": api.memory.name(), "capabilities": api.capabilities });
+/// What is served to this caller, and by whom.
+fn capabilities(api: &Api, caller: &Caller) -> Response {
+    let served = caller.capabilities(&api.capabilities);
+    let text = json!({ "provider": api.memory.name(), "capabilities": served });
     refusal::json(StatusCode::OK, text.to_string())
 }
 

@@ -105,6 +105,10 @@ fn read_agent(
             Err(error) => Item::Broken(place, error.message().to_owned()),
         });
     }
+    for id in agent.block_ids.iter().filter(|id| !blocks.contains_key(id.as_str())) {
+        let place = Place::Part(format!("{name}, block {id}"));
+        items.push(Item::Broken(place, "no block of the file has this id".to_owned()));
+    }
     for (raw, number) in agent.messages.iter().zip(1_u64..) {
         let place = Place::Part(format!("{name}, message {number}"));
         items.push(message(raw, &name, number, &place).unwrap_or_else(|why| Item::Broken(place, why)));
@@ -263,6 +267,7 @@ mod tests {
         let found = found(text);
         assert_eq!(found.turns[0].conversation, "file");
         assert_eq!(found.entries[0].key.as_str(), "letta/file/blocks/persona%2F2");
-        assert_eq!(found.broken[0].0, "agent 2");
+        let broken: Vec<_> = found.broken.iter().map(|(place, _)| place.as_str()).collect();
+        assert_eq!(broken, ["file, block gone", "agent 2"]);
     }
 }

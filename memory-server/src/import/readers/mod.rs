@@ -22,7 +22,6 @@ pub(crate) use turn::{Place, Turn};
 
 pub(super) use item::json_complaint;
 pub(super) use time::written;
-pub(super) use turn::push_component;
 
 /// The contents of a file.
 pub(crate) enum Source<'a> {

@@ -80,3 +80,16 @@ fn a_full_disk_is_reported() {
     assert_eq!(output.status.code(), Some(74));
     assert!(String::from_utf8_lossy(&output.stderr).contains("cannot be written"));
 }
+
+#[test]
+fn names_with_line_breaks_stay_on_their_line() {
+    let user = User::new();
+    assert_eq!(user.ok(&["set", "a\nb", "1"]), "created: a\\nb version 1\n");
+    assert_eq!(user.ok(&["delete", "a\nb"]), "deleted: a\\nb\n");
+    user.file("odd\nname.jsonl", "{\"role\":\"user\",\"content\":\"x\"}\nbroken\n");
+    user.file("other\nname.txt", "Dear diary");
+    for name in ["odd\nname.jsonl", "other\nname.txt", "no\nsuch"] {
+        let told = user.run(&["import", name]).stderr;
+        assert!(told.contains("\\n") && told.trim_end().lines().count() == 1, "{told:?}");
+    }
+}

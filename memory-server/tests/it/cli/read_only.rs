@@ -74,6 +74,11 @@ fn a_file_or_folder_that_may_only_be_read_is_read_and_left_as_it_is() {
             let ran = read(arguments).unwrap();
             assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "{arguments:?}: {ran:?}");
         }
+        let doctor = read(&["doctor", "--offline"]).unwrap();
+        // Others may write the last one.
+        assert_eq!(doctor.code, Some(if of_file == 0o666 { 8 } else { 0 }), "{doctor:?}");
+        assert!(doctor.stdout.contains("is read-only for you"), "{doctor:?}");
+        assert!(doctor.stdout.contains("ok    integrity"), "{doctor:?}");
         assert!(read(&["list"]).unwrap().stdout.contains("oolong"));
         assert!(read(&["export"]).unwrap().stdout.contains("oolong"));
         assert!(read(&["search", "oolong"]).unwrap().stdout.contains("tea"));

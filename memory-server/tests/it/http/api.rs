@@ -300,3 +300,77 @@ fn each_request_is_audited_by_the_id_of_its_token_and_without_keys() {
     let left: Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
     assert_ne!(left["scope_id"], "ann", "{text}");
 }
+
+#[test]
+fn nobody_writes_entries_of_a_conversation_by_their_keys() {
+    let mut api = Api::open();
+    let run = json!({"tenant": "acme", "agent": "ann", "run": "r-1"});
+    let said = json!([{"role": "user", "content": "I keep bees in Bergen"}]);
+    api.ok("add", &json!({"run": run, "scope": scope("ann"), "messages": said}));
+    let all: Vec<&str> = memory_core::Op::ALL.iter().map(|op| op.as_str()).collect();
+    let operator = api.door.token("operator", &["--tenant", "acme", "--ops", &all.join(",")]);
+    let ops = std::mem::replace(&mut api.token, operator);
+    let key = "~turn/head";
+    let at = |more: Value| {
+        let mut arguments = json!({"scope": scope("ann"), "key": key});
+        arguments.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        arguments
+    };
+    let items = json!([{"key": "k", "value": 1}, {"key": "~turn/log/0000000000000000", "value": 1}]);
+    let writes = [
+        ("set", at(json!({"value": 1}))),
+        ("delete", at(json!({}))),
+        ("increment", at(json!({"delta": 1}))),
+        ("update", at(json!({"reducer": {"merge": {"next": 9}}}))),
+        ("bulk_insert", json!({"scope": scope("ann"), "items": items})),
+        ("erase", json!({"target": {"key": at(json!({}))}})),
+    ];
+    for token in [api.token.clone(), ops] {
+        api.token = token;
+        let path = "/v1/tenants/acme/agent/ann/entries/~turn%2Fhead";
+        for (method, body) in [("PUT", "1"), ("DELETE", "")] {
+            let refused = api.send(method, path, &[], body);
+            assert_eq!((refused.status, refused.code()), (400, "invalid_argument".to_owned()));
+            assert!(refused.body.contains("hold what was said"), "{refused:?}");
+        }
+        for (op, arguments) in &writes {
+            let refused = api.post(op, arguments);
+            // Whoever may not erase at all is told so.
+            assert!(matches!(refused.status, 400 | 403), "{op}: {refused:?}");
+            assert!(refused.status == 400 || *op == "erase", "{op}: {refused:?}");
+        }
+        let calls: Vec<Value> =
+            writes.iter().map(|(op, arguments)| json!({"op": op, "arguments": arguments})).collect();
+        let batch = api.send("POST", "/v1/batch", &[], &Value::from(calls).to_string());
+        assert_eq!((batch.status, batch.body.matches("\"error\"").count()), (200, writes.len()), "{batch:?}");
+    }
+    let recalled = api.ok("recall", &json!({"run": run, "scope": scope("ann"), "query": {"text": "bees"}}));
+    assert!(recalled.to_string().contains("Bergen"), "{recalled}");
+    // A scope as a whole is copied with its conversation.
+    let exported = api.post("export_scope", &json!({"scope": scope("ann")}));
+    assert!(exported.body.contains(key), "{exported:?}");
+    let copy = format!("{}\n{}", json!({"scope": scope("bob")}), exported.body);
+    assert_eq!(api.send("POST", "/v1/ops/import_scope", &[], &copy).status, 200);
+}
+
+#[test]
+fn sql_that_the_operator_does_not_allow_is_not_advertised_and_refused_for_that_reason() {
+    let door = Door::start(crate::support::user::User::new(), &[]);
+    let token = door.token("ops", &["--tenant", "acme"]);
+    let api = Api { door, token };
+    let served: Value = serde_json::from_str(&api.send("GET", "/v1/capabilities", &[], "").body).unwrap();
+    let capabilities = &served["capabilities"];
+    assert_eq!((&capabilities["sql"], &capabilities["kv"]), (&json!(false), &json!(true)), "{served}");
+    let run = json!({"tenant": "acme", "agent": "ann", "run": "r-1"});
+    let refused =
+        api.post("query", &json!({"run": run, "scope": scope("ann"), "sql": "SELECT 1", "args": []}));
+    assert_eq!((refused.status, refused.code()), (403, "scope_denied".to_owned()));
+    assert!(refused.body.contains("`sql_scopes` of memory.toml"), "{refused:?}");
+    // What the store has is told, without what may not be asked for.
+    let file = api.door.user.file("token", &api.token);
+    let url = format!("memory+http://127.0.0.1:{}?api_key=file:{}", api.door.port, file.display());
+    let host = format!("127.0.0.1:{}", api.door.port);
+    let remote = ["stats", "--tenant", "acme", "--agent", "ann", "--allow-host", &host, "--url", &url];
+    let stats = api.door.user.json(&remote);
+    assert_eq!(stats["entries"], 0, "{stats}");
+}

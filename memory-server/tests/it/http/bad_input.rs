@@ -14,7 +14,8 @@ fn other_names_and_pages_of_other_sites_get_nothing() {
         assert!(matches!(answer.status, 400 | 403), "{host}: {answer:?}");
     }
     let own = format!("http://127.0.0.1:{}", door.port);
-    for origin in ["http://evil.example", "null", "http://127.0.0.1:1", "http://localhost"] {
+    let secure = format!("https://127.0.0.1:{}", door.port);
+    for origin in ["http://evil.example", "null", "http://127.0.0.1:1", "http://localhost", &secure] {
         let answer = door.get("/mcp", &[("Origin", origin), ("Authorization", &bearer)]);
         assert_eq!((answer.status, answer.code()), (403, "forbidden".to_owned()), "{origin}");
         assert_eq!(answer.header("access-control-allow-origin"), None);

@@ -164,3 +164,34 @@ fn a_body_over_the_limit_is_refused_announced_or_not() {
     );
     assert_eq!((answer.status, answer.code()), (413, "too_large".to_owned()));
 }
+
+#[test]
+fn a_body_of_the_api_that_is_too_large_or_stops_is_refused_for_that() {
+    let door = Door::open("[http]\nmax_body_bytes = 10000\nbody_timeout_ms = 200\n");
+    let token = door.token("ops", &["--tenant", "acme"]);
+    let scope = r#"{"tenant":"acme","kind":"agent","id":"ann"}"#;
+    let large = format!(r#"{{"scope":{scope},"key":"k","value":"{}"}}"#, "x".repeat(20_000));
+    let line = format!("{{\"scope\":{scope}}}\n");
+    let chunked = |path: &str, text: &str| {
+        format!(
+            "POST /v1/{path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {token}\r\nConnection: close\r\n\
+             Transfer-Encoding: chunked\r\n\r\n{:x}\r\n{text}\r\n",
+            text.len()
+        )
+    };
+    let entry = "tenants/acme/agent/ann/entries/k";
+    let put = chunked(entry, &large).replacen("POST", "PUT", 1);
+    for request in [chunked("ops/set", &large), chunked("batch", &large), put] {
+        let refused = door.raw(format!("{request}0\r\n\r\n").as_bytes());
+        assert_eq!((refused.status, refused.code()), (413, "too_large".to_owned()), "{refused:?}");
+    }
+    // They begin, and do not go on.
+    let put = chunked(entry, "\"half").replacen("POST", "PUT", 1);
+    for request in [chunked("ops/set", "{\"scope\":"), chunked("ops/import_scope", &line), put] {
+        let mut stream = door.connect();
+        stream.write_all(request.as_bytes()).unwrap();
+        let refused = answer(stream);
+        assert_eq!((refused.status, refused.code()), (504, "timeout".to_owned()), "{request}: {refused:?}");
+        assert!(refused.body.contains("\"retryable\":true"), "{refused:?}");
+    }
+}

@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use serde_json::json;
 
 use super::door::{Door, INITIALIZE, RULES, get, set};
+use crate::serve::client::Place;
 use crate::support::user::User;
 
 #[test]
@@ -118,4 +119,98 @@ fn without_a_configuration_tokens_are_in_the_data_folder() {
     let session = door.session(&token);
     door.ok(&token, &session, set("agent", "k", "v"));
     assert_eq!(door.ok(&token, &session, get("agent", "k"))["value"], "v");
+}
+
+#[test]
+fn a_token_of_one_agent_uses_conversations_and_runs_over_its_url_and_meets_no_other() {
+    let door = Door::open("");
+    let url = |name: &str, agent: &str| {
+        let token = door.token(name, &["--tenant", "acme", "--agent", agent]);
+        let file = door.user.file(name, token);
+        format!("memory+http://127.0.0.1:{}?api_key=file:{}", door.port, file.display())
+    };
+    let (claude, other) = (url("one", "claude"), url("two", "claude"));
+    let host = format!("127.0.0.1:{}", door.port);
+    let at = |url: &str, arguments: &[&str]| {
+        let client = User::new();
+        client.ok(&[
+            arguments,
+            &["--tenant", "acme", "--agent", "claude", "--allow-host", &host, "--url", url],
+        ]
+        .concat())
+    };
+    at(&claude, &["add", "I keep bees in Bergen"]);
+    assert!(at(&claude, &["recall", "where are the bees"]).contains("Bergen"));
+    assert!(at(&other, &["recall", "where are the bees"]).contains("Bergen"), "it is the agent's");
+    // What is served over it has a run with entries of its own, page after page.
+    let place = Place::new();
+    let options =
+        ["--tenant", "acme", "--agent", "claude", "--scopes", "agent,run", "--allow-host", &host, "--url"];
+    let mut client = place.connect_with(&[&options[..], &[&claude]].concat());
+    let found = client.ok(json!({"op": "recall", "query": "bees"}));
+    assert!(found.to_string().contains("Bergen"), "{found}");
+    for key in ["a", "b", "c"] {
+        client.ok(json!({"op": "set", "scope": "run", "key": key, "value": "x".repeat(400_000)}));
+    }
+    let (mut keys, mut cursor) = (Vec::new(), None::<String>);
+    loop {
+        let page = client.ok(json!({"op": "list", "scope": "run", "cursor": cursor}));
+        keys.extend(page["entries"].as_array().unwrap().iter().map(|entry| entry["key"].clone()));
+        match page["next"].as_str() {
+            Some(next) => cursor = Some(next.to_owned()),
+            None => break,
+        }
+    }
+    assert_eq!(keys, ["a", "b", "c"]);
+    drop(client.close());
+}
+
+#[test]
+fn runs_of_the_same_name_are_each_tokens_own() {
+    let door = Door::open("");
+    let ids: Vec<(String, String)> = ["one", "two"]
+        .into_iter()
+        .map(|name| {
+            let made = door.user.json(&["token", "create", name, "--tenant", "acme", "--agent", "ann"]);
+            ["id", "token"].map(|part| made[part].as_str().unwrap().to_owned()).into()
+        })
+        .collect();
+    let ask = |token: &str, op: &str, arguments: &serde_json::Value| {
+        let bearer = format!("Bearer {token}");
+        door.request("POST", &format!("/v1/ops/{op}"), &[("Authorization", &bearer)], &arguments.to_string())
+    };
+    let [(id, one), (_, two)] = &ids[..] else { panic!("{ids:?}") };
+    let entry = |run: &str| json!({"scope": {"tenant": "acme", "kind": "run", "id": run}, "key": "k"});
+    let mut set = entry("run-1");
+    set["value"] = json!(1);
+    assert_eq!(ask(one, "set", &set).status, 200);
+    assert!(ask(one, "get", &entry("run-1")).body.contains("\"value\":1"));
+    assert!(ask(one, "get", &entry(&format!("{id}-run-1"))).body.contains("\"value\":1"), "its whole name");
+    for foreign in ["run-1", &format!("{id}-run-1")] {
+        assert_eq!(ask(two, "get", &entry(foreign)).body, "null", "{foreign}");
+    }
+    let add = |agent: &str, tenant: &str| {
+        json!({"run": {"tenant": tenant, "agent": agent, "run": "run-1"},
+            "scope": {"tenant": "acme", "kind": "agent", "id": "ann"},
+            "messages": [{"role": "user", "content": "I keep bees"}]})
+    };
+    assert_eq!(ask(one, "add", &add("ann", "acme")).status, 200);
+    assert_eq!(ask(two, "add", &add("ann", "acme")).status, 200);
+    for (agent, tenant) in [("bob", "acme"), ("ann", "globex")] {
+        let refused = ask(one, "add", &add(agent, tenant));
+        assert_eq!((refused.status, refused.code()), (403, "scope_denied".to_owned()));
+    }
+    // The end of one is not that of the other.
+    let end = json!({"tenant": "acme", "root_run": "run-1"});
+    assert_eq!(ask(one, "end_run", &end).status, 200);
+    assert_eq!(ask(one, "set", &set).status, 410);
+    assert_eq!(ask(two, "set", &set).status, 200);
+}
+
+#[test]
+fn a_token_that_would_be_expired_at_once_is_not_made() {
+    let user = User::new();
+    let error = user.refused(&["token", "create", "ci", "--expires", "0s"], 3, "invalid_argument");
+    assert!(error["message"].as_str().unwrap().contains("above 0"), "{error}");
+    assert_eq!(user.json(&["token", "list", "--all"])["tokens"], json!([]));
 }

@@ -65,7 +65,7 @@ fn a_store_of_langgraph_keeps_its_times() {
     assert_eq!(user.run(&["import", "store.db"]).code, Some(7));
     let again = user.run(&["import", "store.db", "--json"]).document();
     assert_eq!((counts(&again), &again["formats"]), ([0, 1, 0, 0], &json!(["langgraph"])));
-    let entry = user.json(&["get", "langgraph/users/ada/home"]);
+    let entry = user.json(&["get", "langgraph/users/ada//home"]);
     assert_eq!(
         (&entry["value"], &entry["created_at"]),
         (&json!({"city": "Oslo"}), &json!("2026-01-02T03:04:05.000Z"))

@@ -124,7 +124,14 @@ fn a_file_that_cannot_be_read_or_detected_is_refused() {
     user.file("empty.jsonl", "");
     user.file("notes.txt", "Dear diary");
     user.file("export.zip", b"PK\x03\x04....");
-    for (file, says) in [("empty.jsonl", "empty"), ("notes.txt", "--format"), ("export.zip", "unpack")] {
+    user.ok(&["set", "k", "1"]);
+    user.ok(&["snapshot", "x.snap"]);
+    for (file, says) in [
+        ("empty.jsonl", "empty"),
+        ("notes.txt", "--format"),
+        ("export.zip", "unpack"),
+        ("x.snap", "memory restore"),
+    ] {
         let error = user.refused(&["import", file], 6, "corrupt");
         assert!(error["message"].as_str().unwrap().contains(says), "{error}");
     }

@@ -112,3 +112,32 @@ fn tools_are_printed_as_a_client_would_get_them_without_making_a_store() {
     assert!(user.json(&["tool-schema", "--for", "anthropic"])[0]["input_schema"].is_object());
     assert_eq!(user.run(&["tool-schema"]).code, Some(2));
 }
+
+#[test]
+fn doctor_and_config_check_see_what_stops_the_server() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let user = User::new();
+    user.ok(&["init"]);
+    user.ok(&["token", "create", "ann", "--agent", "ann"]);
+    let doctor = || user.run(&["doctor", "--offline", "--json"]);
+    assert_eq!(status(&doctor().document(), "tokens"), "ok");
+    let file = user.home().join("memory.tokens.jsonl");
+    let whole = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, &whole[..whole.len() / 2]).unwrap();
+    let ran = doctor();
+    assert_eq!((ran.code, status(&ran.document(), "tokens")), (Some(8), &json!("fail")));
+    std::fs::write(&file, whole).unwrap();
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
+    let ran = doctor();
+    assert_eq!((ran.code, status(&ran.document(), "tokens")), (Some(8), &json!("fail")));
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+
+    let config = std::fs::read_to_string(user.home().join("memory.toml")).unwrap();
+    let jwt = "[http.jwt]\nissuer = \"https://id.example/\"\naudience = \"memory\"\njwks = \"absent.json\"\n";
+    user.file("memory.toml", config + jwt);
+    let ran = user.run(&["config", "check", "--offline", "--json"]);
+    assert!(ran.code == Some(8) && ran.stdout.contains("absent.json"), "{ran:?}");
+    let error = user.refused(&["serve", "--http", "127.0.0.1:0"], 3, "not_found");
+    assert!(error["message"].as_str().unwrap().contains("`jwks` under [http.jwt]"), "{error}");
+}
