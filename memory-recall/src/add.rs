@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use memory_core::backend::NewEntry;
 use memory_core::embed::embed_documents;
 use memory_core::layer::{AddOptions, AddOutcome, AddStatus, FactId, Message, Role};
-use memory_core::{Embedder, Error, ErrorKind, Expect, Op, Provider, Quota, Result, Scope, Ttl};
+use memory_core::{Embedder, Error, ErrorKind, Expect, Op, Provider, Quota, Result, Retry, Scope, Ttl};
 
-use crate::changes;
+use crate::changes::{self, Correction};
+use crate::known::{Sorted, sort};
 use crate::rank::Turn;
 use crate::recall::Recall;
 use crate::store::digest;
@@ -18,19 +19,10 @@ use crate::store::vector::StoredVector;
 
 /// A message that is to be kept.
 #[derive(Clone, Copy, Debug)]
-struct Said<'a> {
-    message: &'a Message,
+pub(crate) struct Said<'a> {
+    pub(crate) message: &'a Message,
     /// Its place in `digests` and `contents`.
-    at: usize,
-}
-
-/// What is known of the messages of one `add`.
-struct Sorted<'a> {
-    /// Those to store, and what to expect of their digests.
-    new: Vec<(Said<'a>, Expect)>,
-    /// The numbers of turns whose words were said again, which confirms them.
-    said_again: Vec<u64>,
-    outcome: AddOutcome,
+    pub(crate) at: usize,
 }
 
 impl<P: Provider> Recall<P> {
@@ -47,15 +39,16 @@ impl<P: Provider> Recall<P> {
                 "a correction is one message, of the user or the assistant; add the others by themselves",
             ));
         }
-        let digests: Vec<String> = kept.iter().map(|message| digest::of_message(scope, message)).collect();
+        let first_digests: Vec<String> =
+            kept.iter().map(|message| digest::of_message(scope, message)).collect();
         let contents: Vec<String> = kept.iter().map(|message| digest::of_content(scope, message)).collect();
         let said: Vec<Said<'_>> =
             kept.into_iter().enumerate().map(|(at, message)| Said { message, at }).collect();
         let mut vectors: BTreeMap<usize, Option<StoredVector>> = BTreeMap::new();
         for _ in 0..ATTEMPTS {
             let seen = log.head().await?;
-            let Sorted { new, said_again, mut outcome } =
-                sort(&log, &said, &digests, &contents, options.again).await?;
+            let Sorted { new, said_again, digests, ended_by, mut outcome } =
+                sort(&log, &said, &first_digests, &contents, options).await?;
             self.embed(&new, &mut vectors).await;
             let without = |(said, _): &&(Said<'_>, Expect)| {
                 let vector = vectors.get(&said.at).and_then(Option::as_ref);
@@ -65,16 +58,17 @@ impl<P: Provider> Recall<P> {
                 outcome.without_vector =
                     u64::try_from(new.iter().filter(without).count()).unwrap_or(u64::MAX);
             }
-            let left_out = outcome.forgotten > 0 || !outcome.different.is_empty();
+            self.refuse_left_out(&log, options, &outcome).await?;
             let mut next = seen.next();
             let mut items = turns(&log, &new, &digests, &contents, &vectors, options, &mut next).await?;
             let now = self.clock.now();
-            if let (false, Some(corrected_by)) = (left_out, digests.first()) {
+            if let Some(id) = digests.first() {
                 let until = said.first().and_then(|said| said.message.at).unwrap_or(now);
                 let standing = self.standing_on_nothing_else(&log, &options.supersedes).await?;
                 let until = until.as_millis();
+                let correction = Correction { id, ended_by: ended_by.as_deref() };
                 items.extend(
-                    changes::supersede(&log, &options.supersedes, corrected_by, until, standing, &mut next)
+                    changes::supersede(&log, &options.supersedes, correction, until, standing, &mut next)
                         .await?,
                 );
                 let at = said.iter().filter_map(|said| said.message.at).max().unwrap_or(now);
@@ -98,6 +92,26 @@ impl<P: Provider> Recall<P> {
             }
         }
         Err(contended())
+    }
+
+    /// A correction or a confirmation is done with its messages, or neither is.
+    async fn refuse_left_out(&self, log: &Log<'_>, options: &AddOptions, outcome: &AddOutcome) -> Result<()> {
+        if options.supersedes.is_empty() && options.confirms.is_empty() {
+            return Ok(());
+        }
+        let why = match outcome.different.first() {
+            Some(fact) => format!(
+                "the id of a message is that of the fact `{fact}`, which has other words; give the message an id of its own"
+            ),
+            None if outcome.forgotten > 0 => {
+                "a message was forgotten before; add it with `again`, if it is to be stored".to_owned()
+            }
+            None => return Ok(()),
+        };
+        changes::turns(log, &options.supersedes, "supersede").await?;
+        changes::turns(log, &options.confirms, "confirm").await?;
+        let why = format!("{why}; nothing was stored, corrected or confirmed");
+        Err(Error::new(ErrorKind::Conflict, why).with_retry(Retry::Never))
     }
 
     /// Another writer was first, or else the log holds records behind its head.
@@ -142,62 +156,6 @@ pub(crate) fn stored(embedder: &dyn Embedder, answers: Vec<Result<Vec<f32>>>) ->
 /// What people said is kept; what the runtime and its tools said is not memory.
 fn is_kept(message: &Message) -> bool {
     matches!(message.role, Role::User | Role::Assistant) && !message.content.trim().is_empty()
-}
-
-/// Tells new messages from those that are known, forgotten, or another's under the same id.
-async fn sort<'a>(
-    log: &Log<'_>,
-    said: &[Said<'a>],
-    digests: &[String],
-    contents: &[String],
-    again: bool,
-) -> Result<Sorted<'a>> {
-    let asked: Vec<&str> = digests.iter().chain(contents).map(String::as_str).collect();
-    let mut known = log.known(&asked).await?;
-    let of_contents = known.split_off(digests.len());
-    let mut outcome = AddOutcome::new(AddStatus::Unknown);
-    let (mut new, mut said_again) = (Vec::new(), Vec::new());
-    let mut in_this_add = BTreeMap::<&str, &str>::new();
-    for (said, (known, of_content)) in said.iter().zip(known.into_iter().zip(of_contents)) {
-        let (Some(digest), Some(content)) = (digests.get(said.at), contents.get(said.at)) else { continue };
-        if let Some(first) = in_this_add.insert(digest, content) {
-            if first == content {
-                outcome.known += 1;
-            } else {
-                in_this_add.insert(digest, first);
-                outcome.different.push(FactId::new(digest)?);
-            }
-            continue;
-        }
-        // The same message under another id.
-        let forgotten_elsewhere = of_content.is_some_and(|(_, known)| known.n.is_none());
-        let expect = match known {
-            Some((_, Known { n: Some(number), content: stored, .. })) => {
-                if digest != content && stored.is_some_and(|stored| stored != *content) {
-                    outcome.different.push(FactId::new(digest)?);
-                } else {
-                    outcome.known += 1;
-                    // With an id or a time it is the same message once more, and not said once more.
-                    if said.message.id.is_none() && said.message.at.is_none() {
-                        said_again.push(number);
-                    }
-                }
-                continue;
-            }
-            Some((version, Known { n: None, .. })) if again => Expect::Version(version),
-            Some((_, Known { n: None, .. })) => {
-                outcome.forgotten += 1;
-                continue;
-            }
-            None if forgotten_elsewhere && !again => {
-                outcome.forgotten += 1;
-                continue;
-            }
-            None => Expect::Absent,
-        };
-        new.push((*said, expect));
-    }
-    Ok(Sorted { new, said_again, outcome })
 }
 
 /// The writes of the new turns, each with what is known of its digest.

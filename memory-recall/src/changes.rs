@@ -24,15 +24,24 @@ impl Found {
     }
 }
 
+/// The turn that corrects others.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Correction<'a> {
+    pub(crate) id: &'a str,
+    /// The turn that superseded it before this correction, if one did.
+    pub(crate) ended_by: Option<&'a str>,
+}
+
 /// The writes that correct turns, and derived facts that stand on nothing else: they stay in the log, and no longer hold.
 pub(crate) async fn supersede(
     log: &Log<'_>,
     ids: &[FactId],
-    corrected_by: &str,
+    correction: Correction<'_>,
     until: i64,
     standing: Vec<Found>,
     next: &mut u64,
 ) -> Result<Vec<NewEntry>> {
+    let corrected_by = correction.id;
     let (mut items, mut pairs) = (Vec::new(), Vec::new());
     // A derived fact may be named itself, too.
     let standing = standing.into_iter().filter(|found| ids.iter().all(|id| id.as_str() != found.turn.id));
@@ -46,7 +55,12 @@ pub(crate) async fn supersede(
             return Err(Error::invalid("a fact cannot supersede itself; name the one that it corrects"));
         }
         match found.turn.superseded_by.as_deref() {
-            None => {}
+            // What no longer holds corrects nothing: two turns could end each other, and neither would be recalled.
+            None => {
+                if let Some(by) = correction.ended_by {
+                    return Err(ended(corrected_by, by));
+                }
+            }
             // The same correction, added again.
             Some(by) if by == corrected_by => continue,
             Some(by) => return Err(superseded(id, by, "supersede")),
@@ -142,6 +156,18 @@ pub(crate) async fn turns(log: &Log<'_>, ids: &[FactId], doing: &str) -> Result<
         found.push(Found { number, turn: *turn, entry });
     }
     Ok(found)
+}
+
+fn ended(id: &str, by: &str) -> Error {
+    Error::new(
+        ErrorKind::Conflict,
+        format!(
+            "this message is the fact `{id}`, which was superseded by `{by}`; nothing was changed: if it holds again, say it \
+             with an id or a time of its own, or without either"
+        ),
+    )
+    .with_retry(Retry::Never)
+    .with_detail("superseded_by", by)
 }
 
 fn superseded(id: &FactId, by: &str, doing: &str) -> Error {

@@ -14,6 +14,7 @@ mod changes;
 mod derived;
 pub mod extract;
 mod forget;
+mod known;
 mod layer;
 mod provider;
 pub mod rank;

@@ -104,6 +104,18 @@ impl Heard {
         Ok(())
     }
 
+    /// Why facts are neither corrected nor confirmed by an add whose message is left out.
+    fn cannot_change(&self, options: &AddOptions) -> Error {
+        let mut named = options.supersedes.iter().chain(&options.confirms);
+        if named.any(|id| self.fact(id).is_none()) {
+            return Error::new(ErrorKind::NotFound, "there is no such fact; nothing was changed");
+        }
+        Error::new(
+            ErrorKind::Conflict,
+            "the message is another's by its id, or was forgotten; nothing was changed",
+        )
+    }
+
     /// Corrects and confirms facts.
     fn change(
         &mut self,
@@ -123,10 +135,14 @@ impl Heard {
 
     /// Ends facts in favour of another.
     fn supersede(&mut self, ids: &[FactId], by: &FactId, until: Timestamp) -> Result<()> {
+        let ended = self.fact(by).is_some_and(|fact| fact.superseded_by.is_some());
         for id in ids {
             let held = self.facts.iter().find(|held| held.fact.id == *id).ok_or_else(|| {
                 Error::new(ErrorKind::NotFound, "there is no such fact to supersede; nothing was changed")
             })?;
+            if ended && held.fact.superseded_by.is_none() {
+                return Err(Error::new(ErrorKind::Conflict, "what was superseded corrects nothing"));
+            }
             if held.fact.superseded_by.as_ref().is_some_and(|other| other != by) {
                 return Err(Error::new(ErrorKind::Conflict, "the fact was superseded before by another"));
             }
@@ -253,7 +269,11 @@ impl MemoryLayer for ReferenceLayer {
         let (mut known_fact, mut said_again) = (None, Vec::new());
         for (place, (message, memory)) in sentences(messages, options.infer).into_iter().enumerate() {
             let what = known_by(message, place, &memory);
-            let known = heard.said.get(&what).filter(|_| served.layer_idempotent);
+            // Words of a fact that was corrected may hold again; a message with an id or a time is delivered once more.
+            let is_statement = message.id.is_none() && message.at.is_none();
+            let ended = |id: &FactId| heard.fact(id).is_some_and(|fact| fact.superseded_by.is_some());
+            let holds = |id: &Option<FactId>| !(is_statement && id.as_ref().is_some_and(ended));
+            let known = heard.said.get(&what).filter(|id| served.layer_idempotent && holds(id));
             match known {
                 Some(Some(id)) => {
                     known_fact = Some(id.clone());
@@ -289,13 +309,15 @@ impl MemoryLayer for ReferenceLayer {
             (fact.session, fact.caption) = (message.session.clone(), message.caption.clone());
             said.push((what, Held { fact, expires: options.ttl.expiry(now, None)? }));
         }
-        if outcome.forgotten == 0 {
-            let by = said.first().map(|(_, held)| held.fact.id.clone()).or(known_fact);
-            let before = heard.facts.clone();
-            if let Err(error) = heard.change(&options, by, messages, now) {
-                heard.facts = before;
-                return Err(error);
-            }
+        let left_out = outcome.forgotten > 0 || !outcome.different.is_empty();
+        if left_out && !(options.supersedes.is_empty() && options.confirms.is_empty()) {
+            return Err(heard.cannot_change(&options));
+        }
+        let by = said.first().map(|(_, held)| held.fact.id.clone()).or(known_fact);
+        let before = heard.facts.clone();
+        if let Err(error) = heard.change(&options, by, messages, now) {
+            heard.facts = before;
+            return Err(error);
         }
         said_again.retain(|id| heard.fact(id).is_some_and(|fact| fact.superseded_by.is_none()));
         heard.confirm(&said_again, now)?;

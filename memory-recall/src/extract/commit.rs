@@ -168,7 +168,9 @@ impl ExtractionQueue {
             }
         }
         writes.done.superseded += u64::try_from(supersedes.len()).unwrap_or(u64::MAX);
-        let items = changes::supersede(log, &supersedes, &id, until, Vec::new(), &mut writes.next).await?;
+        let correction = changes::Correction { id: &id, ended_by: None };
+        let items =
+            changes::supersede(log, &supersedes, correction, until, Vec::new(), &mut writes.next).await?;
         writes.items.extend(items);
         ended.extend(supersedes);
         Ok(())

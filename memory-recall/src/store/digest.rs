@@ -50,6 +50,11 @@ pub(crate) fn of_id(scope: &Scope, id: &str) -> String {
     digest(scope, "id", &[id.as_bytes()])
 }
 
+/// The digest of what is said anew, in the words of a turn that was corrected; `after` is that turn's.
+pub(crate) fn said_anew(scope: &Scope, after: &str) -> String {
+    digest(scope, "anew", &[after.as_bytes()])
+}
+
 /// The digest of a derived fact; `after` is that of an earlier fact with the same words that was superseded.
 pub(crate) fn of_fact(scope: &Scope, text: &str, after: &str) -> String {
     digest(scope, "fact", &[text.as_bytes(), after.as_bytes()])

@@ -145,6 +145,99 @@ pub(crate) const CASES: &[Case] = &[
             }
         }
     ),
+    case!(
+        "layer.correct.back",
+        [Layer, LayerSupersede, LayerIdempotent],
+        ["LAY-98"],
+        |cx, chat: Conversation| {
+            let [carl, dora] = ["Carl", "Dora"].map(|name| user(&format!("My boss is {name}")));
+            chat.told(&carl, AddOptions::default()).await?;
+            let first = chat.wait_for("Carl").await?;
+            chat.told(&dora, corrects(std::slice::from_ref(&first))).await?;
+            let second = chat.wait_for("Dora").await?;
+            cx.advance_ms(1_000);
+            let outcome = chat.told(&carl, corrects(std::slice::from_ref(&second))).await?;
+            expect_eq!(outcome.known, 0, "known messages, of one that holds again");
+            holds_alone(&chat, "Carl", "Dora").await?;
+            let facts = chat.facts().await?;
+            let ended = |id: &FactId| facts.iter().any(|fact| fact.id == *id && fact.superseded_by.is_some());
+            check!(ended(&first) && ended(&second), "a fact that was corrected has no end any more");
+            let outcome = chat.told(&carl, AddOptions::default()).await?;
+            expect_eq!(outcome.known, 1, "known messages, of one that holds");
+            expect_eq!(chat.facts().await?.len(), facts.len(), "facts, after what holds was said again");
+            // And back once more.
+            let third = expect_some!(held(&facts).next(), "no fact holds");
+            chat.told(&dora, corrects(std::slice::from_ref(&third.id))).await?;
+            holds_alone(&chat, "Dora", "Carl").await?;
+        }
+    ),
+    case!(
+        "layer.correct.said-anew",
+        [Layer, LayerSupersede, LayerIdempotent],
+        ["LAY-98"],
+        |cx, chat: Conversation| {
+            let carl = user("My boss is Carl");
+            chat.told(&carl, AddOptions::default()).await?;
+            let first = chat.wait_for("Carl").await?;
+            chat.told(&user("My boss is Dora"), corrects(&[first])).await?;
+            chat.wait_for("Dora").await?;
+            // Nobody says that it corrects anything, and it is not dropped.
+            chat.told(&carl, AddOptions::default()).await?;
+            let found = asked(&chat, None).await?;
+            for name in ["Carl", "Dora"] {
+                check!(found.iter().any(|fact| mentions(fact, name)), "`{name}` is not recalled");
+            }
+            if cx.capabilities().layer_forget {
+                let facts = chat.facts().await?;
+                let anew = expect_some!(held(&facts).find(|fact| mentions(fact, "Carl")), "no fact holds");
+                chat.forget(std::slice::from_ref(&anew.id)).await?;
+                let outcome = chat.told(&carl, AddOptions::default()).await?;
+                expect_eq!(outcome.forgotten, 1, "messages left out, of one that was forgotten");
+            }
+        }
+    ),
+    case!(
+        "layer.correct.delivered-again",
+        [Layer, LayerSupersede, LayerIdempotent],
+        ["LAY-90", "LAY-98"],
+        |cx, chat: Conversation, other: Conversation| {
+            let by_id = [Message::new(Role::User, "My boss is Carl").with_id("m-1".into())];
+            for (chat, carl) in [(chat, boss("Carl", BEFORE)), (other, by_id)] {
+                chat.told(&carl, AddOptions::default()).await?;
+                let first = chat.wait_for("Carl").await?;
+                chat.told(&boss("Dora", SINCE), corrects(&[first])).await?;
+                let second = chat.wait_for("Dora").await?;
+                let outcome = chat.told(&carl, AddOptions::default()).await?;
+                expect_eq!(outcome.known, 1, "known messages, of one delivered twice");
+                let add = chat.tell(&carl, corrects(&[second])).await;
+                expect_kind!(add, ErrorKind::Conflict, "a correction by what it was corrected with");
+                holds_alone(&chat, "Dora", "Carl").await?;
+                expect_eq!(chat.facts().await?.len(), 2, "facts");
+            }
+        }
+    ),
+    case!(
+        "layer.correct.left-out",
+        [Layer, LayerSupersede, LayerIdempotent],
+        ["LAY-86", "LAY-99"],
+        |cx, chat: Conversation| {
+            let old = carl(&chat).await?;
+            let with_id = |text: &str| [Message::new(Role::User, text).with_id("m-1".into())];
+            chat.told(&with_id(&about("theremin")), AddOptions::default()).await?;
+            let theremin = chat.wait_for("theremin").await?;
+            let dora = with_id("My boss is Dora");
+            let add = chat.tell(&dora, corrects(&[FactId::new("nothing")?])).await;
+            expect_kind!(add, ErrorKind::NotFound, "a correction of nothing, under another's id");
+            let add = chat.tell(&dora, corrects(std::slice::from_ref(&old))).await;
+            expect_kind!(add, ErrorKind::Conflict, "a correction under another's id");
+            if cx.capabilities().layer_forget {
+                chat.forget(&[theremin]).await?;
+                let add = chat.tell(&with_id(&about("theremin")), corrects(std::slice::from_ref(&old))).await;
+                expect_kind!(add, ErrorKind::Conflict, "a correction by what was forgotten");
+            }
+            holds_alone(&chat, "Carl", "Dora").await?;
+        }
+    ),
     case!("layer.expiry.ends", [Layer, LayerExpiry], ["LAY-89"], |cx, chat: Conversation| {
         chat.told(&user(&about("theremin")), for_a_second()).await?;
         chat.told(&user(&about("sextant")), AddOptions::default()).await?;
@@ -185,6 +278,22 @@ fn corrects(ids: &[FactId]) -> AddOptions {
 async fn carl(chat: &Conversation<'_>) -> CaseResult<FactId> {
     chat.told(&boss("Carl", BEFORE), AddOptions::default()).await?;
     chat.wait_for("Carl").await
+}
+
+/// Facts that nothing superseded.
+fn held(facts: &[Fact]) -> impl Iterator<Item = &Fact> {
+    facts.iter().filter(|fact| fact.superseded_by.is_none())
+}
+
+/// Fails the case unless the one is recalled and the other is not.
+async fn holds_alone(chat: &Conversation<'_>, name: &str, other: &str) -> CaseResult {
+    let found = asked(chat, None).await?;
+    check!(found.iter().any(|fact| mentions(fact, name)), "`{name}`, which holds, is not recalled");
+    check!(
+        !found.iter().any(|fact| mentions(fact, other)),
+        "`{other}`, which was corrected, is recalled all the same"
+    );
+    Ok(())
 }
 
 async fn asked(chat: &Conversation<'_>, as_of: Option<i64>) -> CaseResult<Vec<Fact>> {

@@ -1,7 +1,7 @@
 //! Messages that are stored twice, mistaken for others, or that come back unasked; corrections that do not correct.
 
-use memory_core::layer::{AddOptions, Fact, Forget, Message};
-use memory_core::{Error, ErrorKind, Next, Reply, Request, Result, Ttl};
+use memory_core::layer::{AddOptions, AddOutcome, AddStatus, Fact, Forget, Message};
+use memory_core::{Error, ErrorKind, Next, Reply, Request, Result, Scope, Ttl};
 
 use super::requests::{facts_in, facts_of, forget_in, layer};
 use crate::mutants::memory::Memory;
@@ -50,6 +50,12 @@ mutants! {
             memory_core::Timestamp::from_millis_clamped(at.as_millis() - 1)
         }));
     "layer.correct-twice": ["LAY-88"] needs [Layer, LayerSupersede], "a second correction of the same fact is stored" => around(twice);
+    "layer.correct-for-good": ["LAY-98"] needs [Layer, LayerSupersede, LayerIdempotent], "words that were corrected are known for good"
+        => around(corrected_for_good);
+    "layer.delivered-anew": ["LAY-98"] needs [Layer, LayerSupersede, LayerIdempotent], "a message that was corrected is stored anew when it is delivered again"
+        => around(delivered_anew);
+    "layer.correct-dropped": ["LAY-99"] needs [Layer, LayerSupersede, LayerIdempotent], "a correction is dropped with a message that is left out"
+        => around(dropped);
     "layer.confirm-ignored": ["LAY-94"] needs [Layer, LayerConfirm], "a confirmation is one more fact"
         => ask(Request::Add { options, .. } => options.confirms.clear());
     "layer.confirm-nothing-succeeds": ["LAY-94"] needs [Layer, LayerConfirm], "a confirmation of nothing succeeds" => around(nothing_succeeds);
@@ -181,6 +187,48 @@ async fn stored_all_the_same(_memory: &Memory, request: Request, next: Next<'_>)
 
 async fn twice(_memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
     Ok(without_the_correction(request, next, ErrorKind::Conflict).await?.0)
+}
+
+/// Whether one of these messages has the words of a fact that was corrected.
+async fn says_what_was_corrected(next: &Next<'_>, scope: &Scope, messages: &[Message]) -> Result<bool> {
+    let facts = facts_of(next, scope).await?;
+    Ok(facts.iter().any(|fact| {
+        fact.superseded_by.is_some() && messages.iter().any(|message| message.content == fact.memory)
+    }))
+}
+
+async fn corrected_for_good(_memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    if let Request::Add { scope, messages, .. } = &request
+        && says_what_was_corrected(&next, scope, messages).await?
+    {
+        let mut outcome = AddOutcome::new(AddStatus::Done(Vec::new()));
+        outcome.known = 1;
+        return Ok(Reply::Add(outcome));
+    }
+    next.run(request).await
+}
+
+async fn delivered_anew(_memory: &Memory, mut request: Request, next: Next<'_>) -> Result<Reply> {
+    if let Request::Add { scope, messages, .. } = &mut request
+        && says_what_was_corrected(&next, scope, messages).await?
+    {
+        messages.iter_mut().for_each(|message| (message.id, message.at) = (None, None));
+    }
+    next.run(request).await
+}
+
+/// A message that is left out is left out without a word about what it should have corrected.
+async fn dropped(_memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let Request::Add { run, scope, messages, options } = &request else { return next.run(request).await };
+    let layer = layer(&next)?;
+    let refused = match layer.add(run, scope, messages, options.clone()).await {
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Conflict) => error,
+        outcome => return Ok(Reply::Add(outcome?)),
+    };
+    let by_id = !messages.is_empty() && messages.iter().all(|message| message.id.is_some());
+    let outcome =
+        if by_id { layer.add(run, scope, messages, AddOptions::default()).await } else { Err(refused) };
+    Ok(Reply::Add(outcome?))
 }
 
 /// Confirms whatever was there before.

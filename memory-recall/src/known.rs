@@ -1,0 +1,169 @@
+//! Which messages of an `add` are new, and which are known, forgotten, or another's under the same id.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use memory_core::layer::{AddOptions, AddOutcome, AddStatus, FactId, Message};
+use memory_core::{Expect, Result};
+
+use crate::add::Said;
+use crate::changes::{self, Found};
+use crate::store::digest;
+use crate::store::log::Log;
+use crate::store::record::Known;
+
+/// Digests of one row that are looked up together, at most.
+const MOST_AT_ONCE: usize = 256;
+
+/// What is known of the messages of one `add`.
+pub(crate) struct Sorted<'a> {
+    /// Those to store, and what to expect of their digests.
+    pub(crate) new: Vec<(Said<'a>, Expect)>,
+    /// The numbers of turns whose words were said again, which confirms them.
+    pub(crate) said_again: Vec<u64>,
+    /// The digest of each message, new or known.
+    pub(crate) digests: Vec<String>,
+    /// What superseded the turn of a correction that is known; `None`: it holds, or is new.
+    pub(crate) ended_by: Option<String>,
+    pub(crate) outcome: AddOutcome,
+}
+
+/// Tells new messages from those that are known, forgotten, or another's under the same id.
+pub(crate) async fn sort<'a>(
+    log: &Log<'_>,
+    said: &[Said<'a>],
+    digests: &[String],
+    contents: &[String],
+    options: &AddOptions,
+) -> Result<Sorted<'a>> {
+    let asked: Vec<&str> = digests.iter().chain(contents).map(String::as_str).collect();
+    let mut known = log.known(&asked).await?;
+    let of_contents = known.split_off(digests.len());
+    let corrects = !options.supersedes.is_empty();
+    let turns = turns_of(log, said, &known, corrects).await?;
+    let mut sorted = Sorted {
+        new: Vec::new(),
+        said_again: Vec::new(),
+        digests: digests.to_vec(),
+        ended_by: None,
+        outcome: AddOutcome::new(AddStatus::Unknown),
+    };
+    let mut in_this_add = BTreeMap::<&str, &str>::new();
+    for (said, (known, of_content)) in said.iter().zip(known.into_iter().zip(of_contents)) {
+        let (Some(digest), Some(content)) = (digests.get(said.at), contents.get(said.at)) else { continue };
+        let outcome = &mut sorted.outcome;
+        if let Some(first) = in_this_add.insert(digest, content) {
+            if first == content {
+                outcome.known += 1;
+            } else {
+                in_this_add.insert(digest, first);
+                outcome.different.push(FactId::new(digest)?);
+            }
+            continue;
+        }
+        // The same message under another id.
+        let forgotten_elsewhere = of_content.is_some_and(|(_, known)| known.n.is_none());
+        let mut place = Place { digest: digest.clone(), known };
+        if is_statement(said.message) && !place.holds(&turns) {
+            place = place.last_of_row(log).await?;
+        } else if corrects && let Some(found) = place.turn(&turns) {
+            sorted.ended_by.clone_from(&found.turn.superseded_by);
+        }
+        let expect = match &place.known {
+            Some((_, Known { n: Some(number), content: stored, .. })) => {
+                if place.digest != *content && stored.as_ref().is_some_and(|stored| stored != content) {
+                    outcome.different.push(FactId::new(place.digest)?);
+                } else {
+                    outcome.known += 1;
+                    // With an id or a time it is the same message once more, and not said once more.
+                    if is_statement(said.message) {
+                        sorted.said_again.push(*number);
+                    }
+                    if let Some(of_message) = sorted.digests.get_mut(said.at) {
+                        *of_message = place.digest;
+                    }
+                }
+                continue;
+            }
+            Some((version, Known { n: None, .. })) if options.again => Expect::Version(*version),
+            Some((_, Known { n: None, .. })) => {
+                outcome.forgotten += 1;
+                continue;
+            }
+            None if forgotten_elsewhere && !options.again && place.digest == *digest => {
+                outcome.forgotten += 1;
+                continue;
+            }
+            None => Expect::Absent,
+        };
+        if let Some(of_message) = sorted.digests.get_mut(said.at) {
+            *of_message = place.digest;
+        }
+        sorted.new.push((*said, expect));
+    }
+    Ok(sorted)
+}
+
+/// Words of which nobody knows whether they were said once or twice: without an id and a time.
+fn is_statement(message: &Message) -> bool {
+    message.id.is_none() && message.at.is_none()
+}
+
+/// The turns of known statements, and of a correction, by number.
+async fn turns_of(
+    log: &Log<'_>,
+    said: &[Said<'_>],
+    known: &[Option<(u64, Known)>],
+    corrects: bool,
+) -> Result<BTreeMap<u64, Found>> {
+    let wanted = said.iter().zip(known).filter(|(said, _)| corrects || is_statement(said.message));
+    let numbers: BTreeSet<u64> =
+        wanted.filter_map(|(_, known)| known.as_ref().and_then(|(_, known)| known.n)).collect();
+    let numbers: Vec<u64> = numbers.into_iter().collect();
+    Ok(changes::at_numbers(log, &numbers).await?.into_iter().map(|found| (found.number, found)).collect())
+}
+
+/// A digest, and what is known of it.
+#[derive(Debug)]
+struct Place {
+    digest: String,
+    known: Option<(u64, Known)>,
+}
+
+impl Place {
+    fn turn<'a>(&self, turns: &'a BTreeMap<u64, Found>) -> Option<&'a Found> {
+        turns.get(&self.known.as_ref()?.1.n?)
+    }
+
+    /// Whether nothing is known of it, or a turn that was not corrected.
+    fn holds(&self, turns: &BTreeMap<u64, Found>) -> bool {
+        self.known.is_none() || self.turn(turns).is_some_and(|found| found.turn.superseded_by.is_none())
+    }
+
+    /// The place of these words now. Each time that they are said after the turn with them was corrected, they are a turn of
+    /// their own, whose digest follows from that of the one before: a row, of which the last decides.
+    async fn last_of_row(self, log: &Log<'_>) -> Result<Self> {
+        let (mut last, mut at_once) = (self, 1);
+        loop {
+            let mut row = vec![digest::said_anew(log.scope, &last.digest)];
+            while let (true, Some(before)) = (row.len() < at_once, row.last()) {
+                row.push(digest::said_anew(log.scope, before));
+            }
+            let known = log.known(&row.iter().map(String::as_str).collect::<Vec<_>>()).await?;
+            for (digest, known) in row.into_iter().zip(known) {
+                if known.is_none() {
+                    return last.or_next(log, digest).await;
+                }
+                last = Self { digest, known };
+            }
+            at_once = (at_once * 2).min(MOST_AT_ONCE);
+        }
+    }
+
+    /// This last of a row; the next, if its turn was corrected.
+    async fn or_next(self, log: &Log<'_>, next: String) -> Result<Self> {
+        let Some(number) = self.known.as_ref().and_then(|(_, known)| known.n) else { return Ok(self) };
+        let found = changes::at_numbers(log, &[number]).await?.pop();
+        let corrected = found.is_some_and(|found| found.turn.superseded_by.is_some());
+        Ok(if corrected { Self { digest: next, known: None } } else { self })
+    }
+}
