@@ -135,7 +135,7 @@ fn it_is_said_that_nothing_waits_or_that_all_of_it_needs_a_person() {
 fn times_may_be_dates_and_a_note_is_never_of_the_future() {
     let user = User::new();
     let note = user.json(&["note", "issue redis_timeout: Redis times out under load", "--at", "2026-01-01"]);
-    assert_eq!(note["observed_at"], "2026-01-01T00:00:00Z");
+    assert_eq!(note["observed_at"], "2026-01-01T00:00:00.000Z");
     user.ok(&["promote"]);
     assert_eq!(user.json(&["shared", "issues", "--as-of", "2026-01-02"]).as_array().unwrap().len(), 1);
     assert_eq!(user.json(&["shared", "issues", "--as-of", "2025-12-31"]), json!([]));
