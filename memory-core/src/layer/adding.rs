@@ -48,8 +48,12 @@ pub struct Message {
     /// The speaker's name, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// When it was said.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// When it was said. In JSON it is read as [`Timestamp::read`] and [`Timestamp::of_number`] do.
+    #[serde(
+        default,
+        deserialize_with = "crate::time::read_or_none",
+        skip_serializing_if = "Option::is_none"
+    )]
     #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     pub at: Option<Timestamp>,
     /// Its id where it comes from, so that adding it again is known to be the same message.
