@@ -48,7 +48,7 @@ pub struct Message {
     /// The speaker's name, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// When it was said. In JSON it is read as [`Timestamp::read`] and [`Timestamp::of_number`] do.
+    /// When it was said: RFC 3339, also without an offset or a time, in UTC; or seconds or milliseconds since 1970.
     #[serde(
         default,
         deserialize_with = "crate::time::read_or_none",
