@@ -178,8 +178,7 @@ fn a_time_is_read_alike_by_every_door() {
 fn what_cannot_be_imported_says_what_it_is_and_what_to_do() {
     let user = User::new();
     let line = r#"{"role":"user","content":"hello"}"#;
-    let utf16: Vec<u8> =
-        "\u{feff}".chars().chain(line.chars()).flat_map(|c| (c as u16).to_le_bytes()).collect();
+    let utf16: Vec<u8> = format!("\u{feff}{line}").encode_utf16().flat_map(u16::to_le_bytes).collect();
     user.file("wide.jsonl", utf16);
     user.file("small.jsonl.gz", b"\x1f\x8b\x08\x00rest");
     for (file, advice) in [("wide.jsonl", "iconv"), ("small.jsonl.gz", "gunzip")] {
