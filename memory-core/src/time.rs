@@ -62,6 +62,90 @@ impl Timestamp {
     }
 }
 
+/// Larger numbers are milliseconds. The limit is the year 5138 in seconds, 1973 in milliseconds.
+const MOST_SECONDS: f64 = 1e11;
+/// Characters of a time that an error shows.
+const SHOWN: usize = 60;
+
+impl Timestamp {
+    /// From a time as people and programs write it: RFC 3339; without an offset, or with `UTC` or `GMT`, or a date alone, in UTC;
+    /// as in mails, RFC 2822; or a number of seconds or milliseconds since 1970.
+    ///
+    /// # Errors
+    /// `invalid_argument`, which shows the text, for anything else: so also for a date whose parts could be in two orders.
+    pub fn read(text: &str) -> Result<Self> {
+        let text = text.trim();
+        let read = match zoned(text) {
+            Some(read) => Self::from_millis(read.as_millisecond()),
+            None => match text.parse::<f64>() {
+                Ok(number) => Self::of_number(number),
+                Err(_) => Err(Error::invalid("it has none of the forms that are read")),
+            },
+        };
+        read.map_err(|error| {
+            let shown: String = text.chars().take(SHOWN).collect();
+            Error::invalid(format!(
+                "`{shown}` is not read as a time; write 2026-01-31T09:30:00Z, or without an offset, or 2026-01-31, which are in \
+                 UTC, or the seconds or milliseconds since 1970, until the year 9999"
+            ))
+            .with_source(error)
+        })
+    }
+
+    /// From seconds since 1970, or milliseconds where the number is over 100,000,000,000, to the millisecond.
+    ///
+    /// # Errors
+    /// `invalid_argument` outside 1970 to [`Timestamp::MAX`].
+    pub fn of_number(number: f64) -> Result<Self> {
+        let seconds = if number > MOST_SECONDS { number / 1_000.0 } else { number };
+        // Half a millisecond, so that a fraction that a float only nears is not cut to the one below.
+        jiff::SignedDuration::try_from_secs_f64(seconds + 0.0005)
+            .ok()
+            .filter(|_| seconds >= 0.0)
+            .and_then(|duration| i64::try_from(duration.as_millis()).ok())
+            .ok_or_else(|| Error::invalid(format!("{number} is no time; give the seconds since 1970")))
+            .and_then(Self::from_millis)
+    }
+}
+
+/// The instant that a text names, in the forms that name a day.
+fn zoned(text: &str) -> Option<jiff::Timestamp> {
+    let utc = |text: &str| {
+        let local = text.parse::<jiff::civil::DateTime>().ok()?;
+        Some(local.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp())
+    };
+    let spelled = || {
+        let (local, zone) = text.rsplit_once(' ')?;
+        match zone {
+            "UTC" | "GMT" | "Z" => utc(local),
+            _ if zone.starts_with(['+', '-']) => format!("{local}{zone}").parse().ok(),
+            _ => None,
+        }
+    };
+    let parsed = text.parse().ok().or_else(|| utc(text)).or_else(spelled);
+    parsed.or_else(|| Some(jiff::fmt::rfc2822::parse(text).ok()?.timestamp()))
+}
+
+/// Deserialises a time as it may be written, by [`Timestamp::read`] and [`Timestamp::of_number`]; `null` is `None`. For
+/// `#[serde(default, deserialize_with = "…")]`.
+///
+/// # Errors
+/// As these.
+pub fn read_or_none<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
+    let Some(json) = <Option<Json> as Deserialize>::deserialize(deserializer)? else { return Ok(None) };
+    let read = match json.as_i64_exact() {
+        // Without a detour by a float.
+        Some(millis) if millis > 100_000_000_000 => Timestamp::from_millis(millis),
+        _ => match json.deserialize::<f64>() {
+            Ok(number) => Timestamp::of_number(number),
+            Err(_) => {
+                json.deserialize::<String>().map_err(Error::from).and_then(|text| Timestamp::read(&text))
+            }
+        },
+    };
+    read.map(Some).map_err(serde::de::Error::custom)
+}
+
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match jiff::Timestamp::from_millisecond(self.0) {
@@ -162,6 +246,46 @@ mod tests {
             assert_eq!(text.parse::<Timestamp>().unwrap(), timestamp);
             assert_eq!(serde_json::from_str::<Timestamp>(&millis.to_string()).unwrap(), timestamp);
         }
+    }
+
+    #[test]
+    fn a_time_is_read_as_people_and_programs_write_it() {
+        let read = |json: &str| {
+            let mut json = serde_json::Deserializer::from_str(json);
+            read_or_none(&mut json).map(|time| time.map(|time| time.to_string()))
+        };
+        for (json, expected) in [
+            (r#""2023-05-08T13:56:00Z""#, "2023-05-08T13:56:00.000Z"),
+            (r#""2023-05-08T15:56:00.5+02:00""#, "2023-05-08T13:56:00.500Z"),
+            (r#""2023-05-08 13:56:00""#, "2023-05-08T13:56:00.000Z"),
+            (r#""2023-05-08 13:56:00 UTC""#, "2023-05-08T13:56:00.000Z"),
+            (r#""2023-05-08 13:56:00.25 GMT""#, "2023-05-08T13:56:00.250Z"),
+            (r#""2023-05-08 15:56:00 +0200""#, "2023-05-08T13:56:00.000Z"),
+            (r#"" 2023-05-08 ""#, "2023-05-08T00:00:00.000Z"),
+            (r#""Mon, 8 May 2023 15:56:00 +0200""#, "2023-05-08T13:56:00.000Z"),
+            ("1683554160", "2023-05-08T13:56:00.000Z"),
+            ("1683554160.123", "2023-05-08T13:56:00.123Z"),
+            ("1683554160123", "2023-05-08T13:56:00.123Z"),
+            (r#""1683554160""#, "2023-05-08T13:56:00.000Z"),
+            (r#""1683554160123""#, "2023-05-08T13:56:00.123Z"),
+            ("0", "1970-01-01T00:00:00.000Z"),
+        ] {
+            assert_eq!(read(json).unwrap().as_deref(), Some(expected), "{json}");
+        }
+        assert_eq!(read("null").unwrap(), None);
+        for bad in [
+            r#""yesterday""#,
+            r#""""#,
+            r#""NaN""#,
+            r#""02/03/2026, 10:00""#,
+            "-1",
+            "1e300",
+            "true",
+            r#""0001-01-01""#,
+        ] {
+            assert!(read(bad).is_err(), "{bad}");
+        }
+        assert!(read(r#""tomorrow""#).unwrap_err().to_string().contains("`tomorrow`"));
     }
 
     #[test]

@@ -151,7 +151,7 @@ impl<P: Provider> Recall<P> {
 }
 
 /// The fact that an entry of the log holds; `None`: it is no turn.
-fn fact(entry: &Entry) -> Result<Option<Fact>> {
+pub(crate) fn fact(entry: &Entry) -> Result<Option<Fact>> {
     let Record::Turn(turn) = record::read(entry)? else { return Ok(None) };
     let said = turn.said(entry);
     let mut fact = Fact::new(FactId::new(turn.id)?, turn.text);

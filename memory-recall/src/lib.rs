@@ -19,10 +19,12 @@ mod layer;
 mod provider;
 pub mod rank;
 mod recall;
+mod records;
 mod reembed;
 mod store;
 
 pub use provider::advertise;
 pub use recall::{DEFAULT_MEMORY_BYTES, Recall, RecallOptions};
+pub use records::{ConversationEntry, ConversationHead, KnownFact, fact_of_message, known_facts};
 pub use reembed::{TurnVectorStats, TurnVectors};
 pub use store::keys::{RESERVED_PREFIX, is_reserved};

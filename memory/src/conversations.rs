@@ -15,7 +15,10 @@ pub use memory_recall::extract;
 #[cfg(feature = "recall")]
 pub use memory_recall::rank::{Signal, Weights};
 #[cfg(feature = "recall")]
-pub use memory_recall::{RESERVED_PREFIX, TurnVectorStats, TurnVectors};
+pub use memory_recall::{
+    ConversationEntry, ConversationHead, KnownFact, RESERVED_PREFIX, TurnVectorStats, TurnVectors,
+    fact_of_message, known_facts,
+};
 
 /// What embeds turns: the embedder that the store is opened with, or else the model that comes with the library.
 pub(crate) fn embedder(provider: &dyn Provider, context: &OpenContext) -> Result<Option<Arc<dyn Embedder>>> {

@@ -48,8 +48,12 @@ pub struct Message {
     /// The speaker's name, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// When it was said.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// When it was said: RFC 3339, also without an offset or a time, in UTC; or seconds or milliseconds since 1970.
+    #[serde(
+        default,
+        deserialize_with = "crate::time::read_or_none",
+        skip_serializing_if = "Option::is_none"
+    )]
     #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     pub at: Option<Timestamp>,
     /// Its id where it comes from, so that adding it again is known to be the same message.

@@ -26,13 +26,13 @@ pub struct RecallQuery {
     #[serde(default, deserialize_with = "crate::json::exact_f64_or_none")]
     pub threshold: Option<f64>,
     /// When the question is asked: what "yesterday" counts from. `None`: now.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "crate::time::read_or_none")]
     pub at: Option<Timestamp>,
     /// Answers with what held at this time, corrected since or not. Requires `Capabilities::layer_supersede`.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "crate::time::read_or_none")]
     pub as_of: Option<Timestamp>,
     /// Only what was last said or confirmed before this time. Requires `Capabilities::layer_confirm`.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "crate::time::read_or_none")]
     pub unconfirmed_since: Option<Timestamp>,
     /// Whether facts say what their score is made of, if the layer knows.
     #[serde(default)]

@@ -205,3 +205,29 @@ async fn a_confirmation_is_seen_by_who_read_the_turn_before_and_by_who_reads_it_
         assert_eq!(facts[0].confirmed_at, Some(at(30)));
     }
 }
+
+#[tokio::test]
+async fn a_value_that_goes_back_and_forth_holds_as_it_was_said_last() {
+    let store = Store::new("flips");
+    let memory = store.open();
+    let mut last: Option<FactId> = None;
+    for flip in 0..40 {
+        let text = if flip % 2 == 0 { "The lamp is on" } else { "The lamp is off" };
+        let options = AddOptions::default().with_supersedes(last.into_iter().collect());
+        let outcome = memory.add(&run(), &scope(), &said(text), options).await.unwrap();
+        let AddStatus::Done(ids) = outcome.status else { panic!("{outcome:?}") };
+        assert_eq!((ids.len(), outcome.known), (1, 0), "flip {flip}");
+        assert_eq!(recall(&store.open(), "lamp").await, [text]);
+        last = ids.into_iter().next();
+    }
+    // Forgotten, the words do not come back unasked, though they were said so often.
+    let last: Vec<FactId> = last.into_iter().collect();
+    memory.forget(&run(), &scope(), Forget::Ids(last)).await.unwrap();
+    for (again, expected) in [(false, (0, 1)), (true, (1, 0)), (false, (0, 0))] {
+        let options = AddOptions::default().with_again(again);
+        let outcome = memory.add(&run(), &scope(), &said("The lamp is off"), options).await.unwrap();
+        let AddStatus::Done(ids) = outcome.status else { panic!("{outcome:?}") };
+        assert_eq!((ids.len(), outcome.forgotten), expected);
+    }
+    assert_eq!(recall(&memory, "lamp").await, ["The lamp is off"]);
+}

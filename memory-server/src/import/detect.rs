@@ -29,15 +29,37 @@ pub(crate) enum Unknown {
     Empty,
     Zip,
     Snapshot,
+    Gzip,
+    /// Compressed by another program, of this name.
+    Packed(&'static str),
+    Utf16,
     Other,
+}
+
+impl Unknown {
+    /// Whether no format is read from such a file, whatever it is called.
+    pub(crate) const fn is_certain(self) -> bool {
+        !matches!(self, Self::Empty | Self::Other)
+    }
 }
 
 /// The error for a file whose format is unknown.
 pub(crate) fn undetected(file: &str, why: Unknown) -> Error {
+    let packed;
     let advice = match why {
         Unknown::Empty => "it is empty",
         Unknown::Zip => "it is a zip archive; unpack it and name the conversations.json in it",
         Unknown::Snapshot => "it is a snapshot; `memory restore FILE` puts it back",
+        Unknown::Gzip => {
+            "it is compressed with gzip; unpack it with `gunzip`, or pipe it: gunzip -c FILE | memory import -"
+        }
+        Unknown::Packed(by) => {
+            packed = format!("it is compressed with {by}; unpack it first");
+            packed.as_str()
+        }
+        Unknown::Utf16 => {
+            "its text is UTF-16; convert it to UTF-8, as with `iconv -f UTF-16 -t UTF-8 FILE`, and import that"
+        }
         Unknown::Other => "its format cannot be detected from its beginning; name it with --format",
     };
     Error::new(ErrorKind::Corrupt, format!("{file}: {advice}"))
@@ -56,6 +78,11 @@ pub(crate) fn detect<'a>(mut input: impl Read + Send + 'a) -> io::Result<Opened<
         head if head.trim_ascii().is_empty() => Unknown::Empty,
         [b'P', b'K', 3, 4, ..] => Unknown::Zip,
         head if head.starts_with(SNAPSHOT) => Unknown::Snapshot,
+        [0x1f, 0x8b, ..] => Unknown::Gzip,
+        [0x28, 0xb5, 0x2f, 0xfd, ..] => Unknown::Packed("zstd"),
+        [0xfd, b'7', b'z', b'X', b'Z', ..] => Unknown::Packed("xz"),
+        [b'B', b'Z', b'h', b'1'..=b'9', ..] => Unknown::Packed("bzip2"),
+        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] | [b'{' | b'[', 0, ..] | [0, b'{' | b'[', ..] => Unknown::Utf16,
         _ => Unknown::Other,
     });
     Ok(Opened {
@@ -171,6 +198,13 @@ mod tests {
         assert_eq!(unknown(b"PK\x03\x04rest"), Unknown::Zip);
         assert_eq!(unknown(b" \n"), Unknown::Empty);
         assert_eq!(unknown(b"{\"memory_snapshot\":{\"version\":1}}\n"), Unknown::Snapshot);
+        assert_eq!(unknown(b"\x1f\x8b\x08\x00"), Unknown::Gzip);
+        for text in [&b"\xff\xfe{\0\"\0"[..], b"\xfe\xff\0{\0\"", b"{\0\"\0", b"\0[\0{"] {
+            assert_eq!(unknown(text), Unknown::Utf16);
+        }
+        for why in [Unknown::Gzip, Unknown::Utf16, Unknown::Packed("xz")] {
+            assert!(why.is_certain() && !undetected("x", why).message().contains("--format"), "{why:?}");
+        }
         assert!(undetected("x", unknown(b"hello")).message().contains("--format"));
     }
 

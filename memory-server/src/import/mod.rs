@@ -3,10 +3,12 @@
 //! Readers pull from a file of any size and hold one line or conversation at a time. Broken parts are reported by their
 //! place; the rest is read.
 
+mod conversation;
 mod detect;
 mod format;
 mod inputs;
 mod langgraph;
+mod moved;
 mod problems;
 mod readers;
 mod records;
@@ -14,10 +16,12 @@ mod store;
 mod template;
 mod turns;
 
+pub(crate) use conversation::ConversationRecords;
 pub(crate) use detect::{Opened, detect, undetected};
 pub(crate) use format::Format;
 pub(crate) use inputs::{Input, Inputs, MAX_DEPTH, inputs};
 pub(crate) use langgraph::{LangGraph, LangGraphRows, SQLITE};
+pub(crate) use moved::Moved;
 pub(crate) use problems::Problems;
 pub(crate) use readers::{Item, Place, Source, Turn, reader};
 pub(crate) use records::{

@@ -86,6 +86,7 @@ mod tests {
     fn a_template_names_the_scope_of_each_turn() {
         let tenant = TenantId::new("t").unwrap();
         let turn = Turn {
+            ended: None,
             place: Place::Line(1),
             conversation: "c".into(),
             session: Some(3.into()),

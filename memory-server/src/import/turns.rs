@@ -33,10 +33,10 @@ struct Batch {
 
 /// Adds turns to any number of scopes of one store.
 pub(crate) struct Turns<'a> {
-    layer: &'a dyn MemoryLayer,
-    run: RunContext,
+    pub(super) layer: &'a dyn MemoryLayer,
+    pub(super) run: RunContext,
     on_different: OnDifferent,
-    again: bool,
+    pub(super) again: bool,
     pending: BTreeMap<Scope, Batch>,
     waiting: usize,
     /// What was done so far, and in which scopes.
@@ -89,6 +89,12 @@ impl<'a> Turns<'a> {
         batch.waiting.push(Waiting { file: file.to_owned(), place, message });
         self.waiting += 1;
         if self.waiting >= PENDING { self.finish().await } else { Ok(()) }
+    }
+
+    /// Counts turns that are there, or were forgotten.
+    pub(crate) fn count_known(&mut self, scope: &Scope, known: u64, forgotten: u64) {
+        self.totals.entry(scope.clone()).or_default().unchanged += known;
+        self.forgotten += forgotten;
     }
 
     /// Adds every queued turn.
@@ -191,7 +197,7 @@ impl<'a> Turns<'a> {
     }
 
     /// Counts what became of turns; of the new ones, so many replaced others.
-    fn count(&mut self, scope: &Scope, outcome: &AddOutcome, replaced: u64) {
+    pub(super) fn count(&mut self, scope: &Scope, outcome: &AddOutcome, replaced: u64) {
         let stored = match &outcome.status {
             AddStatus::Done(ids) => u64::try_from(ids.len()).unwrap_or(u64::MAX),
             _ => 0,
@@ -218,10 +224,8 @@ pub(crate) fn message(turn: Turn, format: Format) -> Option<Message> {
         Some(session) => format!("{}/{session}", turn.conversation),
         None => turn.conversation.clone(),
     };
-    // No text column stores NUL.
-    let text = if turn.text.contains('\0') { turn.text.replace('\0', " ") } else { turn.text };
     let named = !turn.speaker.trim().is_empty() && turn.role.as_deref() != Some(turn.speaker.as_str());
-    let mut message = Message::new(role, text).with_id(id).with_session(cut(session));
+    let mut message = Message::new(role, turn.text).with_id(id).with_session(cut(session));
     message.name = named.then_some(turn.speaker);
     message.metadata = metadata;
     (message.at, message.caption) = (turn.time, turn.caption);

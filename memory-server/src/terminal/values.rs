@@ -32,12 +32,12 @@ pub fn duration(text: &str) -> Result<Duration> {
         })
 }
 
-/// RFC 3339, or without an offset or a time of day, which is read as UTC.
+/// A time, as [`Timestamp::read`] reads it.
 ///
 /// # Errors
 /// `invalid_argument` for anything else.
 pub(crate) fn time(text: &str) -> Result<Timestamp> {
-    text.parse().or_else(|error| text.parse::<DateTime>().map_or(Err(error), utc))
+    Timestamp::read(text)
 }
 
 /// A time that names no zone.

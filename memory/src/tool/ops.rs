@@ -294,9 +294,11 @@ fields! {
         #[serde(default, deserialize_with = "whole")]
         max_tokens: Option<usize>,
         /// What held at this time (RFC 3339).
+        #[serde(default, deserialize_with = "memory_core::time::read_or_none")]
         #[schemars(with = "Option<String>")]
         as_of: Option<Timestamp>,
         /// Only what nobody said or confirmed since (RFC 3339).
+        #[serde(default, deserialize_with = "memory_core::time::read_or_none")]
         #[schemars(with = "Option<String>")]
         unconfirmed_since: Option<Timestamp>,
         /// Say what each score is made of.

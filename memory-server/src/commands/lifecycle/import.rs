@@ -8,12 +8,16 @@ use std::time::Instant;
 use clap::Args;
 use memory::Access;
 use memory::system::SystemClock;
-use memory_core::{Clock as _, GetOptions, ImportOptions, Key, OnExisting, Record, Scope, Taken};
+use memory_core::limits::MAX_PAGE;
+use memory_core::{
+    Clock as _, GetOptions, ImportOptions, Key, OnExisting, Provider as _, Record, Scope, Taken, Tombstone,
+    TombstonesOf, Ttl,
+};
 use serde::Serialize;
 
 use crate::import::{
-    self, Format, Found, Input, Item, LangGraph, LangGraphRows, OnDifferent, Place, Problems, RecordReader,
-    Records, ScopeTemplate, Store, Totals, Turns,
+    self, ConversationRecords, Format, Found, Input, Item, LangGraph, LangGraphRows, Moved, OnDifferent,
+    Place, Problems, RecordReader, Records, ScopeTemplate, Store, Totals, Turns,
 };
 use crate::terminal::{
     Context, Counter, CredentialArgs, Exit, Failure, NAMED, Opened, Out, Progress, Stop, note, printable,
@@ -202,13 +206,19 @@ impl Import<'_> {
             Some(path) => Box::new(std::fs::File::open(path).map_err(failed)?),
             None => Box::new(std::io::stdin()),
         };
-        let import::Opened { input: mut source, format } =
+        let import::Opened { input: mut source, format: format_found } =
             import::detect(self.read.count(source)).map_err(failed)?;
         let is_markdown = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "md");
+        // Whatever it is called, no format is read from it.
+        if let Err(why) = format_found
+            && why.is_certain()
+        {
+            return Err(import::undetected(&input.shown, why).into());
+        }
         let format = match self.args.format {
             Some(format) => format,
             None if input.path.as_ref().is_some_and(is_markdown) => Format::Markdown,
-            None => format.map_err(|why| import::undetected(&printable(&input.shown, ""), why))?,
+            None => format_found.map_err(|why| import::undetected(&printable(&input.shown, ""), why))?,
         };
         self.report.formats.insert(format.name());
         let name = self.args.conversation.as_deref().unwrap_or(&input.name);
@@ -223,13 +233,17 @@ impl Import<'_> {
         }
         match import::reader(format, source, name) {
             import::Source::Turns(mut reader) => {
+                let mut moved = Vec::new();
                 while let Some(item) = reader.next_item().map_err(failed)? {
-                    self.item(input, format, item).await?;
+                    self.item(input, format, item, &mut moved).await?;
                     if self.stop.is_asked() {
-                        break;
+                        return Ok(());
                     }
                 }
-                Ok(())
+                match &mut self.turns {
+                    Some(turns) => Ok(turns.move_in(&input.shown, &moved).await?),
+                    None => Ok(()),
+                }
             }
             import::Source::Records(source) => {
                 let mut records = Records::open(source).map_err(failed)??;
@@ -238,7 +252,14 @@ impl Import<'_> {
         }
     }
 
-    async fn item(&mut self, input: &Input, format: Format, item: Item) -> Result<(), Failure> {
+    /// Takes an item; a turn that comes with what became of it waits in `moved` for the others of its file.
+    async fn item(
+        &mut self,
+        input: &Input,
+        format: Format,
+        item: Item,
+        moved: &mut Vec<Moved>,
+    ) -> Result<(), Failure> {
         match item {
             Item::Broken(place, why) => self.problem(input, place, &why),
             Item::PassedOver => self.report.passed_over += 1,
@@ -246,15 +267,35 @@ impl Import<'_> {
                 Ok(scope) => self.store.push(scope, &input.shown, place, *entry).await?,
                 Err(error) => self.problem(input, place, error.message()),
             },
+            // Stored without it, it would be something else that was said.
+            Item::Turn(turn) if turn.text.contains('\0') && self.turns.is_some() => {
+                self.problem(
+                    input,
+                    turn.place,
+                    "it has a NUL character, which a conversation does not store; remove it",
+                );
+            }
             Item::Turn(turn) => {
-                let place = turn.place.clone();
+                let (place, ended) = (turn.place.clone(), turn.ended.clone());
+                let id = turn.position.last().cloned().filter(|_| format == Format::Mem0);
                 match (self.scope_of(format, &turn), &mut self.turns) {
                     (Err(error), _) => self.problem(input, place, error.message()),
                     (Ok(scope), Some(turns)) => match import::message(*turn, format) {
                         Some(_) if self.args.dry_run => {
                             self.report.turns = self.report.turns.map(|turns| turns + 1);
                         }
-                        Some(message) => turns.push(scope, &input.shown, place, message).await?,
+                        Some(message) => match id {
+                            Some(id) => moved.push(Moved {
+                                scope,
+                                place,
+                                id,
+                                message,
+                                ttl: Ttl::Keep,
+                                ended,
+                                is_known: false,
+                            }),
+                            None => turns.push(scope, &input.shown, place, message).await?,
+                        },
                         None => self.report.passed_over += 1,
                     },
                     (Ok(scope), None) => match turn.into_entry(format.name()) {
@@ -290,17 +331,21 @@ impl Import<'_> {
 
     async fn records(&mut self, input: &Input, records: &mut dyn RecordReader) -> Result<(), Failure> {
         let scope = self.fixed_scope()?;
+        let backend = self.opened.backend("import_scope")?;
+        let tombstones = self.tombstones(&scope).await?;
+        let mut conversation = ConversationRecords::new(backend, &scope, tombstones, SystemClock.now());
         let failed = |error| Failure::File(format!("{} cannot be read", printable(&input.shown, "")), error);
         let (mut batch, mut bytes) = (Vec::with_capacity(RECORDS), 0);
         while let Some(found) = records.next_record().map_err(failed)? {
             match found {
                 Found::Record(place, record) => {
-                    bytes += record.entry.value.len_bytes();
-                    batch.push((place, *record));
+                    let taken = conversation.take(&input.shown, place, *record, self.turns.as_ref()).await?;
+                    bytes += taken.iter().map(|(_, record)| record.entry.value.len_bytes()).sum::<usize>();
+                    batch.extend(taken);
                 }
                 Found::Broken(place, why) => self.problem(input, place, &why),
             }
-            if batch.len() == RECORDS || bytes >= RECORDS_BYTES {
+            if batch.len() >= RECORDS || bytes >= RECORDS_BYTES {
                 bytes = 0;
                 self.store_records(input, &scope, std::mem::take(&mut batch)).await?;
             }
@@ -309,7 +354,41 @@ impl Import<'_> {
                 break;
             }
         }
-        self.store_records(input, &scope, batch).await
+        self.store_records(input, &scope, batch).await?;
+        conversation.left();
+        self.report.expired += conversation.expired;
+        self.report.forgotten += conversation.forgotten;
+        self.report.passed_over += conversation.passed_over;
+        self.store.problems.extend(std::mem::take(&mut conversation.problems));
+        match &mut self.turns {
+            Some(_) if self.args.dry_run => {
+                self.report.turns = self.report.turns.map(|turns| turns + conversation.turns());
+            }
+            Some(turns) if !self.stop.is_asked() => {
+                let moved = conversation.into_turns(turns).await?;
+                turns.move_in(&input.shown, &moved).await?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// What was forgotten with a whole scope or tenant.
+    async fn tombstones(&self, scope: &Scope) -> Result<Vec<Tombstone>, Failure> {
+        if !self.opened.memory.capabilities().erase {
+            return Ok(Vec::new());
+        }
+        let (mut all, mut after) = (Vec::new(), None);
+        loop {
+            let of = TombstonesOf::Scope(scope.clone());
+            let page = self.opened.memory.tombstones(&of, after.as_ref(), MAX_PAGE).await?;
+            after = page.last().map(|tombstone| tombstone.id);
+            let is_last = page.len() < MAX_PAGE;
+            all.extend(page);
+            if is_last {
+                return Ok(all);
+            }
+        }
     }
 
     async fn store_records(

@@ -182,6 +182,7 @@ fn turn(
         labels.push(("model", model.into()));
     }
     Ok(Item::Turn(Box::new(Turn {
+        ended: None,
         place: place.clone(),
         conversation: id.to_owned(),
         session: None,

@@ -111,6 +111,7 @@ fn turn(kind: String, record: Record<'_>, number: u64, name: &str) -> Result<Ite
         labels.push(("sidechain", true.into()));
     }
     Ok(Item::Turn(Box::new(Turn {
+        ended: None,
         place: Place::Line(number),
         conversation: record.session_id.filter(|id| !id.is_empty()).unwrap_or_else(|| name.to_owned()),
         session: None,

@@ -162,6 +162,7 @@ fn message(raw: &RawValue, agent: &str, number: u64, place: &Place) -> Result<It
         (role, None) => role.to_owned(),
     };
     Ok(Item::Turn(Box::new(Turn {
+        ended: None,
         place: place.clone(),
         conversation: agent.to_owned(),
         session: None,

@@ -10,7 +10,7 @@ use super::elements::Unfolded;
 use super::item::{Bytes, Item, Reader, json_complaint};
 use super::lines::{Line, Lines};
 use super::time;
-use super::turn::{Place, Turn};
+use super::turn::{Ended, Place, Turn};
 
 #[derive(Deserialize)]
 struct Listed<'a> {
@@ -32,6 +32,10 @@ struct Fact<'a> {
     user_id: Option<String>,
     agent_id: Option<String>,
     speaker: Option<String>,
+    role: Option<String>,
+    #[serde(borrow)]
+    valid_to: Option<&'a RawValue>,
+    superseded_by: Option<String>,
 }
 
 /// Reads facts a line.
@@ -89,6 +93,11 @@ fn turn(text: &str, conversation: &str, place: Place) -> Result<Item, String> {
         Some(raw) => time::instant(raw).map_err(|error| error.message().to_owned())?,
         None => None,
     };
+    let valid_to = match fact.valid_to {
+        Some(raw) => time::instant(raw).map_err(|error| error.message().to_owned())?,
+        None => None,
+    };
+    let is_ended = valid_to.is_some() || fact.superseded_by.is_some();
     let whose = fact.user_id.or(fact.agent_id);
     Ok(Item::Turn(Box::new(Turn {
         place,
@@ -96,11 +105,12 @@ fn turn(text: &str, conversation: &str, place: Place) -> Result<Item, String> {
         session: None,
         position: vec![fact.id],
         speaker: fact.speaker.or(whose).unwrap_or_else(|| "user".to_owned()),
-        role: Some("user".to_owned()),
+        role: Some(fact.role.unwrap_or_else(|| "user".to_owned())),
         text: fact.memory,
         time,
         caption: None,
         labels: Vec::new(),
+        ended: is_ended.then_some(Ended { valid_to, by: fact.superseded_by }),
     })))
 }
 

@@ -155,6 +155,7 @@ fn turn(
     let time = message.time.or(message.timestamp).or(message.created_at);
     let time = time.map_or(Ok(None), time::instant).map_err(|error| error.message().to_owned())?;
     Ok(Item::Turn(Box::new(Turn {
+        ended: None,
         place,
         conversation: conversation.to_owned(),
         session: session(message)?.or(inherited),

@@ -18,7 +18,7 @@ mod turn;
 use super::format::Format;
 
 pub(crate) use item::{Bytes, Item, Reader};
-pub(crate) use turn::{Place, Turn};
+pub(crate) use turn::{Ended, Place, Turn};
 
 pub(super) use item::json_complaint;
 pub(super) use time::written;

@@ -6,48 +6,15 @@ use serde_json::value::RawValue;
 
 use crate::terminal::values;
 
-/// Larger numbers are milliseconds. The limit is the year 5138 in seconds, 1973 in milliseconds.
-const MOST_SECONDS: f64 = 1e11;
-
-/// The instant of a time in a transcript: RFC 3339 text, text without an offset (read as UTC),
-/// seconds or milliseconds since the epoch; `None` for `null`.
+/// The instant of a time in a transcript, as [`Timestamp::read`] and [`Timestamp::of_number`] read it; `None` for `null`.
 pub(crate) fn instant(raw: &RawValue) -> Result<Option<Timestamp>> {
-    let broken = |error| Error::invalid("the time is neither text nor a number").with_source(error);
-    if raw.get() == "null" {
-        Ok(None)
-    } else if raw.get().starts_with('"') {
-        let text: String = serde_json::from_str(raw.get()).map_err(broken)?;
-        written(text.trim()).map(Some)
-    } else {
-        let number: f64 = serde_json::from_str(raw.get()).map_err(broken)?;
-        epoch(number).map(Some)
-    }
+    let broken = |error: serde_json::Error| Error::invalid(error.to_string());
+    memory_core::time::read_or_none(&mut serde_json::Deserializer::from_str(raw.get())).map_err(broken)
 }
 
-/// The instant of a text: RFC 3339, or without an offset, which is read as UTC; a number of seconds or milliseconds in
-/// quotes; or as in mails, RFC 2822.
+/// The instant of a text.
 pub(crate) fn written(text: &str) -> Result<Timestamp> {
-    if let Ok(number) = text.parse::<f64>() {
-        return epoch(number);
-    }
-    values::time(text).or_else(|error| match jiff::fmt::rfc2822::parse(text) {
-        Ok(zoned) => Timestamp::from_millis(zoned.timestamp().as_millisecond()),
-        Err(_) => Err(error),
-    })
-}
-
-/// Seconds since the epoch, or milliseconds where that would be far from now.
-fn epoch(number: f64) -> Result<Timestamp> {
-    seconds(if number > MOST_SECONDS { number / 1_000.0 } else { number })
-}
-
-/// An instant from seconds since the epoch, to the millisecond.
-pub(crate) fn seconds(seconds: f64) -> Result<Timestamp> {
-    jiff::SignedDuration::try_from_secs_f64(seconds)
-        .ok()
-        .and_then(|duration| i64::try_from(duration.as_millis()).ok())
-        .ok_or_else(|| Error::invalid("the time is out of range; give seconds since 1970"))
-        .and_then(Timestamp::from_millis)
+    Timestamp::read(text)
 }
 
 /// A LoCoMo date, `1:56 pm on 8 May, 2023`, read as UTC: the dataset names no zone.

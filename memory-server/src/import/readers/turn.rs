@@ -47,6 +47,17 @@ pub(crate) struct Turn {
     pub(crate) caption: Option<String>,
     /// More metadata to filter by.
     pub(crate) labels: Vec<(&'static str, Scalar)>,
+    /// That it no longer holds, if it was superseded where it comes from.
+    pub(crate) ended: Option<Ended>,
+}
+
+/// That a fact was superseded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Ended {
+    /// Until when it held.
+    pub(crate) valid_to: Option<Timestamp>,
+    /// The id of the fact that superseded it, where both come from.
+    pub(crate) by: Option<String>,
 }
 
 /// The stored value. The order of members matters, since stored values are compared as text.
@@ -127,7 +138,11 @@ impl Turn {
             session: self.session.as_ref(),
             conversation: &self.conversation,
         })?;
-        let metadata = self.metadata();
+        let mut metadata = self.metadata();
+        if let Some(ended) = &self.ended {
+            metadata.insert("valid_to", ended.valid_to.map_or_else(String::new, |at| at.to_string()));
+            metadata.insert("superseded_by", ended.by.clone().unwrap_or_default());
+        }
         metadata.check()?;
         let options = SetOptions::default()
             .with_metadata(metadata)
@@ -169,6 +184,7 @@ mod tests {
 
     fn turn() -> Turn {
         Turn {
+            ended: None,
             place: Place::Line(3),
             conversation: "a/b".into(),
             session: Some(Scalar::Int(2)),

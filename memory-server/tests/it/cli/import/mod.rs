@@ -1,6 +1,7 @@
 //! `import` and `export`.
 
 mod conversations;
+mod corrected;
 mod foreign;
 mod importing;
 mod records;

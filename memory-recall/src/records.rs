@@ -1,0 +1,89 @@
+//! The entries of a conversation as an export has them, for who adds its turns to another.
+
+use memory_core::layer::{Fact, FactId, Message};
+use memory_core::{Backend, Entry, Result, Scope};
+
+use crate::layer::fact;
+use crate::store::log::Log;
+use crate::store::record::{self, Head};
+use crate::store::{digest, keys};
+
+/// What an entry of a conversation is.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum ConversationEntry {
+    /// The end of the log. Where two are equal, so are their conversations, as far as they are complete.
+    Head(ConversationHead),
+    /// A turn, or a fact that was drawn from turns.
+    Fact(Box<Fact>),
+    /// What is known of digests, what happened to turns, and how far facts were drawn.
+    Bookkeeping,
+}
+
+/// The end of a log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConversationHead(Head);
+
+/// What a scope knows of a fact by its id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KnownFact {
+    /// Nothing.
+    No,
+    /// It is there.
+    Yes,
+    /// It was forgotten.
+    Forgotten,
+}
+
+impl ConversationEntry {
+    /// What an entry is; `None`: it is none of a conversation's.
+    ///
+    /// # Errors
+    /// `corrupt` if it cannot be read.
+    pub fn of(entry: &Entry) -> Result<Option<Self>> {
+        let key = entry.key.as_str();
+        if !keys::is_reserved(key) {
+            return Ok(None);
+        }
+        Ok(Some(if entry.key == keys::head()? {
+            Self::Head(ConversationHead(record::read(entry)?))
+        } else if key.starts_with(keys::LOG_PREFIX) {
+            fact(entry)?.map_or(Self::Bookkeeping, |fact| Self::Fact(Box::new(fact)))
+        } else {
+            Self::Bookkeeping
+        }))
+    }
+}
+
+impl ConversationHead {
+    /// That of a scope; `None`: nothing was ever said there.
+    ///
+    /// # Errors
+    /// The store's errors.
+    pub async fn of(backend: &dyn Backend, scope: &Scope) -> Result<Option<Self>> {
+        Ok(Log { backend, scope }.head().await?.head.map(Self))
+    }
+}
+
+/// What a scope knows of facts by their ids.
+///
+/// # Errors
+/// The store's errors.
+pub async fn known_facts(backend: &dyn Backend, scope: &Scope, ids: &[&FactId]) -> Result<Vec<KnownFact>> {
+    let ours: Vec<&str> = ids.iter().filter(|id| digest::is_digest(id)).map(|id| id.as_str()).collect();
+    let mut known = Log { backend, scope }.known(&ours).await?.into_iter();
+    let of = |id: &&FactId| match digest::is_digest(id).then(|| known.next().flatten()).flatten() {
+        None => KnownFact::No,
+        Some((_, known)) if known.n.is_some() => KnownFact::Yes,
+        Some(_) => KnownFact::Forgotten,
+    };
+    Ok(ids.iter().map(of).collect())
+}
+
+/// The id of the fact that a message with an id or a time becomes in a scope.
+///
+/// # Errors
+/// None that is known: such an id is always valid.
+pub fn fact_of_message(scope: &Scope, message: &Message) -> Result<FactId> {
+    FactId::new(digest::of_message(scope, message))
+}

@@ -1,0 +1,148 @@
+//! Turns that come with what became of them: facts of a listing, or turns of an export, of which some were superseded.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use memory::conversations::fact_of_message;
+use memory_core::layer::{AddOptions, Fact, FactId, Message};
+use memory_core::{ErrorKind, Result, Scope, Ttl};
+
+use super::readers::{Ended, Place};
+use super::turns::Turns;
+
+/// A turn, and what became of it where it comes from.
+pub(crate) struct Moved {
+    pub(crate) scope: Scope,
+    pub(crate) place: Place,
+    /// The id of its fact where it comes from, by which others name it.
+    pub(crate) id: String,
+    pub(crate) message: Message,
+    pub(crate) ttl: Ttl,
+    pub(crate) ended: Option<Ended>,
+    /// The scope has, or had, this very fact under the same id.
+    pub(crate) is_known: bool,
+}
+
+impl Moved {
+    /// A turn of an export. `None`: a fact that was drawn from turns, which is drawn again.
+    pub(crate) fn of_fact(scope: Scope, place: Place, fact: Fact, ttl: Ttl) -> Option<Self> {
+        let mut message = Message::new(fact.role?, fact.memory);
+        // What was said without a time was said when it was stored; now is another time.
+        (message.at, message.id) = (fact.at.or(fact.created_at), fact.provenance);
+        (message.name, message.session, message.caption) = (fact.speaker, fact.session, fact.caption);
+        message.metadata = fact.metadata;
+        let by = fact.superseded_by.map(|by| by.as_str().to_owned());
+        let ended = fact.valid_to.is_some() || by.is_some();
+        let ended = ended.then_some(Ended { valid_to: fact.valid_to, by });
+        let id = fact.id.as_str().to_owned();
+        Some(Self { scope, place, id, message, ttl, ended, is_known: false })
+    }
+
+    /// Its fact in its scope.
+    fn fact(&self) -> Result<FactId> {
+        if self.is_known {
+            FactId::new(self.id.as_str())
+        } else {
+            fact_of_message(&self.scope, &self.message)
+        }
+    }
+}
+
+/// The turns of one file, by where they go and their ids.
+type Index<'a> = BTreeMap<(&'a Scope, &'a str), &'a Moved>;
+
+impl Turns<'_> {
+    /// Adds the turns of a file that are not known, in their order, and ends those that were superseded.
+    ///
+    /// # Errors
+    /// As [`Turns::push`].
+    pub(crate) async fn move_in(&mut self, file: &str, moved: &[Moved]) -> Result<()> {
+        let index: Index<'_> = moved.iter().map(|moved| ((&moved.scope, moved.id.as_str()), moved)).collect();
+        let mut corrections: Vec<(usize, &Moved, &Moved)> = Vec::new();
+        for turn in moved {
+            if let Some(ended) = &turn.ended {
+                let by = ended.by.as_deref().and_then(|by| index.get(&(&turn.scope, by)).copied());
+                match by {
+                    Some(by) => corrections.push((followers(&index, turn), turn, by)),
+                    None if turn.is_known => {}
+                    None => {
+                        let why = "it was superseded by a fact that is not in the file, and was left out";
+                        self.problems.add(file, turn.place.clone(), why);
+                        continue;
+                    }
+                }
+            }
+            match turn.ttl {
+                _ if turn.is_known => {}
+                Ttl::Keep => {
+                    self.push(turn.scope.clone(), file, turn.place.clone(), turn.message.clone()).await?;
+                }
+                ttl => self.push_alone(file, turn, ttl).await?,
+            }
+        }
+        self.finish().await?;
+        // A turn is ended while the one that ended it still holds.
+        corrections.sort_by_key(|(followers, ..)| std::cmp::Reverse(*followers));
+        for (_, turn, by) in corrections {
+            self.end(file, turn, by).await?;
+        }
+        Ok(())
+    }
+
+    /// Adds a turn that expires.
+    async fn push_alone(&mut self, file: &str, turn: &Moved, ttl: Ttl) -> Result<()> {
+        self.finish().await?;
+        let options = AddOptions::default().with_again(self.again).with_ttl(ttl);
+        match self.layer.add(&self.run, &turn.scope, std::slice::from_ref(&turn.message), options).await {
+            Ok(outcome) => self.count(&turn.scope, &outcome, 0),
+            Err(error) if is_of_the_turn(error.kind()) => {
+                self.problems.add(file, turn.place.clone(), error.message());
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// Ends a turn in favour of another, as it was where they come from. What the scope knows of both stays as it is.
+    async fn end(&mut self, file: &str, turn: &Moved, by: &Moved) -> Result<()> {
+        if by.is_known && turn.is_known {
+            return Ok(());
+        }
+        let fact = turn.fact()?;
+        if by.fact()? != fact_of_message(&by.scope, &by.message)? {
+            let why = "it holds here, though it was superseded by a fact that is here: correct it with --supersedes";
+            self.problems.add(file, turn.place.clone(), why);
+            return Ok(());
+        }
+        let options = AddOptions::default().with_again(self.again).with_supersedes(vec![fact]);
+        match self.layer.add(&self.run, &turn.scope, std::slice::from_ref(&by.message), options).await {
+            Ok(_) => Ok(()),
+            // It was forgotten here, or could not be stored, which is reported.
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            Err(error) if is_of_the_turn(error.kind()) => {
+                let why = format!("it may hold here, though it was superseded: {}", error.message());
+                self.problems.add(file, turn.place.clone(), why);
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+fn is_of_the_turn(kind: ErrorKind) -> bool {
+    matches!(
+        kind,
+        ErrorKind::InvalidArgument | ErrorKind::TooLarge | ErrorKind::Conflict | ErrorKind::Unsupported
+    )
+}
+
+/// How many turns superseded this one, each the one before.
+fn followers(index: &Index<'_>, turn: &Moved) -> usize {
+    let (mut seen, mut turn) = (BTreeSet::new(), turn);
+    while let Some(by) = turn.ended.as_ref().and_then(|ended| ended.by.as_deref())
+        && seen.insert(by)
+        && let Some(next) = index.get(&(&turn.scope, by)).copied()
+    {
+        turn = next;
+    }
+    seen.len()
+}

@@ -1,0 +1,203 @@
+//! Turns that come with what became of them, out of exports and listings of facts: what was corrected stays so, what was
+//! forgotten stays away, and no turn is lost in a scope that has a conversation of its own.
+
+use serde_json::{Value, json};
+
+use crate::support::user::{User, has};
+
+fn add(user: &User, arguments: &[&str]) -> String {
+    let added = user.json(&[&["add"], arguments].concat());
+    added["ids"][0].as_str().unwrap_or_default().to_owned()
+}
+
+fn words(document: &Value) -> Vec<&str> {
+    document["facts"].as_array().unwrap().iter().map(|fact| fact["memory"].as_str().unwrap()).collect()
+}
+
+fn recalled(user: &User, arguments: &[&str]) -> Vec<String> {
+    words(&user.json(&[&["recall"], arguments].concat())).into_iter().map(str::to_owned).collect()
+}
+
+fn facts(user: &User, arguments: &[&str]) -> Vec<Value> {
+    let lines = user.run(&[&["facts", "--all", "--json"], arguments].concat());
+    lines.lines()
+}
+
+fn listed(user: &User, arguments: &[&str]) -> Vec<String> {
+    facts(user, arguments).iter().map(|fact| fact["memory"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn a_value_that_is_corrected_back_is_recalled() {
+    let user = User::new();
+    let bergen = add(&user, &["Ida lives in Bergen"]);
+    let oslo = add(&user, &["Ida lives in Oslo", "--supersedes", &bergen]);
+    let back = add(&user, &["Ida lives in Bergen", "--supersedes", &oslo]);
+    assert_eq!(recalled(&user, &["where does Ida live"]), ["Ida lives in Bergen"]);
+    let ends: Vec<Value> = facts(&user, &[]).iter().map(|fact| fact["superseded_by"].clone()).collect();
+    assert_eq!(ends, [json!(oslo), json!(back), Value::Null]);
+    has(&user.json(&["add", "Ida lives in Bergen"]), json!({"ids": [], "known": 1}));
+}
+
+#[test]
+fn a_correction_under_the_id_of_another_message_is_refused() {
+    let user = User::new();
+    let four = add(&user, &["four", "--id", "k1"]);
+    let three = add(&user, &["three"]);
+    user.refused(&["add", "five", "--id", "k1", "--supersedes", "nosuch"], 3, "not_found");
+    let error = user.refused(&["add", "five", "--id", "k1", "--supersedes", &three], 4, "conflict");
+    assert!(error["message"].as_str().unwrap().contains(&four), "{error}");
+    assert_eq!(listed(&user, &[]), ["four", "three"]);
+}
+
+#[test]
+fn an_export_is_added_to_a_conversation_that_is_there_and_loses_no_turn_of_either() {
+    let user = User::new();
+    user.ok(&["set", "note", "1"]);
+    add(&user, &["A one", "--name", "Ada", "--session", "s"]);
+    let two = add(&user, &["B two", "--at", "2026-01-01"]);
+    add(&user, &["B three", "--id", "m-3", "--at", "2026-01-02", "--supersedes", &two]);
+    user.ok(&["export", "--out", "bk.jsonl"]);
+    let there = ["C one", "C two", "C three", "C four", "C five"];
+    for choice in ["skip", "replace", "fail"] {
+        let of = ["--user", choice];
+        there.iter().for_each(|text| drop(add(&user, &[text, "--user", choice])));
+        let import = ["import", "bk.jsonl", "--on-different", choice, "--user", choice];
+        let planned = user.json(&[&import[..], &["--dry-run"]].concat());
+        has(&planned, json!({"turns": 3, "created": 1}));
+        assert_eq!(listed(&user, &of).len(), 5, "a dry run stores nothing");
+        has(&user.json(&import), json!({"created": 4, "unchanged": 0, "replaced": 0, "kept": 0}));
+        let expected = [&there[..], &["A one", "B two", "B three"]].concat();
+        assert_eq!(listed(&user, &of), expected, "{choice}");
+        assert_eq!(recalled(&user, &["B", "-k", "1", "--user", choice]), ["B three"]);
+        let stored = facts(&user, &of);
+        assert_eq!((&stored[5]["speaker"], &stored[5]["session"]), (&json!("Ada"), &json!("s")));
+        assert_eq!(stored[6]["superseded_by"], stored[7]["id"]);
+        assert_eq!(stored[6]["valid_to"], "2026-01-02T00:00:00.000Z");
+        assert_eq!(stored[7]["provenance"], "m-3");
+        has(&user.json(&import), json!({"created": 0, "unchanged": 4, "kept": 0}));
+        assert_eq!(listed(&user, &of), expected, "{choice}, again");
+    }
+}
+
+#[test]
+fn an_export_restores_a_scope_that_has_no_conversation_as_it_was() {
+    let user = User::new();
+    let one = add(&user, &["A one"]);
+    add(&user, &["A two", "--supersedes", &one]);
+    user.ok(&["export", "--out", "bk.jsonl"]);
+    let before = facts(&user, &[]);
+    user.ok(&["import", "bk.jsonl", "--user", "copy"]);
+    assert_eq!(facts(&user, &["--user", "copy"]), before);
+    has(&user.json(&["import", "bk.jsonl", "--user", "copy"]), json!({"created": 0, "kept": 0}));
+    add(&user, &["A three", "--user", "copy"]);
+    has(
+        &user.json(&["import", "bk.jsonl", "--user", "copy"]),
+        json!({"created": 0, "kept": 0, "unchanged": 2}),
+    );
+    assert_eq!(listed(&user, &["--user", "copy"]), ["A one", "A two", "A three"]);
+}
+
+#[test]
+fn what_was_forgotten_comes_back_from_an_export_only_if_asked_for() {
+    let user = User::new();
+    let pin = add(&user, &["My PIN is 4711"]);
+    add(&user, &["I like tea"]);
+    user.ok(&["export", "--out", "bk.jsonl"]);
+    user.ok(&["forget", &pin]);
+    has(&user.json(&["import", "bk.jsonl"]), json!({"created": 0, "forgotten": 1, "unchanged": 1}));
+    assert!(user.ok(&["import", "bk.jsonl"]).contains("forgotten before"), "it is said");
+    assert_eq!(listed(&user, &[]), ["I like tea"]);
+    has(&user.json(&["import", "bk.jsonl", "--again"]), json!({"created": 1, "forgotten": 0}));
+    assert_eq!(listed(&user, &[]), ["I like tea", "My PIN is 4711"]);
+    user.ok(&["forget", "--all"]);
+    has(&user.json(&["import", "bk.jsonl"]), json!({"created": 0, "forgotten": 2}));
+    assert_eq!(listed(&user, &[]), [""; 0]);
+}
+
+#[test]
+fn an_older_export_does_not_bring_back_what_was_corrected_since() {
+    let user = User::new();
+    let bergen = add(&user, &["Ida lives in Bergen"]);
+    user.ok(&["export", "--out", "old.jsonl"]);
+    add(&user, &["Ida lives in Oslo", "--supersedes", &bergen]);
+    user.ok(&["export", "--out", "new.jsonl"]);
+    has(&user.json(&["import", "old.jsonl"]), json!({"created": 0, "unchanged": 1}));
+    assert_eq!(recalled(&user, &["where does Ida live"]), ["Ida lives in Oslo"]);
+    // Nor does a scope that has the older one miss the correction.
+    user.ok(&["import", "old.jsonl", "--user", "copy"]);
+    has(&user.json(&["import", "new.jsonl", "--user", "copy"]), json!({"created": 1, "unchanged": 1}));
+    assert_eq!(recalled(&user, &["where does Ida live", "--user", "copy"]), ["Ida lives in Oslo"]);
+}
+
+#[test]
+fn copied_facts_stay_corrected() {
+    let user = User::new();
+    let bergen = add(&user, &["Ida lives in Bergen", "--at", "2026-01-01"]);
+    let oslo = add(&user, &["Ida lives in Oslo", "--at", "2026-02-01", "--supersedes", &bergen]);
+    add(&user, &["Ida lives in Rome", "--role", "assistant", "--at", "2026-03-01", "--supersedes", &oslo]);
+    let copied = user.run(&["facts", "--all", "--json"]).stdout;
+    for expected in [[3, 0], [0, 3]] {
+        let ran = user.run_with(&["import", "-", "--user", "copy", "--json"], copied.as_bytes());
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        has(&ran.document(), json!({"created": expected[0], "unchanged": expected[1]}));
+        assert_eq!(recalled(&user, &["where does Ida live", "--user", "copy"]), ["Ida lives in Rome"]);
+        let stored = facts(&user, &["--user", "copy"]);
+        assert_eq!(stored[0]["valid_to"], "2026-02-01T00:00:00.000Z");
+        assert_eq!(stored[0]["superseded_by"], stored[1]["id"]);
+        assert_eq!(
+            (&stored[1]["superseded_by"], &stored[2]["role"]),
+            (&stored[2]["id"], &json!("assistant"))
+        );
+    }
+    // Without what superseded it, it would hold again.
+    let alone = copied.lines().next().unwrap();
+    let ran = user.run_with(&["import", "-", "--user", "alone", "--json"], alone.as_bytes());
+    assert_eq!((ran.code, &ran.document()["created"]), (Some(7), &json!(0)), "{ran:?}");
+}
+
+#[test]
+fn a_time_is_read_alike_by_every_door() {
+    let user = User::new();
+    for (at, text) in
+        [("1741872000", "2025-03-13T13:20:00.000Z"), (r#""2026-03-01""#, "2026-03-01T00:00:00.000Z")]
+    {
+        let message = format!(r#"{{"role":"user","content":"at {}","#, at.trim_matches('"'));
+        user.file("m.json", format!(r#"[{message}"at":{at}}}]"#));
+        user.ok(&["add", "--messages", "m.json"]);
+        user.file("i.jsonl", format!(r#"{message}"time":{at}}}"#));
+        user.ok(&["import", "i.jsonl", "--conversation", text]);
+        user.ok(&["add", "by option", "--at", at.trim_matches('"'), "--id", text]);
+        let times: Vec<Value> =
+            facts(&user, &[]).iter().rev().take(3).map(|fact| fact["at"].clone()).collect();
+        assert_eq!(times, [json!(text), json!(text), json!(text)]);
+    }
+}
+
+#[test]
+fn what_cannot_be_imported_says_what_it_is_and_what_to_do() {
+    let user = User::new();
+    let line = r#"{"role":"user","content":"hello"}"#;
+    let utf16: Vec<u8> = format!("\u{feff}{line}").encode_utf16().flat_map(u16::to_le_bytes).collect();
+    user.file("wide.jsonl", utf16);
+    user.file("small.jsonl.gz", b"\x1f\x8b\x08\x00rest");
+    for (file, advice) in [("wide.jsonl", "iconv"), ("small.jsonl.gz", "gunzip")] {
+        for format in [&[][..], &["--format", "jsonl"]] {
+            let error = user.refused(&[&["import", file], format].concat(), 6, "corrupt");
+            let message = error["message"].as_str().unwrap();
+            assert!(message.contains(advice) && !message.contains("--format"), "{message}");
+        }
+    }
+    let lines = [
+        r#"{"role":"user","content":"nul \u0000 in"}"#,
+        r#"{"role":"user","content":"when","time":"03/04/2026"}"#,
+        r#"{"role":"user","content":"then","time":"2026-03-07 20:00:00 UTC"}"#,
+    ];
+    user.file("odd.jsonl", lines.join("\n"));
+    let ran = user.run(&["import", "odd.jsonl", "--json"]);
+    has(&ran.document(), json!({"created": 1}));
+    assert_eq!(ran.code, Some(7), "{ran:?}");
+    let whys = ran.document()["problems"]["first"].to_string();
+    assert!(whys.contains("NUL") && whys.contains("03/04/2026"), "{whys}");
+    assert_eq!(facts(&user, &[])[0]["at"], "2026-03-07T20:00:00.000Z");
+}
