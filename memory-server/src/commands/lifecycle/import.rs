@@ -213,7 +213,7 @@ impl Import<'_> {
         if let Err(why) = format_found
             && why.is_certain()
         {
-            return Err(import::undetected(&input.shown, why).into());
+            return Err(import::undetected(&printable(&input.shown, ""), why).into());
         }
         let format = match self.args.format {
             Some(format) => format,
