@@ -24,4 +24,4 @@ mod store;
 pub use provider::advertise;
 pub use recall::{DEFAULT_MEMORY_BYTES, Recall, RecallOptions};
 pub use reembed::{TurnVectorStats, TurnVectors};
-pub use store::keys::{RESERVED_PREFIX, is_reserved};
+pub use store::keys::{RESERVED_PREFIX, SOURCE, is_reserved};
