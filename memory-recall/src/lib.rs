@@ -27,4 +27,4 @@ pub use provider::advertise;
 pub use recall::{DEFAULT_MEMORY_BYTES, Recall, RecallOptions};
 pub use records::{ConversationEntry, ConversationHead, KnownFact, fact_of_message, known_facts};
 pub use reembed::{TurnVectorStats, TurnVectors};
-pub use store::keys::{RESERVED_PREFIX, is_reserved};
+pub use store::keys::{RESERVED_PREFIX, SOURCE, is_reserved};

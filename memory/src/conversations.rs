@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use memory_core::layer::Fact;
-use memory_core::{Backend, Embedder, ListQuery, Page, Provider, Result, Scope};
+use memory_core::{Backend, Embedder, ListQuery, Page, Provider, Result, Scope, SearchQuery, SearchResults};
 #[cfg(feature = "recall")]
-use memory_core::{Cursor, Error, Key};
+use memory_core::{Cursor, Error, Field, Filter, Key, Scalar};
 
 use crate::factory::OpenContext;
 
@@ -150,6 +150,81 @@ pub async fn list_entries(backend: &dyn Backend, scope: &Scope, mut query: ListQ
         page.entries.extend(rest.entries);
     }
     Ok(page)
+}
+
+/// Searches entries without those of a conversation, unless the prefix asks for them.
+///
+/// Where these take the place of others, more are asked for: at most `max_top_k`, and if all of those are of a conversation, what
+/// has another source than they have.
+///
+/// # Errors
+/// As [`Backend::search`].
+#[cfg(feature = "recall")]
+pub async fn search_entries(
+    backend: &dyn Backend,
+    scope: &Scope,
+    query: SearchQuery,
+    max_top_k: usize,
+) -> Result<SearchResults> {
+    let top_k = query.top_k;
+    let mut results = backend.search(scope, query.clone()).await?;
+    if asks_for_reserved(&query.prefix) {
+        return Ok(results);
+    }
+    let (mut all, mut left) = own_hits(&mut results);
+    // A further search only where it can find more.
+    if left == all || left == top_k || all < top_k {
+        return Ok(results);
+    }
+    let mut wider = query.clone();
+    wider.top_k = max_top_k.max(top_k);
+    results = backend.search(scope, wider).await?;
+    (all, left) = own_hits(&mut results);
+    if left < top_k && all >= max_top_k {
+        let other = Filter::Ne(Field::Source, Scalar::from(memory_recall::SOURCE));
+        let mut outside = query;
+        outside.filter = Some(match outside.filter.take() {
+            Some(filter) => Filter::And(vec![filter, other]),
+            None => other,
+        });
+        if outside.filter.as_ref().is_none_or(|filter| filter.check().is_ok()) {
+            let mut others = backend.search(scope, outside).await?;
+            if own_hits(&mut others).1 > left {
+                results = others;
+            }
+        }
+    }
+    results.hits.truncate(top_k);
+    Ok(results)
+}
+
+/// Leaves out hits of a conversation; how many hits there were, and how many there are.
+#[cfg(feature = "recall")]
+fn own_hits(results: &mut SearchResults) -> (usize, usize) {
+    let all = results.hits.len();
+    results.hits.retain(|hit| !is_reserved(hit.entry.key.as_str()));
+    (all, results.hits.len())
+}
+
+/// Whether a prefix is one of keys of a conversation alone.
+#[cfg(feature = "recall")]
+fn asks_for_reserved(prefix: &str) -> bool {
+    let reserved = memory_recall::RESERVED_PREFIX;
+    !prefix.is_empty() && (prefix.starts_with(reserved) || prefix.len() > 1 && reserved.starts_with(prefix))
+}
+
+/// Searches entries.
+///
+/// # Errors
+/// As [`Backend::search`].
+#[cfg(not(feature = "recall"))]
+pub async fn search_entries(
+    backend: &dyn Backend,
+    scope: &Scope,
+    query: SearchQuery,
+    _max_top_k: usize,
+) -> Result<SearchResults> {
+    backend.search(scope, query).await
 }
 
 /// Lists entries.

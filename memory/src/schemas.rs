@@ -33,13 +33,13 @@ pub fn tool_in_form(form: SchemaForm, name: &str, description: &str, schema: &Va
         SchemaForm::Openai => json!({
             "type": "function",
             "name": name,
-            "description": description,
+            "description": Dialect::Strict.about(description, schema),
             "strict": true,
             "parameters": narrowed(schema, Dialect::Strict),
         }),
         SchemaForm::Gemini => json!({
             "name": name,
-            "description": description,
+            "description": Dialect::OpenApi.about(description, schema),
             "parameters": narrowed(schema, Dialect::OpenApi),
         }),
     }
@@ -61,9 +61,29 @@ impl Dialect {
     fn node(self, node: &Value) -> Option<Value> {
         let mut out = self.bare(node)?;
         if let (Some(out), Some(about)) = (out.as_object_mut(), node.get("description")) {
-            out.insert("description".to_owned(), about.clone());
+            let about = about.as_str().map_or_else(|| about.clone(), |text| self.about(text, node).into());
+            out.insert("description".to_owned(), about);
         }
         Some(out)
+    }
+
+    /// A text about an object without the names of the fields that this dialect has no words for: in lists of fields, where
+    /// one that is optional has a `?`, and in backticks.
+    fn about(self, text: &str, node: &Value) -> String {
+        let fields = node.get("properties").and_then(Value::as_object).into_iter().flatten();
+        let missing = fields.filter(|(_, field)| self.node(field).is_none());
+        missing.fold(text.to_owned(), |text, (name, _)| {
+            let lines = text.split('\n').map(|line| match line.split_once("): ") {
+                // An operation: its fields, and what it does.
+                Some((fields, rest)) => {
+                    let fields =
+                        fields.replace(&format!(", {name}?"), "").replace(&format!("({name}?, "), "(");
+                    format!("{fields}): {}", rest.replace(&format!("`{name}`, "), ""))
+                }
+                None => line.replace(&format!(", {name}"), ""),
+            });
+            lines.collect::<Vec<_>>().join("\n")
+        })
     }
 
     fn bare(self, node: &Value) -> Option<Value> {

@@ -2,6 +2,8 @@
 
 use memory_core::{Error, Key, Result};
 
+/// The source of every entry of a conversation.
+pub const SOURCE: &str = "turn";
 /// What every key of a conversation begins with. It sorts behind every key that begins with an ASCII letter or digit.
 pub const RESERVED_PREFIX: &str = "~turn/";
 /// What the keys of the log begin with: turns, in the order in which they were added, and what happened to them.

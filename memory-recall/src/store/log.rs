@@ -119,7 +119,7 @@ pub(crate) fn item(key: Key, value: Json, expect: Expect, ttl: Ttl) -> Result<Ne
     let mut entry = NewEntry::new(key, value);
     entry.options =
         SetOptions::default().with_text("").with_expect(expect).with_ttl(ttl).with_embed(Embed::Never);
-    entry.options.source = Some(Source::new("turn")?);
+    entry.options.source = Some(Source::new(keys::SOURCE)?);
     Ok(entry)
 }
 

@@ -182,7 +182,7 @@ fn check_depth(text: &str) -> Result<()> {
 }
 
 /// The members of one object in order, each name once, with unparsed values.
-struct Fields<'a>(Vec<(String, &'a RawValue)>);
+pub(super) struct Fields<'a>(pub(super) Vec<(String, &'a RawValue)>);
 
 impl<'de> Deserialize<'de> for Fields<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

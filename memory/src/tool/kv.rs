@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 use super::answer::{Budget, EntryAnswer, Row, capped, text};
 use super::memory_tool::MemoryTool;
 use super::ops::{BulkInsert, BulkItem, Delete, Get, Incr, List, Search, Set, ToolOp, TtlWord, Update};
-use crate::conversations::{check_writable, list_entries};
+use crate::conversations::{check_writable, list_entries, search_entries};
 use crate::drift::Guarded;
 
 impl MemoryTool {
@@ -129,7 +129,8 @@ impl MemoryTool {
         }
         let scope = self.memory_scope(op.scope)?;
         let asked = op.top_k.unwrap_or(DEFAULT_TOP_K);
-        check_count("top_k", asked, self.memory.capabilities().max_top_k)?;
+        let most = self.memory.capabilities().max_top_k;
+        check_count("top_k", asked, most)?;
         let top_k = asked.min(self.policy.max_rows);
         let mut query = SearchQuery::new(op.query)
             .with_mode(op.mode.unwrap_or_default())
@@ -141,7 +142,7 @@ impl MemoryTool {
         query.dedup = op.dedup;
         let guarded = self.kv(ToolOp::Search)?;
         let reading = guarded.reading(&scope).await?;
-        let results = guarded.backend().search(&scope, query).await?;
+        let results = search_entries(guarded.backend(), &scope, query, most).await?;
         let mut budget = Budget::new(self.policy.max_answer_bytes);
         let (mut hits, mut shown) = (Vec::new(), Vec::new());
         for hit in &results.hits {

@@ -5,8 +5,10 @@ use memory_core::layer::Message;
 use memory_core::sql::SqlValue;
 use memory_core::{Dedup, Filter, Json, Metadata, RankOptions, ScopeKind, SearchMode, Timestamp};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
-use serde::de::Error as _;
+use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer, Serialize};
+
+use super::input::Fields;
 
 /// The scope of a call that names none.
 pub const DEFAULT_SCOPE: ScopeKind = ScopeKind::Agent;
@@ -219,8 +221,10 @@ fields! {
         /// Leave out hits with a lower score, 0 to 1.
         threshold: Option<f64>,
         /// Weights of the order: similarity, recency, frequency, source, half_life_seconds, source_weights, fusion.
+        #[serde(default, deserialize_with = "without_nulls")]
         rank: Option<RankOptions>,
         /// Near-duplicates: {"threshold":0.92,"policy":"drop"}; also merge, keep.
+        #[serde(default, deserialize_with = "without_nulls")]
         dedup: Option<Dedup>,
     }
 
@@ -493,6 +497,32 @@ fn whole<'de, D: Deserializer<'de>, T: TryFrom<i64>>(deserializer: D) -> Result<
         let least = if T::try_from(-1).is_ok() { "" } else { ", 0 or more" };
         D::Error::custom(format!("expected a whole number{least}"))
     })
+}
+
+/// Accepts `null` for members that are left out, as in strict mode.
+fn without_nulls<'de, D: Deserializer<'de>, T: DeserializeOwned>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
+    let json = <Json as Deserialize>::deserialize(deserializer)?;
+    if json.kind() == JsonKind::Null {
+        return Ok(None);
+    }
+    let read = match json.kind() {
+        JsonKind::Object => members(json.as_str()).and_then(|kept| serde_json::from_str(&kept)),
+        _ => serde_json::from_str(json.as_str()),
+    };
+    read.map(Some).map_err(D::Error::custom)
+}
+
+/// An object without the members that are `null`.
+fn members(object: &str) -> serde_json::Result<String> {
+    let Fields(mut fields) = serde_json::from_str(object)?;
+    fields.retain(|(_, value)| value.get() != "null");
+    let written: serde_json::Result<Vec<String>> = fields
+        .iter()
+        .map(|(name, value)| Ok(format!("{}:{}", serde_json::to_string(name)?, value.get())))
+        .collect();
+    Ok(format!("{{{}}}", written?.join(",")))
 }
 
 /// Accepts `null` as a value, not as an absent field.

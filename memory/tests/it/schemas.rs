@@ -227,3 +227,51 @@ async fn a_call_in_strict_mode_sends_null_for_what_it_leaves_out() {
     let answer = FilesTool::new(tool).call(&call.to_string()).await;
     assert!(!answer.is_error, "{}", answer.text);
 }
+
+#[tokio::test]
+async fn null_in_an_object_of_the_tool_s_own_stands_for_one_that_is_left_out() {
+    let tool = tool().await;
+    for (fields, taken) in [
+        (
+            json!({"dedup": {"policy": null, "threshold": null}, "rank": {"recency": null, "similarity": 1}}),
+            true,
+        ),
+        (json!({"dedup": {}, "rank": null}), true),
+        (json!({"dedup": {"polcy": null, "policy": "no such"}}), false),
+        (json!({"dedup": 5}), false),
+    ] {
+        let mut call = json!({"op": "search", "query": "x"});
+        call.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        let answer: Value = serde_json::from_str(&tool.call(&call.to_string()).await).unwrap();
+        assert_eq!(answer["hits"].is_array(), taken, "{call}: {answer}");
+    }
+    // A caller's own value keeps it.
+    let value = r#"{"policy":null,"n":1.50}"#;
+    tool.call(&format!(r#"{{"op":"set","key":"k","value":{value}}}"#)).await;
+    assert!(tool.call(r#"{"op":"get","key":"k"}"#).await.contains(value));
+}
+
+#[tokio::test]
+async fn a_form_speaks_of_no_field_that_it_leaves_out() {
+    fn texts(node: &Value, out: &mut Vec<String>) {
+        match node {
+            Value::Object(members) => members.iter().for_each(|(name, member)| match member {
+                Value::String(text) if name == "description" => out.push(text.clone()),
+                member => texts(member, out),
+            }),
+            Value::Array(elements) => elements.iter().for_each(|element| texts(element, out)),
+            _ => {}
+        }
+    }
+    for form in [SchemaForm::Openai, SchemaForm::Gemini] {
+        let [memory, _] = in_form(form).await;
+        let mut all = Vec::new();
+        texts(&memory, &mut all);
+        assert!(all.iter().any(|text| text.contains("- update(key, append?")), "{all:?}");
+        for text in all {
+            for name in ["metadata", "filter", "`merge`", "merge?", "source_weights", "fusion"] {
+                assert!(!text.contains(name), "{form:?} has no {name}: {text}");
+            }
+        }
+    }
+}

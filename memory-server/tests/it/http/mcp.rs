@@ -114,3 +114,31 @@ fn the_audit_names_the_token() {
     assert!(record["run"].as_str().unwrap().starts_with(&format!("{id}-")), "{record}");
     assert!(!log.contains(token), "{log}");
 }
+
+#[test]
+fn the_prompt_and_a_search_show_no_records_of_conversations() {
+    let door = Door::open("");
+    let token = door.token("ann", &["--agent", "ann"]);
+    let session = door.session(&token);
+    door.ok(&token, &session, set("agent", "hive", "bees need sugar in Bergen"));
+    for n in 0..20 {
+        let words = format!("bees, hive {n}");
+        let add = json!({"op": "add", "messages": [{"role": "user", "content": words}]});
+        door.ok(&token, &session, add);
+    }
+    let add = json!({"op": "add", "messages": [{"role": "user", "content": "I keep bees in Bergen"}]});
+    door.ok(&token, &session, add);
+    let found = door.ok(&token, &session, json!({"op": "search", "query": "bees", "top_k": 5}));
+    let keys: Vec<&Value> = found["hits"].as_array().unwrap().iter().map(|hit| &hit["key"]).collect();
+    assert_eq!(keys, ["hive"], "{found}");
+    let own = json!({"op": "search", "query": "bees", "prefix": "~turn/log/", "top_k": 5});
+    assert_eq!(door.ok(&token, &session, own)["hits"].as_array().unwrap().len(), 5, "who asks for them");
+    let ask = json!({"jsonrpc": "2.0", "id": 5, "method": "prompts/get",
+        "params": {"name": "recall", "arguments": {"query": "keep bees in Bergen"}}});
+    let answer = door.post(&token, Some(&session), &ask.to_string()).message();
+    let text =
+        answer["result"]["messages"][0]["content"]["text"].as_str().unwrap_or_else(|| panic!("{answer}"));
+    assert!(text.contains("I keep bees in Bergen") && text.contains("- hive: "), "{text}");
+    assert_eq!(text.matches("I keep bees in Bergen").count(), 1, "{text}");
+    assert!(!text.contains("~turn") && !text.contains("vector"), "{text}");
+}

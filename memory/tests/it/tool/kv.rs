@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use memory::{MemoryTool, Policy};
 use memory_conformance::TestClock;
 use serde_json::json;
 
-use super::{call, code, ok, refused, tools};
+use super::{call, code, ok, refused, run, tools};
 
 #[tokio::test]
 async fn set_then_get_gives_the_same_text_back() {
@@ -273,6 +274,35 @@ async fn list_scopes_and_describe_report_the_contents() {
                 Some(error) => (0, error["message"].as_str().unwrap().to_owned(), 0),
             };
             assert!(message.contains("missing field") || message.contains("exactly one"), "{op}: {message}");
+        }
+    }
+}
+
+/// However many records of conversations match.
+#[cfg(feature = "sqlite")]
+#[tokio::test]
+async fn a_search_finds_others_behind_any_number_of_records_of_conversations() {
+    use memory::{Key, NewEntry, Scope, SetOptions, Source};
+
+    let memory = memory::open("sqlite::memory:").await.unwrap();
+    let scope = Scope::agent("acme", "planner").unwrap();
+    let backend = memory.backend().unwrap();
+    let entry = |key: String, text: &str, source: &str| {
+        let mut entry = NewEntry::new(Key::new(key).unwrap(), "1".parse().unwrap());
+        entry.options = SetOptions::default().with_text(text).with_source(Source::new(source).unwrap());
+        entry
+    };
+    let tool = MemoryTool::new(memory.clone(), Policy::default(), run(None)).unwrap();
+    for (records, source) in [(0, "turn"), (30, "turn"), (1_100, "chat")] {
+        let turns: Vec<_> =
+            (0..records).map(|n| entry(format!("~turn/log/{n:016x}"), "bees", "turn")).collect();
+        backend.bulk_insert(&scope, turns, Default::default()).await.unwrap();
+        let own = (0..3).map(|n| entry(format!("k{n}"), "bees in a hive of our own", source)).collect();
+        backend.bulk_insert(&scope, own, Default::default()).await.unwrap();
+        for top_k in [1, 3, 10] {
+            let answer = tool.call(&format!(r#"{{"op":"search","query":"bees","top_k":{top_k}}}"#)).await;
+            let hits = answer.matches(r#""key":"k"#).count();
+            assert_eq!((hits, answer.contains("~turn")), (top_k.min(3), false), "{records}: {answer}");
         }
     }
 }
