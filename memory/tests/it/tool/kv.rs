@@ -292,7 +292,8 @@ async fn a_search_finds_others_behind_any_number_of_records_of_conversations() {
         entry.options = SetOptions::default().with_text(text).with_source(Source::new(source).unwrap());
         entry
     };
-    let tool = MemoryTool::new(memory.clone(), Policy::default(), run(None)).unwrap();
+    let policy = Policy::default().with_memory_scopes([memory::ScopeKind::Agent]);
+    let tool = MemoryTool::new(memory.clone(), policy, run(None)).unwrap();
     for (records, source) in [(0, "turn"), (30, "turn"), (1_100, "chat")] {
         let turns: Vec<_> =
             (0..records).map(|n| entry(format!("~turn/log/{n:016x}"), "bees", "turn")).collect();
