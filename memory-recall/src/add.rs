@@ -8,7 +8,7 @@ use memory_core::layer::{AddOptions, AddOutcome, AddStatus, FactId, Message, Rol
 use memory_core::{Embedder, Error, ErrorKind, Expect, Op, Provider, Quota, Result, Retry, Scope, Ttl};
 
 use crate::changes::{self, Correction};
-use crate::known::{Sorted, sort};
+use crate::known::{Said, Sorted, sort};
 use crate::rank::Turn;
 use crate::recall::Recall;
 use crate::store::digest;
@@ -16,14 +16,6 @@ use crate::store::keys;
 use crate::store::log::{ATTEMPTS, Log, SeenHead, contended, item, turn_item};
 use crate::store::record::{self, Answered, Head, Known, StoredTurn};
 use crate::store::vector::StoredVector;
-
-/// A message that is to be kept.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Said<'a> {
-    pub(crate) message: &'a Message,
-    /// Its place in `digests` and `contents`.
-    pub(crate) at: usize,
-}
 
 impl<P: Provider> Recall<P> {
     pub(crate) async fn add_messages(

@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use memory_core::layer::{AddOptions, AddOutcome, AddStatus, FactId, Message};
 use memory_core::{Expect, Result};
 
-use crate::add::Said;
 use crate::changes::{self, Found};
 use crate::store::digest;
 use crate::store::log::Log;
@@ -13,6 +12,14 @@ use crate::store::record::Known;
 
 /// Digests of one row that are looked up together, at most.
 const MOST_AT_ONCE: usize = 256;
+
+/// A message that is to be kept.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Said<'a> {
+    pub(crate) message: &'a Message,
+    /// Its place in `digests` and `contents`.
+    pub(crate) at: usize,
+}
 
 /// What is known of the messages of one `add`.
 pub(crate) struct Sorted<'a> {

@@ -6,8 +6,15 @@ use std::sync::Arc;
 use memory::{Policy, ToolOp};
 use memory_core::{Capabilities, Error, ErrorKind, Op, Result, Scope, ScopeId, ScopeKind, TenantId};
 
-use super::jwt::is_subject;
 use super::metrics::Metrics;
+
+/// How the id of a JWT's subject begins.
+pub(crate) const SUBJECT: &str = "j-";
+
+/// Whether a caller's id is that of a JWT's subject, not of a token.
+fn is_subject(id: &str) -> bool {
+    id.starts_with(SUBJECT)
+}
 
 /// What a token allows, as it is stored.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,27 +1,22 @@
 //! Parses an operation and its fields.
 
 use std::cell::Cell;
-use std::fmt;
 
 use memory_core::json::MAX_DEPTH;
 use memory_core::{Error, Result};
 use serde::de::value::MapAccessDeserializer;
-use serde::de::{DeserializeOwned, DeserializeSeed, IntoDeserializer as _, MapAccess, Visitor};
-use serde::{Deserialize, Deserializer};
+use serde::de::{DeserializeOwned, DeserializeSeed, IntoDeserializer as _, MapAccess};
 use serde_json::value::RawValue;
 
+use super::fields::{Fields, cut};
 use super::ops::ToolOp;
 use super::schema;
 use super::suggest::nearest;
 
 /// A value may be nested 128 deep and is at most three levels inside a call (`items`, item, `value`).
 const MAX_CALL_DEPTH: usize = MAX_DEPTH + 3;
-/// Well above the number of fields of any operation.
-const MAX_FIELDS: usize = 64;
 /// Aliases of fields, accepted for older callers: the operations that have the field, alias, name.
 const OTHER_NAMES: &[(&[ToolOp], &str, &str)] = &[(&[ToolOp::SqlExec, ToolOp::SqlQuery], "statement", "sql")];
-/// Longer names and messages are shortened to this much of each end.
-const MAX_SHOWN_BYTES: usize = 200;
 
 /// An operation with its unparsed fields.
 #[derive(Debug)]
@@ -146,17 +141,6 @@ fn unknown(what: &str, name: &str, known: &[String], of: &str) -> Error {
     })
 }
 
-/// The beginning and end of an outside text, at most 400 bytes. Expectations are at its end.
-pub(crate) fn cut(text: &str) -> String {
-    if text.len() <= 2 * MAX_SHOWN_BYTES {
-        return text.to_owned();
-    }
-    // A character has at most four bytes, so one of four neighbouring positions is a boundary.
-    let head = (0..4).find_map(|back| text.get(..MAX_SHOWN_BYTES - back)).unwrap_or_default();
-    let tail = (0..4).find_map(|on| text.get(text.len() - MAX_SHOWN_BYTES + on..)).unwrap_or_default();
-    format!("{head}…{tail}")
-}
-
 /// Counts brackets outside strings, so that no parser sees input it could not handle.
 fn check_depth(text: &str) -> Result<()> {
     let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
@@ -179,38 +163,6 @@ fn check_depth(text: &str) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// The members of one object in order, each name once, with unparsed values.
-pub(super) struct Fields<'a>(pub(super) Vec<(String, &'a RawValue)>);
-
-impl<'de> Deserialize<'de> for Fields<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Members;
-        impl<'de> Visitor<'de> for Members {
-            type Value = Fields<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                use serde::de::Error as _;
-                let mut fields: Vec<(String, &'de RawValue)> = Vec::new();
-                while let Some(name) = map.next_key::<String>()? {
-                    if fields.iter().any(|(known, _)| *known == name) {
-                        return Err(A::Error::custom(format!("the field `{}` is given twice", cut(&name))));
-                    }
-                    if fields.len() == MAX_FIELDS {
-                        return Err(A::Error::custom(format!("more than {MAX_FIELDS} fields")));
-                    }
-                    fields.push((name, map.next_value()?));
-                }
-                Ok(Fields(fields))
-            }
-        }
-        deserializer.deserialize_map(Members)
-    }
 }
 
 /// Passes the fields to an operation's own type and remembers which one is being read.

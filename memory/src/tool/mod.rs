@@ -5,6 +5,7 @@ mod answer;
 mod call;
 mod describe;
 mod description;
+mod fields;
 #[cfg(feature = "governed")]
 mod governed;
 #[cfg(feature = "hierarchical")]
@@ -25,7 +26,7 @@ mod unserved;
 pub use answer::refusal;
 pub(crate) use answer::without_paths;
 pub use description::tool_description;
-pub(crate) use input::cut;
+pub(crate) use fields::cut;
 pub use memory_tool::MemoryTool;
 pub use ops::{DEFAULT_SCOPE, ToolOp};
 pub(crate) use schema::schema_of;

@@ -20,7 +20,7 @@ use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
 use self::keys::{Keys, MAX_BYTES, Source};
-use super::caller::Grant;
+use super::caller::{Grant, SUBJECT};
 use crate::terminal::note;
 
 /// Longest text of one.
@@ -29,15 +29,8 @@ const MAX_TEXT_BYTES: usize = 16 << 10;
 const LEEWAY_SECONDS: u64 = 30;
 /// Time limit for the issuer's keys.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How the id of a subject begins.
-const SUBJECT: &str = "j-";
 /// Hexadecimal digits of an id.
 const ID_DIGITS: usize = 24;
-
-/// Whether a caller's id is that of a JWT's subject, not of a token.
-pub(crate) fn is_subject(id: &str) -> bool {
-    id.starts_with(SUBJECT)
-}
 
 /// Who a JWT speaks for.
 #[derive(Debug)]
