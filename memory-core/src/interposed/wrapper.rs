@@ -207,6 +207,10 @@ macro_rules! pointed {
             (**self).name()
         }
 
+        fn figures(&self) -> Vec<Figure> {
+            (**self).figures()
+        }
+
         fn capabilities(&self) -> Capabilities {
             (**self).capabilities()
         }

@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Waker};
 use memory_core::backend::RecordStream;
 use memory_core::{
     Backend, BulkOptions, Capabilities, Checked, DeleteOptions, DeleteOutcome, DropOutcome, Embed, Entry,
-    ErrorKind, Expect, GetOptions, Health, HealthStatus, Hook, ImportOptions, ImportOutcome,
+    ErrorKind, Expect, Figure, GetOptions, Health, HealthStatus, Hook, ImportOptions, ImportOutcome,
     IncrementOutcome, Interposed, Json, Key, ListQuery, MemoryLayer, NewEntry, Next, Op, Page, Provider,
     Quota, Reducer, ReembedOptions, ReembedOutcome, Reply, Request, Result, RunContext, Scope, ScopeId,
     ScopePage, ScopeStats, ScopesQuery, SearchMode, SearchQuery, SearchResults, SetOptions, SetOutcome,
@@ -62,6 +62,9 @@ impl Provider for Counting {
     }
     async fn health(&self) -> Result<Health> {
         Ok(Health::new(HealthStatus::Ok, "counts"))
+    }
+    fn figures(&self) -> Vec<Figure> {
+        vec![Figure::gauge("counting_calls", "Calls.", 7)]
     }
     async fn end_run(&self, _: &TenantId, _: &ScopeId) -> Result<()> {
         self.reach();
@@ -183,6 +186,13 @@ fn a_provider_without_any_facet_is_not_opened() {
     let error = Checked::new(Bare).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Internal);
     assert!(error.message().contains("`bare`") && error.message().contains("no facet"), "{error}");
+}
+
+#[test]
+fn figures_pass_through_whatever_stands_around_a_provider() {
+    let inner: Box<dyn Provider> = Box::new(Counting::new(|_| {}));
+    let shared: Arc<dyn Provider> = Arc::new(Checked::new(inner).unwrap());
+    assert_eq!(Checked::new(shared).unwrap().figures(), [Figure::gauge("counting_calls", "Calls.", 7)]);
 }
 
 #[test]

@@ -166,8 +166,10 @@ pub(super) async fn history(graphs: &Graphs, args: &HistoryArgs, out: &mut Out) 
         Ok(())
     })?;
     if history.is_empty() {
-        note(&format!("nothing is known of an entity `{}`", args.entity));
-        return Ok(Exit::Nothing);
+        note(&format!(
+            "nothing is known of an entity `{}`; `--entity` of `graph remember` names one",
+            args.entity
+        ));
     }
     Ok(Exit::Ok)
 }

@@ -169,7 +169,11 @@ fn a_ledger_that_does_not_hold_is_not_rebuilt() {
     let user = User::new();
     user.ok(&["note", "issue issue_1: Upload fails"]);
     user.ok(&["promote"]);
-    let only = |folder: &Path| std::fs::read_dir(folder).unwrap().next().unwrap().unwrap().path();
+    memory::sqlite::prepare_process();
+    let only = |folder: &Path| {
+        let mut found = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        found.find(|path| path.is_dir()).unwrap()
+    };
     let scope = only(&only(&user.home().join("memory.db.sql")));
     let tables = rusqlite::Connection::open(scope.join("data.db")).unwrap();
     tables
