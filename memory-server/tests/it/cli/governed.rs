@@ -174,7 +174,7 @@ fn a_ledger_that_does_not_hold_is_not_rebuilt() {
         let mut found = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
         found.find(|path| path.is_dir()).unwrap()
     };
-    let scope = only(&only(&user.home().join("memory.db.sql")));
+    let scope = only(&only(&user.home().join(".local/share/memory/memory.db.sql")));
     let tables = rusqlite::Connection::open(scope.join("data.db")).unwrap();
     tables
         .execute_batch(
