@@ -74,13 +74,15 @@ impl Provider for SqliteProvider {
     fn figures(&self) -> Vec<Figure> {
         let store = &self.store;
         let (writes, reads) = (store.writer.waiting(), store.workers.waiting());
-        let mut figures = vec![
+        let own = [
             Figure::gauge("sqlite_writes_waiting", "Writes that wait for the database's connection.", writes),
             Figure::gauge("sqlite_reads_waiting", "Long reads and searches that wait for a thread.", reads),
         ];
         #[cfg(feature = "sql")]
-        figures.extend(self.sql.figures());
-        figures
+        let of_sql = self.sql.figures();
+        #[cfg(not(feature = "sql"))]
+        let of_sql = [];
+        own.into_iter().chain(of_sql).collect()
     }
 
     async fn health(&self) -> Result<Health> {
