@@ -5,7 +5,6 @@ mod answer;
 mod call;
 mod describe;
 mod description;
-mod fields;
 #[cfg(feature = "governed")]
 mod governed;
 #[cfg(feature = "hierarchical")]
@@ -26,7 +25,7 @@ mod unserved;
 pub use answer::refusal;
 pub(crate) use answer::without_paths;
 pub use description::tool_description;
-pub(crate) use fields::cut;
+pub(crate) use input::fields::cut;
 pub use memory_tool::MemoryTool;
 pub use ops::{DEFAULT_SCOPE, ToolOp};
 pub(crate) use schema::schema_of;

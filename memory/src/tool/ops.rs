@@ -8,7 +8,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::fields::Fields;
+use super::input::fields::Fields;
 
 /// The scope of a call that names none.
 pub const DEFAULT_SCOPE: ScopeKind = ScopeKind::Agent;

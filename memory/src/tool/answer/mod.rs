@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use self::host_paths::file_name;
 pub(crate) use self::host_paths::without_paths;
-use super::fields::cut;
+use super::input::fields::cut;
 use crate::policy::MIN_ANSWER_BYTES;
 
 /// Bytes of an answer besides its rows: brackets, flags, a cursor.

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::answer::{Budget, text};
-use super::fields::cut;
 use super::input::Call;
+use super::input::fields::cut;
 use super::memory_tool::MemoryTool;
 use super::ops::ToolOp;
 use crate::governed::{self, Anchor, Ledger, Review};

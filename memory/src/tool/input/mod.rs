@@ -1,5 +1,7 @@
 //! Parses an operation and its fields.
 
+pub(super) mod fields;
+
 use std::cell::Cell;
 
 use memory_core::json::MAX_DEPTH;
@@ -8,10 +10,10 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{DeserializeOwned, DeserializeSeed, IntoDeserializer as _, MapAccess};
 use serde_json::value::RawValue;
 
-use super::fields::{Fields, cut};
 use super::ops::ToolOp;
 use super::schema;
 use super::suggest::nearest;
+use fields::{Fields, cut};
 
 /// A value may be nested 128 deep and is at most three levels inside a call (`items`, item, `value`).
 const MAX_CALL_DEPTH: usize = MAX_DEPTH + 3;

@@ -12,7 +12,7 @@ const MAX_FIELDS: usize = 64;
 const MAX_SHOWN_BYTES: usize = 200;
 
 /// The members of one object in order, each name once, with unparsed values.
-pub(super) struct Fields<'a>(pub(super) Vec<(String, &'a RawValue)>);
+pub(in crate::tool) struct Fields<'a>(pub(in crate::tool) Vec<(String, &'a RawValue)>);
 
 impl<'de> Deserialize<'de> for Fields<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
