@@ -331,8 +331,9 @@ impl Engine {
         self.workers.run(deadline, work).await?
     }
 
-    /// Whether a statement runs on the caller's thread: one of the host's own that was quick when it last ran in this
-    /// transaction or one before it. Nothing interrupts it as it would a query; but nobody else writes such statements.
+    /// Whether a statement of the host's own runs on the caller's thread: it did not take long when this connection last ran
+    /// it. Unlike a query of an agent's it is not abandoned after a millisecond, since interrupting a write ends the
+    /// transaction; only the runtime writes such statements.
     fn is_short_of_host(&self, call: &Call, transaction: &Transaction) -> bool {
         self.is_inline_of_host(&call.scope)
             && transaction.look(|held| held.conn.sandbox.was_quick(&call.sql, call.mode)).unwrap_or(false)

@@ -80,8 +80,9 @@ pub(super) fn check(caller: &Caller, provider: &str, request: &mut Request) -> R
             None => caller.may_store(op)?,
         },
     }
-    if let Some((run, scope)) = run_of(request) {
-        check_run(caller, run, scope)?;
+    let scope = request.scope().cloned();
+    if let (Some(run), Some(scope)) = (run_mut(request), scope) {
+        check_run(caller, run, &scope)?;
     }
     check_keys(request)?;
     narrow(caller, request);
@@ -116,7 +117,7 @@ pub(super) fn tenant_of(request: &Request) -> Option<&TenantId> {
     }
 }
 
-/// The run that a request is made in, to name another one.
+/// The run that a request is made in.
 fn run_mut(request: &mut Request) -> Option<&mut RunContext> {
     match request {
         Request::Add { run, .. }
@@ -130,24 +131,6 @@ fn run_mut(request: &mut Request) -> Option<&mut RunContext> {
         | Request::Commit { run, .. }
         | Request::Rollback { run, .. }
         | Request::DescribeTables { run, .. } => Some(run),
-        _ => None,
-    }
-}
-
-/// The run that a request is made in, and the scope.
-fn run_of(request: &Request) -> Option<(&RunContext, &Scope)> {
-    match request {
-        Request::Add { run, scope, .. }
-        | Request::Recall { run, scope, .. }
-        | Request::Event { run, scope, .. }
-        | Request::Forget { run, scope, .. }
-        | Request::Facts { run, scope, .. }
-        | Request::Exec { run, scope, .. }
-        | Request::Query { run, scope, .. }
-        | Request::Begin { run, scope, .. }
-        | Request::Commit { run, scope, .. }
-        | Request::Rollback { run, scope, .. }
-        | Request::DescribeTables { run, scope } => Some((run, scope)),
         _ => None,
     }
 }
