@@ -9,10 +9,10 @@ use crate::columns::{SUPERSEDED_BY, TASK_STATUSES};
 use crate::note::Note;
 use crate::request::{Decision, WriteRequest, is_id};
 use crate::resolve::named_in;
-use crate::resolve::speech::{ends_in, states_an_end, tokens, without_quotes};
+use crate::resolve::speech::{asks, ends_in, states_an_end, tokens, without_quotes};
 
 /// Verbs that end an issue.
-const RESOLVES: [&str; 18] = [
+const RESOLVES: [&str; 17] = [
     "resolve",
     "resolved",
     "resolves",
@@ -29,7 +29,6 @@ const RESOLVES: [&str; 18] = [
     "complete",
     "completed",
     "finished",
-    "unblocked",
     "gone",
 ];
 /// Verbs that end a constraint or a decision.
@@ -51,8 +50,9 @@ const INVALIDATES: [&str; 10] = [
 /// `KIND [ID]: TEXT` adds or changes a row, where `KIND` is `plan`, `constraint`, `issue` (`problem`, `blocker`, `bug`),
 /// `decision`, `result` (`METRIC = VALUE`), `task` (`task ID: STATUS`) or `learning` (`lesson`). A sentence with a verb of
 /// ending (`resolved`, `fixed`, `invalidated`, …) ends a row, unless it denies, supposes, asks, quotes or promises it.
-/// `ID is also called NAME` names a row. Each line that begins with a prefix, or ends a row by its id, is a write of its own;
-/// other lines belong to the one before. Anything else is rejected.
+/// `KIND ID: resolved` ends a row like `ID is resolved`, and `KIND: none` writes nothing. `ID is also called NAME` names a row.
+/// Each line that begins with a prefix, or ends a row by its id, is a write of its own; other lines, and the items of a list after
+/// a prefix, belong to the one before. Anything else is rejected.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Rules;
 
@@ -110,11 +110,14 @@ fn statements(text: &str, context: &Context) -> Vec<String> {
     for (at, line) in text.trim().lines().enumerate() {
         let is_fence = line.trim_start().starts_with("```");
         in_block ^= is_fence;
+        let in_list = || {
+            bare(line).len() < line.trim().len() && parts.last().is_some_and(|part| prefixed(part).is_some())
+        };
         let begins = at < MAX_LINES
             && !in_block
             && !is_fence
             && (prefixed(line).is_some()
-                || ending(line, context).is_ok_and(|request| request.target_id.is_some()));
+                || (!in_list() && ending(line, context).is_ok_and(|request| request.target_id.is_some())));
         match parts.last_mut().filter(|_| !begins) {
             Some(part) => {
                 part.push('\n');
@@ -124,6 +127,16 @@ fn statements(text: &str, context: &Context) -> Vec<String> {
         }
     }
     parts
+}
+
+/// A line without the mark of a list or a heading before it.
+fn bare(line: &str) -> &str {
+    let line = line.trim();
+    let numbered = line.trim_start_matches(|c: char| c.is_ascii_digit());
+    match numbered.strip_prefix(['.', ')']).filter(|_| numbered.len() < line.len()) {
+        Some(rest) => rest.trim_start(),
+        None => line.trim_start_matches(['-', '*', '+', '#', '•']).trim_start(),
+    }
 }
 
 /// After a kind, these are no id: "issue found: …", "lesson learned: …".
@@ -148,7 +161,9 @@ const NO_IDS: [&str; 16] = [
 
 /// The write of a note with a prefix.
 fn prefixed(text: &str) -> Option<Result<WriteRequest, String>> {
-    let (head, body) = text.trim().split_once(':')?;
+    let (head, body) = bare(text).split_once(':')?;
+    // "**task import**: done".
+    let (head, body) = (head.replace(['*', '`'], ""), body.trim_start_matches('*'));
     let mut words = head.split_whitespace();
     let kind = words.next()?.to_lowercase();
     let id = words.next();
@@ -182,8 +197,19 @@ fn prefixed(text: &str) -> Option<Result<WriteRequest, String>> {
     if body.is_empty() {
         return Some(Err("the note has a prefix and nothing after it".to_owned()));
     }
-    if body.ends_with('?') {
+    if body.ends_with('?') || (bucket == Bucket::TaskState && asks(body)) {
         return Some(Err("a question changes nothing".to_owned()));
+    }
+    if says_nothing(body) {
+        return Some(Err(format!("`{kind}: {body}` says that there is none, and none is written")));
+    }
+    // "issue ID: fixed in PR 12" says what became of it.
+    let first = tokens(body).into_iter().next();
+    if request.target_id.is_some()
+        && matches!(bucket, Bucket::Issues | Bucket::Constraints)
+        && first.is_some_and(|first| !ends_in(&[first]).is_empty())
+    {
+        return None;
     }
     let payload = match bucket {
         Bucket::Plan => {
@@ -196,6 +222,41 @@ fn prefixed(text: &str) -> Option<Result<WriteRequest, String>> {
         _ => Ok(Map::from_iter([(member.to_owned(), Value::from(body))])),
     };
     Some(payload.map(|payload| WriteRequest { payload, ..request }))
+}
+
+/// Whether a body says that there is nothing: "none so far", "n/a", "TBD".
+fn says_nothing(body: &str) -> bool {
+    const NOTHING: [&str; 12] =
+        ["none", "no", "nothing", "n/a", "na", "nope", "nil", "tbd", "tba", "unknown", "-", "see"];
+    const SO_FAR: [&str; 24] = [
+        "so",
+        "far",
+        "yet",
+        "today",
+        "that",
+        "i",
+        "we",
+        "know",
+        "of",
+        "known",
+        "at",
+        "the",
+        "moment",
+        "right",
+        "now",
+        "currently",
+        "here",
+        "from",
+        "me",
+        "this",
+        "week",
+        "above",
+        "below",
+        "really",
+    ];
+    let body = body.to_lowercase();
+    let mut words = body.split_whitespace().map(|word| word.trim_matches(['.', ',', '!', ';', '(', ')']));
+    words.next().is_some_and(|first| NOTHING.contains(&first)) && words.all(|word| SO_FAR.contains(&word))
 }
 
 /// An issue's first line is its title, the rest its description.
@@ -262,6 +323,9 @@ fn task(id: &str, rest: &[String]) -> Result<WriteRequest, String> {
 fn ending(text: &str, context: &Context) -> Result<WriteRequest, String> {
     let spoken = without_quotes(text);
     let words = tokens(&spoken);
+    if words.first().is_some_and(|word| word == "task") && asks(text) {
+        return Err("a question changes nothing".to_owned());
+    }
     if let [kind, id, rest @ ..] = words.as_slice()
         && kind == "task"
         && is_id(id)
@@ -291,6 +355,10 @@ fn ending(text: &str, context: &Context) -> Result<WriteRequest, String> {
         named.extend(named_in(&spoken, ids).into_iter().map(|id| (bucket, id)));
     }
     let bucket = match named.as_slice() {
+        // An issue may be given up: "ID was dropped".
+        [(Bucket::Issues, _)] if !resolves => {
+            return Err("it does not say that the issue is resolved, as in `ID is resolved`".to_owned());
+        }
         [(bucket, _)] => *bucket,
         _ if has(&["constraint", "restriction", "constraints"]) => Bucket::Constraints,
         _ if has(&["decision", "decisions"]) => Bucket::Decisions,

@@ -12,7 +12,7 @@ use crate::ledger::{Event, SourceRef};
 use crate::note::{Actor, Note, NoteSource, Trust};
 use crate::projection::{Row, Step, read, step};
 use crate::request::WriteRequest;
-use crate::resolve::occurs;
+use crate::resolve::{has_phrase, occurs};
 use crate::seams::{Resolution, Resolver, Scored};
 use crate::store::{Session, Space, text};
 
@@ -195,6 +195,13 @@ async fn no_successor(tx: &Session<'_>, wanted: &Wanted<'_>, target: &str) -> Re
     Ok((!row.is_some_and(|row| row.is_live())).then_some("what is to take the row's place does not hold"))
 }
 
+/// The names that a row gets. From a writer with authority they are confirmed, so the note itself must have them: those that
+/// only a model gave are none of the writer's.
+fn given(names: &[String], note: &Note) -> Vec<String> {
+    let is_given = |name: &&String| note.actor.trust < Trust::Authority || has_phrase(&note.text, name);
+    names.iter().filter(is_given).cloned().collect()
+}
+
 async fn commit(
     space: &Space,
     tx: &Session<'_>,
@@ -227,7 +234,7 @@ async fn commit(
             aliases: if request.operation.is_lifecycle() {
                 Vec::new()
             } else {
-                request.candidate_aliases.clone()
+                given(&request.candidate_aliases, note)
             },
             interpreter: wanted.interpreter.to_owned(),
             resolver: resolver.to_owned(),

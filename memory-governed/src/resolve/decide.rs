@@ -3,15 +3,15 @@
 use super::ids::{Mention, mentions, occurs};
 use super::model::Model;
 use super::note_words::NoteWords;
-use super::plain::{Unclear, states_plainly};
-use super::resolution::{Binding, BoundBy, DeferReason, Resolution, Scored};
+use super::plain::{Unclear, is_calm_where_it_ends, states_plainly};
+use super::resolution::{Binding, BoundBy, DeferReason, Place, Resolution, Scored};
 use super::row::{Row, Space};
 use super::speech::{
-    Mood, has_verb_of_ending, is_replaced, named_end, names_another, states_an_end, states_the_end_of,
-    sweeps, tokens, told, without_quotes,
+    Mood, has_verb_of_ending, is_replaced, named_end, names_another, reported, states_an_end, sweeps, tokens,
+    told, without_quotes,
 };
 use super::weigh::weigh;
-use super::words::folded;
+use super::words::{folded, stems};
 use crate::bucket::{Bucket, Operation};
 use crate::note::{Note, NoteSource, Trust};
 use crate::request::WriteRequest;
@@ -28,8 +28,10 @@ const OFFERED: usize = 3;
 /// - An id that the note names decides by itself, as a whole token in any case; an unknown id, a look-alike or a second
 ///   id defers, and never falls back to the words.
 /// - An id that only the request has never binds unless the words of the note bind the same row.
-/// - A note with a verb of ending that names a row ends it only by a plain statement: what is not understood around it
-///   defers.
+/// - A note that names a row, by an id, an alias or its whole title, ends it only by a plain statement: what is not understood
+///   around it defers.
+/// - A note that names none ends the row its words fit only where those words stand in sentences that tell of work or an end,
+///   and nothing beside its verb of ending may turn it.
 /// - Ends (`resolve`, `invalidate`) need a note that states an end, a row opened by then, and a writer with authority:
 ///   the row's creator or owner, or trust of at least `authority` and the row's. Tools and untrusted text never end a row.
 /// - Aliases bind as whole phrases and never change the score of the words.
@@ -124,7 +126,7 @@ impl Ending<'_> {
         match self.named() {
             Err(reason) => return defer(reason),
             Ok(Some((id, by))) => {
-                return match self.unclear(&id) {
+                return match self.unclear(&id, text) {
                     None => self.permit(&id, by, 1.0, Vec::new()),
                     Some(reason) => defer(reason),
                 };
@@ -150,31 +152,57 @@ impl Ending<'_> {
             return defer(DeferReason::IdNotInNote);
         }
         let id = first.id.clone();
+        if let Some(reason) = self.untold(&id) {
+            return defer(reason);
+        }
         self.permit(&id, BoundBy::Words, certainty.exp() / (1.0 + certainty.exp()), ranked)
     }
 
-    /// Why a note that names the row does not state its end plainly.
-    fn unclear(&self, id: &str) -> Option<DeferReason> {
-        let text = &self.note.text;
-        if let Err(mood) = states_the_end_of(text, |clause| self.is_named(id, clause)) {
-            return Some(mood.map_or(DeferReason::NamedAside, DeferReason::NotStated));
-        }
+    /// Why a text that names the row does not state its end plainly.
+    fn unclear(&self, id: &str, text: &str) -> Option<DeferReason> {
         let successor = self.request.successor();
         let spoken = without_quotes(text);
         if successor.is_none() && is_replaced(&spoken) {
             return Some(DeferReason::NamesAnother);
         }
-        // A note without a verb of ending is a model's to read; its rules have none for it.
-        if !has_verb_of_ending(&spoken) {
-            return None;
-        }
         let row = self.space.get(self.request.bucket, id);
         let aliases = row.into_iter().flat_map(telling).map(String::as_str);
         let names: Vec<&str> = aliases.chain([id]).collect();
-        states_plainly(&spoken, &names, successor).err().map(|unclear| match unclear {
-            Unclear::Asks => DeferReason::NotStated(Mood::Question),
-            Unclear::At(place) => DeferReason::NotPlain(place),
-        })
+        states_plainly(&spoken, &names, successor, self.request.operation).err().map(
+            |unclear| match unclear {
+                Unclear::Asks => DeferReason::NotStated(Mood::Question),
+                Unclear::At(place) => DeferReason::NotPlain(place),
+            },
+        )
+    }
+
+    /// Why a note whose words fit the row does not tell that it has ended.
+    fn untold(&self, id: &str) -> Option<DeferReason> {
+        let not_plain = |place| Some(DeferReason::NotPlain(place));
+        let row = self.space.get(self.request.bucket, id)?;
+        let text = &self.note.text;
+        // A whole title names the row as its id does, except that a report of work may begin with it.
+        if has_phrase(text, &row.title) {
+            let Some(named) = with_id(text, row) else { return not_plain(Place::Before) };
+            return match has_verb_of_ending(&named) {
+                true => self.unclear(id, &named),
+                false if reported(&named).is_empty() => not_plain(Place::Before),
+                false => None,
+            };
+        }
+        if !has_verb_of_ending(text) {
+            return None;
+        }
+        if !is_calm_where_it_ends(text) {
+            return not_plain(Place::After);
+        }
+        let title = stems(&row.title);
+        let shared = |text: &str| {
+            let stems = stems(text);
+            title.iter().filter(|stem| stems.contains(stem)).count()
+        };
+        let told = shared(&reported(text));
+        if told == 0 || 2 * told < shared(text) { not_plain(Place::Beside) } else { None }
     }
 
     /// The likeliest rows, and the log odds that the first is meant.
@@ -240,14 +268,6 @@ impl Ending<'_> {
             .any(|row| occurs(&self.note.text, &row.id))
     }
 
-    /// Whether a piece of the note names the row.
-    fn is_named(&self, id: &str, piece: &str) -> bool {
-        let row = self.space.get(self.request.bucket, id);
-        let is_name = |mention| matches!(mention, Mention::Named(_));
-        mentions(piece, [id], self.request.target_id.as_deref()).into_iter().any(is_name)
-            || row.is_some_and(|row| has_alias(row, &phrase(piece)))
-    }
-
     /// Binds `id` if the row was open by then and the writer may end it.
     fn permit(&self, id: &str, by: BoundBy, score: f64, candidates: Vec<Scored>) -> Resolution {
         let candidates = if candidates.is_empty() { offered(id) } else { candidates };
@@ -270,6 +290,24 @@ impl Ending<'_> {
 /// Words in lower case, so that whole phrases can be found.
 fn phrase(text: &str) -> String {
     format!(" {} ", tokens(&folded(text)).join(" "))
+}
+
+/// The text with the row's id in place of its title, quoted or not. Nothing where the title stands there in other marks.
+fn with_id(text: &str, row: &Row) -> Option<String> {
+    let title = row.title.to_ascii_lowercase();
+    let text = text.replace(&format!("\"{}\"", row.title), &row.title);
+    let (mut named, mut rest) = (String::new(), text.as_str());
+    while let Some(at) = rest.to_ascii_lowercase().find(&title) {
+        named.push_str(rest.get(..at)?);
+        named.push_str(&row.id);
+        rest = rest.get(at + title.len()..)?;
+    }
+    (rest.len() < text.len()).then(|| named + rest)
+}
+
+/// Whether a text has a name as a whole phrase, in any case.
+pub(crate) fn has_phrase(text: &str, name: &str) -> bool {
+    phrase(text).contains(&phrase(name))
 }
 
 /// Whether a phrase has one of the row's aliases that cannot be an ordinary word.

@@ -17,8 +17,8 @@ pub(crate) mod speech;
 mod weigh;
 mod words;
 
-pub(crate) use decide::named_in;
 pub use decide::resolve;
+pub(crate) use decide::{has_phrase, named_in};
 pub(crate) use ids::occurs;
 pub use model::Model;
 pub use resolution::{Binding, BoundBy, DeferReason, Deferral, Place, Resolution, Scored};

@@ -33,7 +33,6 @@ pub(super) const ENDS: &[&str] = &[
     "gone",
     "retired",
     "rescinded",
-    "unblocked",
 ];
 /// Before one of these it is a noun or an adjective: "a fix for it", "the completed log".
 pub(super) const DETERMINERS: &[&str] = &[
@@ -247,12 +246,6 @@ pub(super) const LINKS: &[&str] =
     &["and", "by", "after", "with", "in", "as", "because", "now", "today", "via", "for", "since", "on", "at"];
 /// Nouns of what can end.
 pub(super) const NOUNS: &[&str] = &["issue", "blocker", "problem", "bug", "constraint", "decision", "ticket"];
-/// Words that begin a clause and say nothing of its subject.
-pub(super) const LEADS: &[&str] =
-    &["and", "but", "now", "then", "so", "finally", "also", "all", "however", "yet"];
-pub(super) const PRONOUNS: &[&str] = &["it", "this", "that", "which"];
-/// Objects that are what was named before.
-pub(super) const OBJECTS: &[&str] = &["it", "this", "that"];
 /// Words that begin a clause which may say something else.
 pub(super) const TURNS: &[&str] = &["but", "while", "whereas", "although", "though", "however", "except"];
 /// Without a verb of ending, they say that something goes on.

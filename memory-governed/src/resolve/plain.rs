@@ -9,17 +9,21 @@ use super::phrases::{
 };
 use super::plain_tokens::{Token, name_words, named, sentences, without_statements};
 use super::plain_words::{
-    ADVERBS, ARTICLES, BRANCHES, CAUSES, CHANGES, CHECKED, CONFIRMS, DETERMINERS, DID, ENDED, ENDING,
-    ENDS_NOW, HAVE, IT, KINDS, LABELS, LATEST, LEADS, MEANS, PEOPLE, PROVES, REASONS, SOUND, THANKS, TIMES,
-    TURNING, WAS, WATCHES, WORKED,
+    ADVERBS, ARTICLES, BE, BRANCHES, CAUSES, CHANGES, CHECKED, CONFIRMS, DETERMINERS, DID, ENDED, ENDING,
+    ENDS_NOW, EVERYONE, FINISHED, GREETINGS, HAVE, INVALIDATES, IT, KINDS, LABELS, LATEST, LEADS, MEANS,
+    PEOPLE, PREPOSITIONS, PROVE, PROVES, REASONS, REPORTED, REQUESTED, SOUND, THANKS, TIMES, TURNING,
+    WATCHES, WORKED,
 };
 use super::resolution::Place;
+use crate::bucket::Operation;
 
 /// Longest sentence that is read, in tokens: a bound on the time that a note can take.
 const MAX_TOKENS: usize = 120;
-/// Most words of a noun phrase, and of a subject.
+/// Most words of a noun phrase, of a subject, of an object, and of an object without an article.
 const PHRASE: usize = 12;
 const SUBJECT: usize = 6;
+const OBJECT: usize = 6;
+const BARE_OBJECT: usize = 2;
 
 /// Why a note states no end plainly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,11 +45,22 @@ enum Said {
 
 /// Whether the words of a note, without quotations, state plainly that the row of these names has ended. `successor` may be named
 /// as what takes its place.
-pub(super) fn states_plainly(spoken: &str, names: &[&str], successor: Option<&str>) -> Result<(), Unclear> {
+pub(super) fn states_plainly(
+    spoken: &str,
+    names: &[&str],
+    successor: Option<&str>,
+    operation: Operation,
+) -> Result<(), Unclear> {
     let names: Vec<Vec<String>> = names.iter().map(|name| name_words(name)).collect();
     let (mut has_ended, mut is_topic) = (false, false);
     for sentence in sentences(&without_statements(spoken, &names)) {
-        let tokens = named(sentence.tokens, &names, successor);
+        let mut tokens = named(sentence.tokens, &names, successor);
+        if operation == Operation::Resolve {
+            tokens
+                .iter_mut()
+                .filter(|token| is_word(token, INVALIDATES))
+                .for_each(|token| *token = Token::Odd);
+        }
         let is_named = tokens.contains(&Token::Name);
         if tokens.len() > MAX_TOKENS || (sentence.asks && !is_named) {
             return Err(Unclear::At(Place::Beside));
@@ -69,6 +84,20 @@ pub(super) fn states_plainly(spoken: &str, names: &[&str], successor: Option<&st
         }
     }
     if has_ended { Ok(()) } else { Err(Unclear::At(Place::Before)) }
+}
+
+/// Whether no word turns what is said where a note that names no row has its verbs of ending: between two marks.
+pub(super) fn is_calm_where_it_ends(spoken: &str) -> bool {
+    let ends = |token: &Token| [ENDED, ENDING, ENDS_NOW].iter().any(|list| is_word(token, list));
+    let is_calm = |piece: &[Token]| !piece.iter().any(ends) || piece.iter().all(is_calm_token);
+    sentences(spoken)
+        .iter()
+        .all(|sentence| sentence.tokens.split(|token| !matches!(token, Token::Word(_))).all(is_calm))
+}
+
+/// Whether one of these words tells of work that was done.
+pub(super) fn tells_of_work(words: &[String]) -> bool {
+    words.iter().any(|word| is(word, WORKED.split_whitespace().chain(REPORTED.split_whitespace())))
 }
 
 /// What a sentence says of the row that it names.
@@ -149,12 +178,15 @@ fn lead(tokens: &[Token]) -> Option<&[Token]> {
         let end = rest.iter().position(|token| *token == Token::Comma)?;
         return rest.get(..end).filter(|phrase| is_phrase(phrase)).and(rest.get(end + 1..));
     }
+    if let Some(rest) = take(tokens, GREETINGS) {
+        return past(skip(rest, EVERYONE));
+    }
     if let Some(rest) = take(tokens, LEADS) {
         return past(rest);
     }
     // "I confirm that", "happy to report that", "confirmed:".
     let rest = match take(tokens, "i we") {
-        Some(rest) => take(skip(skip(rest, "have"), ADVERBS), CONFIRMS)?,
+        Some(rest) => take(skip(skip(rest, "have can"), ADVERBS), CONFIRMS)?,
         None => match take(skip(tokens, "i'm we're"), "happy glad pleased") {
             Some(rest) => take(rest, "to").and_then(|rest| take(rest, CONFIRMS))?,
             None => take(tokens, "confirmed verified")?,
@@ -163,18 +195,10 @@ fn lead(tokens: &[Token]) -> Option<&[Token]> {
     take(rest, "that").or_else(|| past(rest))
 }
 
-/// Past the name of the row: "the issue ID", "the ID issue", "ID, which kept us awake,".
+/// Past the name of the row: "the issue ID", "the ID issue".
 fn subject(tokens: &[Token]) -> Option<&[Token]> {
     let [Token::Name, rest @ ..] = skip(skip(tokens, ARTICLES), KINDS) else { return None };
-    let rest = skip(rest, KINDS);
-    if let [Token::Comma, Token::Word(which), clause @ ..] = rest
-        && which == "which"
-    {
-        let end = clause.iter().position(|token| *token == Token::Comma)?;
-        let told = clause.get(..end).filter(|told| did(word(told)) && is_calm(told));
-        return told.and(clause.get(end + 1..));
-    }
-    Some(rest)
+    Some(skip(rest, KINDS))
 }
 
 /// Past what says that it has ended, and whether that is told as past.
@@ -194,7 +218,11 @@ fn act(tokens: &[Token]) -> Option<(&[Token], bool)> {
     // "Fixed ID", "tested and fixed ID", "issue resolved: ID", "closes ID", "closing ID".
     let bare = skip(skip(tokens, KINDS), ADVERBS);
     let verb = match bare {
-        [Token::Word(first), Token::Word(and), rest @ ..] if and == "and" && did(first) => rest,
+        [Token::Word(first), Token::Word(and), rest @ ..]
+            if and == "and" && is(first, WORKED.split_whitespace()) =>
+        {
+            rest
+        }
         _ => bare,
     };
     if let Some(rest) =
@@ -259,8 +287,7 @@ fn tail(tokens: &[Token], past: bool) -> bool {
         [] => true,
         [mark @ (Token::Comma | Token::Dash | Token::Colon), rest @ ..] => {
             let (piece, after) = piece(rest);
-            let is_cause = *mark == Token::Colon && is_reason("because", piece);
-            (is_cause || adds(piece, past)) && tail(after, past)
+            ((*mark == Token::Colon && is_cause(piece)) || adds(piece, past)) && tail(after, past)
         }
         [Token::Open, rest @ ..] => {
             let end = rest.iter().position(|token| *token == Token::Close);
@@ -293,9 +320,10 @@ fn tail_of(word: &str, rest: &[Token], past: bool) -> bool {
         "after" => past && after_phrase(rest, past),
         _ if is(MEANS) => !is_promise(word, piece(rest).0) && after_phrase(rest, past),
         "since" if change(rest).is_some() => then(change(rest)),
+        "as" if take(rest, REQUESTED).is_some() => then(take(rest, REQUESTED)),
         _ if is(REASONS) => {
             let (reason, after) = piece(rest);
-            is_reason(word, reason) && tail(after, true)
+            (is_harmless(reason) || (word == "because" && is_cause(reason))) && tail(after, true)
         }
         _ => false,
     }
@@ -318,22 +346,26 @@ fn piece(tokens: &[Token]) -> (&[Token], &[Token]) {
     tokens.split_at(tokens.iter().position(is_mark).unwrap_or(tokens.len()))
 }
 
-/// Whether these are a cause or a means: "the new retry logic", "restarting it", "PR 12".
+/// Whether these are a cause or a means: "the new retry logic", "restarting it", "PR 12", "the new parser in build 42". A change that
+/// is not named ("the upcoming release") may be one to come.
 fn is_phrase(phrase: &[Token]) -> bool {
-    let first = word(phrase);
-    let known = is(first, DETERMINERS.split_whitespace())
-        || (first.len() > 4 && first.ends_with("ing"))
-        || change(phrase).is_some();
-    known && phrase.len() <= PHRASE && is_calm(phrase)
+    if change(phrase).is_some_and(is_quiet) {
+        return true;
+    }
+    let end = phrase.iter().position(|token| is_word(token, "in on")).unwrap_or(phrase.len());
+    let (noun, rest) = phrase.split_at(end);
+    let first = word(noun);
+    (is(first, DETERMINERS.split_whitespace()) || (first.len() > 4 && first.ends_with("ing")))
+        && noun.len() <= PHRASE
+        && is_calm(noun)
+        && !noun.iter().any(|token| is_word(token, CHANGES))
+        && is_quiet(rest)
 }
 
-/// Whether these are a reason: "because the cache is warmed at the start", "as requested".
-fn is_reason(word: &str, reason: &[Token]) -> bool {
-    let verb = |token: &Token| {
-        is_word(token, PROVES) || is_word(token, WAS) || is_word(token, "is are has have") || has_done(token)
-    };
-    let is_request = word == "as" && matches!(reason, [only] if has_done(only));
-    (is_request || reason.iter().skip(1).any(verb)) && is_calm(reason)
+/// Whether these are a cause: "the timeout was too short", "the worker kept a stale lease".
+fn is_cause(cause: &[Token]) -> bool {
+    let verb = |token: &Token| is_word(token, BE) || is_word(token, PROVES) || has_done(token);
+    cause.iter().skip(1).any(verb) && is_calm(cause)
 }
 
 /// Whether what stands between two marks leaves the statement before it as it is.
@@ -362,7 +394,7 @@ fn is_soon(tokens: &[Token]) -> bool {
 /// Whether a sentence beside a statement leaves it as it is.
 fn is_aside(tokens: &[Token]) -> bool {
     // A heading, and the number of a list.
-    let label = skip(tokens, "status of today update updates summary progress for");
+    let label = skip(tokens, "status of today update updates summary progress standup for");
     if tokens.is_empty() || (label.len() < tokens.len() && matches!(label, [Token::Colon])) {
         return true;
     }
@@ -371,7 +403,8 @@ fn is_aside(tokens: &[Token]) -> bool {
     {
         return true;
     }
-    let rest = past_mark(skip(tokens, LEADS));
+    let rest = past_mark(skip(skip(tokens, GREETINGS), LEADS));
+    let rest = if rest.len() < tokens.len() { skip(rest, EVERYONE) } else { rest };
     if rest.is_empty() {
         return true;
     }
@@ -383,42 +416,64 @@ fn is_aside(tokens: &[Token]) -> bool {
     is_known && tail(rest, true)
 }
 
-/// Whether a clause tells of something done or working, in calm words: "restarted the primary", "tests pass", "the load was to
-/// blame".
+/// Whether a clause tells of something done or working, in a known form: "restarted the primary", "tests pass", "the cache is warm
+/// again", "thanks to Ida".
 fn is_harmless(clause: &[Token]) -> bool {
     if clause.is_empty() || !is_calm(clause) {
         return false;
     }
-    let first = word(clause);
+    if let Some(rest) = take(clause, THANKS) {
+        let whom = skip(skip(rest, "to"), EVERYONE);
+        return whom.len() <= BARE_OBJECT && !whom.iter().any(|token| is_word(token, PREPOSITIONS));
+    }
+    if take(clause, "see").and_then(change).is_some_and(<[Token]>::is_empty) {
+        return true;
+    }
     let doer = skip(skip(skip(skip(clause, LEADS), PEOPLE), HAVE), ADVERBS);
-    let is_about = |token: &Token| is_word(token, "is are was were");
-    if (is_work(doer) && !clause.iter().any(is_about)) || is(first, THANKS.split_whitespace()) {
+    if take(doer, WORKED).is_some_and(is_object) {
         return true;
     }
-    if take(clause, "see").is_some_and(|rest| change(rest).is_some()) {
-        return true;
-    }
-    let is_told = |at: usize, token: &Token| {
+    clause.iter().enumerate().skip(1).take(SUBJECT).any(|(at, token)| {
         let rest = clause.get(at + 1..).unwrap_or_default();
-        let sound = |rest| {
-            let rest = skip(rest, ADVERBS);
-            is(word(rest), SOUND.split_whitespace())
-                || is(word(rest), ENDED.split_whitespace())
-                || did(word(rest))
-        };
+        let is_plural = matches!(clause.get(at - 1), Some(Token::Word(word)) if word.ends_with('s'));
         match token {
-            // What it was can be anything: "it was a test".
-            _ if is_word(token, WAS) && is(first, "it this that there".split_whitespace()) => sound(rest),
-            _ if is_word(token, "is are has have") => sound(skip(rest, "been")),
-            _ => is_word(token, PROVES) || is_word(token, WAS) || is_word(token, WORKED),
+            _ if is_word(token, BE) => {
+                let rest = skip(skip(rest, "been all"), ADVERBS);
+                let is_blamed = take(rest, "to").and_then(|rest| take(rest, "blame")).is_some_and(is_quiet);
+                is_blamed
+                    || [SOUND, FINISHED, WORKED].iter().any(|list| take(rest, list).is_some_and(is_quiet))
+            }
+            _ if is_word(token, PROVE) => is_plural && is_quiet(rest),
+            _ => is_word(token, PROVES) && is_quiet(rest),
         }
-    };
-    clause.iter().enumerate().skip(1).take(SUBJECT).any(|(at, token)| is_told(at, token))
+    })
 }
 
-/// Whether the first word tells of work.
-fn is_work(tokens: &[Token]) -> bool {
-    tokens.first().is_some_and(|first| is_word(first, WORKED) || is_word(first, DID))
+/// Whether these may follow a word of work: "the primary", "retries", "it in build 42".
+fn is_object(tokens: &[Token]) -> bool {
+    if is_quiet(tokens) {
+        return true;
+    }
+    let end = tokens.iter().position(|token| is_word(token, PREPOSITIONS)).unwrap_or(tokens.len());
+    let (noun, rest) = tokens.split_at(end);
+    let noun = skip(noun, ADVERBS);
+    let most = if is(word(noun), DETERMINERS.split_whitespace()) { OBJECT } else { BARE_OBJECT };
+    let about =
+        |token: &Token| is_word(token, BE) || matches!(token, Token::Word(word) if word.contains('%'));
+    noun.len() <= most && !noun.iter().any(about) && is_quiet(rest)
+}
+
+/// Whether nothing follows but when, and in which change or place of all: "now", "again in build 42", "to production".
+fn is_quiet(tokens: &[Token]) -> bool {
+    let rest = skip(skip(tokens, "it that"), ADVERBS);
+    let rest = skip(rest, "again");
+    match take(rest, "in on to into since with") {
+        Some(place) => change(place).is_some_and(is_quiet),
+        None => match take(rest, "this") {
+            Some(time) => take(time, "morning afternoon week month").is_some_and(is_quiet),
+            None => skip(rest, ADVERBS).is_empty() || change(rest).is_some_and(is_quiet),
+        },
+    }
 }
 
 /// Past what names a change: "PR 12", "the latest build", "main", "#12", a hash or a version.
@@ -452,7 +507,7 @@ fn is_calm(tokens: &[Token]) -> bool {
     let again = |at: usize| {
         let beside = |at: Option<usize>| {
             at.and_then(|at| tokens.get(at))
-                .is_some_and(|token| is_word(token, PROVES) || is_word(token, SOUND))
+                .is_some_and(|token| [PROVE, PROVES, SOUND].iter().any(|list| is_word(token, list)))
         };
         beside(at.checked_sub(1)) || beside(Some(at + 1))
     };

@@ -26,7 +26,7 @@ pub(super) struct Sentence {
 /// Marks that end a sentence, in any script.
 const ENDS: &str = "!;\n。।։";
 /// Those that ask.
-const ASKS: &str = "?؟‽՞፧꘏⸮¿";
+pub(super) const ASKS: &str = "?؟‽՞፧꘏⸮¿";
 /// Marks that mean nothing: emphasis, and that it is good news.
 const BLANK: &str = "*`✅✔☑🎉👍\u{fe0f}";
 /// What no longer happens to something that works.
@@ -148,6 +148,12 @@ pub(super) fn named(tokens: Vec<Token>, names: &[Vec<String>], successor: Option
                 at += 1;
             }
         }
+    }
+    // "[ID] fixed".
+    while let Some(at) =
+        found.windows(3).position(|three| matches!(three, [Token::Open, Token::Name, Token::Close]))
+    {
+        found.splice(at..at + 3, [Token::Name]);
     }
     let by = |token: &Token| matches!(token, Token::Word(word) if word == "by");
     let is_it =

@@ -2,12 +2,17 @@
 
 /// What is said of a row that has ended: "is resolved".
 pub(super) const ENDED: &str = "resolved closed fixed done complete completed finished solved invalidated superseded lifted dropped \
-     revoked withdrawn gone retired rescinded unblocked";
+     revoked withdrawn gone retired rescinded";
 /// What is said of who ended it: "fixed it".
 pub(super) const ENDING: &str = "resolved closed fixed completed finished solved invalidated lifted dropped revoked withdrew retired \
-     rescinded unblocked";
+     rescinded";
 /// The same of a change: "this fixes it".
 pub(super) const ENDS_NOW: &str = "resolves closes fixes completes finishes solves invalidates";
+/// Of these, what may end a constraint or a decision and not an issue: "dropped" may be given up.
+pub(super) const INVALIDATES: &str =
+    "invalidated superseded lifted dropped revoked withdrawn withdrew retired rescinded invalidates";
+/// What is said of a thing beside the row that is done with.
+pub(super) const FINISHED: &str = "resolved closed fixed done complete completed finished solved";
 /// Nouns of rows.
 pub(super) const KINDS: &str = "issue bug blocker problem ticket constraint restriction decision incident id";
 /// Before the name of a row.
@@ -22,11 +27,12 @@ pub(super) const IT: &str = "it this that which";
 pub(super) const ADVERBS: &str = "now finally already completely fully entirely totally just also indeed hereby successfully properly \
      correctly permanently officially definitely certainly 100% today yesterday earlier recently too meanwhile";
 /// Words that begin a sentence and say nothing of what follows.
-pub(super) const LEADS: &str = "and so now then finally also ok okay great good news hi hello yes yep yay hooray done update fyi today \
-     yesterday well";
+pub(super) const LEADS: &str = "and so now then finally also ok okay great good news yes yep yay hooray phew done update fyi today yesterday well";
+pub(super) const GREETINGS: &str = "hi hello hey";
+pub(super) const EVERYONE: &str = "team all everyone folks there you";
 /// Words of a label before what a writer says as their own: "update: …".
 pub(super) const LABELS: &str = "update updates status fyi news good great done fixed resolved closed completed finished solved \
-     progress today now summary";
+     progress today now summary standup";
 /// "I confirm that …".
 pub(super) const CONFIRMS: &str = "confirm confirmed verified report announce say";
 pub(super) const CHECKED: &str = "checked rechecked tested retested verified reviewed confirmed";
@@ -37,28 +43,37 @@ pub(super) const BRANCHES: &str = "main master trunk production prod";
 pub(super) const LATEST: &str = "the this our latest current last newest new today's yesterday's";
 /// How something is that works.
 pub(super) const SOUND: &str =
-    "up green healthy stable good fine clean live running working passing ok okay done complete empty fast";
-/// Verbs of proof.
-pub(super) const PROVES: &str =
-    "pass passes passed work works worked run runs succeed succeeds succeeded stopped dropped recovered";
+    "up green healthy stable good fine clean live running working passing ok okay empty fast warm";
+/// Verbs of proof, and those of several things.
+pub(super) const PROVES: &str = "passes passed works worked succeeds succeeded stopped recovered";
+pub(super) const PROVE: &str = "pass work succeed run";
+/// Forms of being, and of what was done to something.
+pub(super) const BE: &str = "is are was were has have had got";
 /// What was done, where the word does not end in "ed".
 pub(super) const DID: &str = "ran made put set built rebuilt wrote rewrote found sent took kept cut did got let split shut gave went \
      began brought had threw held lost grew came seen";
-/// Work that was done, or that helped.
-pub(super) const WORKED: &str = "added adjusted bumped cached capped caught changed checked cleaned cleared closed committed completed \
-     configured confirmed debugged decreased deleted deployed diagnosed disabled documented enabled extended finished fixed flushed \
-     guarded handled helped implemented improved increased installed introduced investigated lifted limited looked lowered measured \
-     merged migrated monitored moved optimized patched pinned profiled published purged pushed raised ran rebooted rebuilt \
-     reconfigured redeployed reduced refactored reinstalled released removed renamed repaired replaced rerun reran resolved restarted \
-     restored retested reviewed rewrote rotated scaled shipped solved split swapped switched tagged tested traced tuned updated \
-     upgraded validated verified warmed watched wrapped wrote";
-pub(super) const WAS: &str = "was were had";
+/// Work that was done. Not what takes something away: that may be the repair.
+pub(super) const WORKED: &str = "added adjusted applied bumped cached capped changed checked cleaned cleared closed committed completed \
+     configured confirmed converted created debugged deployed diagnosed documented enabled extended extracted finished fixed flushed \
+     guarded handled hardened helped implemented improved increased installed integrated introduced investigated lifted merged \
+     migrated monitored moved optimized patched pinned profiled published pushed raised rebooted rebuilt reconfigured redeployed \
+     reduced refactored reinstalled released renamed repaired rerun reran resolved restarted retested reviewed rewrote rotated scaled \
+     shipped solved split swapped switched tagged tested traced tuned updated upgraded validated verified warmed watched wired wrapped \
+     wrote written";
+/// Further words of a report of work, where no row is named.
+pub(super) const REPORTED: &str = "authored clean consolidated decreased deleted disabled dropped green moved now pass passes removed \
+     replaced restored";
 /// Words that introduce by what means.
 pub(super) const MEANS: &str = "by with via using through";
 pub(super) const REASONS: &str = "because since as so";
-/// Labels of a reason.
-pub(super) const CAUSES: &str = "cause reason fix details notes root";
-pub(super) const THANKS: &str = "thanks thank cheers hooray great nice phew yay";
+/// What it was done by: "as requested".
+pub(super) const REQUESTED: &str = "requested agreed discussed asked expected";
+/// Beginnings of a sentence about the cause.
+pub(super) const CAUSES: &str = "cause reason root";
+pub(super) const THANKS: &str = "thanks thank cheers";
+/// Prepositions: what follows them may limit what was done.
+pub(super) const PREPOSITIONS: &str = "to on in into for at from of as with without by via using through since until before after over under \
+     per during within outside beyond";
 pub(super) const WATCHES: &str = "watch monitor observe";
 /// Parts of the calendar: "by Friday" is a promise.
 pub(super) const TIMES: &str = "monday tuesday wednesday thursday friday saturday sunday january february march april may june july \
@@ -68,7 +83,8 @@ pub(super) const TIMES: &str = "monday tuesday wednesday thursday friday saturda
 /// that it began again. The lists of `phrases` belong to them too.
 pub(super) const TURNING: &str = "but except excepting barring apart aside besides excluding only mostly partly some sometimes several \
      few certain most many otherwise else though although however despite unless until till when whenever while if that who whom \
-     whose whoever whether or false untrue true wrong incorrect mistaken mistake lie lies lied lying joke joked joking kidding kid \
+     whose whoever whether or false untrue true wrong incorrect mistaken mistake withdrawn rejected cancelled canceled aborted backed skipped awaiting upcoming blocked declined \
+     discarded abandoned stuck unhappy red lie lies lied lying joke joked joking kidding kid \
      rumor rumors rumour rumours claim claims claimed story stories alleged supposed supposedly allegedly reportedly doubt doubts \
      doubted doubtful dubious sceptical skeptical unlikely pretend pretended imagine imagined imaginary dream dreams dreamt dreamed \
      fantasy wish wishes wished hope hoped hopes expect expects expected goal goals aim aimed target milestone criterion criteria \

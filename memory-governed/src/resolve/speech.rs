@@ -6,10 +6,11 @@ use serde::{Deserialize, Serialize};
 
 use super::note_words::sentences;
 use super::phrases::{
-    AFTER_NEGATES, ASKS, BARE_DENIALS, BE, BEFORE_NEGATES, CONDITION_PHRASES, CONDITIONS, DENIALS,
-    DETERMINERS, ENDS, FUTURE, FUTURE_AFTER, HEARSAY, HEDGES, HEDGES_AFTER, LEADS, LINKS, NEXT, NOUNS,
-    OBJECTS, OTHER_ROWS, PRONOUNS, QUESTION_STARTS, RELAPSES, TURNS,
+    AFTER_NEGATES, ASKS, BARE_DENIALS, BE, BEFORE_NEGATES, CONDITION_PHRASES, CONDITIONS, DETERMINERS, ENDS,
+    FUTURE, FUTURE_AFTER, HEARSAY, HEDGES, HEDGES_AFTER, LINKS, NEXT, NOUNS, OTHER_ROWS, QUESTION_STARTS,
+    RELAPSES,
 };
+use super::plain::tells_of_work;
 
 /// Why a note's words state no end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -115,90 +116,6 @@ fn opening(sentence: &str) -> Option<Mood> {
     None
 }
 
-/// Whether the note states the end of what `is_named` finds in it, where it names it. The clause that has the name must
-/// say so, or one after it that goes on about the same ("db_outage: restarted the primary. Fixed now.").
-///
-/// # Errors
-/// The mood of what is said of it; nothing where only something else is said to have ended.
-pub(crate) fn states_the_end_of(note: &str, is_named: impl Fn(&str) -> bool) -> Result<(), Option<Mood>> {
-    let spoken = without_quotes(note);
-    let (mut is_found, mut is_stated, mut goes_on, mut has_verb) = (false, false, false, false);
-    for sentence in sentences(&spoken) {
-        let all = tokens(sentence);
-        let verbs = ends_in(&all);
-        has_verb |= !verbs.is_empty();
-        let mut end = 0;
-        for clause in clauses(sentence) {
-            let words = tokens(clause);
-            let start = end;
-            end += words.len();
-            let verbs = verbs.iter().take(VERBS).filter(|at| (start..end).contains(*at));
-            let mut moods = verbs.map(|at| mood(sentence, &all, *at));
-            let first = moods.next();
-            let named = is_named(clause);
-            is_found |= named;
-            if !(named || goes_on && is_about_the_same(&words)) {
-                goes_on &= first.is_none();
-                continue;
-            }
-            goes_on = true;
-            match first {
-                Some(Some(mood)) if moods.all(|mood| mood.is_some()) => return Err(Some(mood)),
-                Some(_) => is_stated = true,
-                None if denies(&words) => return Err(Some(Mood::Negated)),
-                None => {}
-            }
-        }
-    }
-    if is_stated || !is_found || !has_verb { Ok(()) } else { Err(None) }
-}
-
-/// The clauses of a sentence: up to a comma, or before a word that turns it ("but").
-fn clauses(sentence: &str) -> Vec<&str> {
-    let mut cuts = vec![0];
-    for (at, c) in sentence.char_indices() {
-        let after = sentence.get(at + c.len_utf8()..).unwrap_or_default();
-        let turns = c.is_whitespace()
-            && after
-                .split_whitespace()
-                .next()
-                .is_some_and(|word| TURNS.contains(&word.to_lowercase().as_str()));
-        if turns || (c == ',' && after.starts_with(char::is_whitespace)) {
-            cuts.push(at + c.len_utf8());
-        }
-    }
-    let ends = cuts.iter().copied().skip(1).chain([sentence.len()]);
-    cuts.iter().zip(ends).filter_map(|(start, end)| sentence.get(*start..end)).collect()
-}
-
-/// Whether a clause goes on about what the one before named: it has a pronoun or no subject of its own.
-fn is_about_the_same(words: &[String]) -> bool {
-    let lead = words.iter().position(|word| !LEADS.contains(&word.as_str())).unwrap_or(words.len());
-    let Some(first) = words.get(lead) else { return false };
-    if BE.contains(&first.as_str()) || first.ends_with("n't") || BARE_DENIALS.contains(&first.as_str()) {
-        return true;
-    }
-    let is_pronoun = PRONOUNS.contains(&first.as_str());
-    let verb = ends_in(words).first().copied();
-    let is_bare = |at: usize| {
-        let object = words.get(at + 1).map(String::as_str);
-        object.is_none_or(|word| LINKS.contains(&word) || OBJECTS.contains(&word))
-    };
-    match verb {
-        None => is_pronoun,
-        Some(at) if at == lead => is_bare(at),
-        Some(at) => {
-            is_pronoun && (is_bare(at) || words.get(at - 1).is_some_and(|word| BE.contains(&word.as_str())))
-        }
-    }
-}
-
-/// Whether words without a verb of ending say that something goes on.
-fn denies(words: &[String]) -> bool {
-    words.iter().any(|word| DENIALS.contains(&word.as_str()) || BARE_DENIALS.contains(&word.as_str()))
-        || relapses(&words.join(" "))
-}
-
 fn relapses(text: &str) -> bool {
     RELAPSES.iter().any(|words| contains_word(text, words))
 }
@@ -223,6 +140,21 @@ pub(super) fn told(note: &str) -> std::borrow::Cow<'_, str> {
         kept.push('\n');
     }
     if left_out && states { kept.into() } else { note.into() }
+}
+
+/// The sentences that tell of work or of an end, with the lists that follow them.
+pub(super) fn reported(note: &str) -> String {
+    let (mut kept, mut is_kept) = (String::new(), false);
+    for sentence in sentences(note) {
+        let words = tokens(sentence);
+        let is_item = sentence.starts_with(|c: char| "-*+(".contains(c) || c.is_ascii_digit());
+        is_kept = !ends_in(&words).is_empty() || tells_of_work(&words) || (is_item && is_kept);
+        if is_kept {
+            kept.push_str(sentence);
+            kept.push('\n');
+        }
+    }
+    kept
 }
 
 /// The mood of the verb at `at`.
@@ -272,7 +204,12 @@ fn mood(sentence: &str, tokens: &[String], at: usize) -> Option<Mood> {
     {
         return Some(Mood::Negated);
     }
-    let modal = near.iter().any(|token| FUTURE.contains(token) || token.ends_with("'ll"));
+    // "I can confirm that" confirms.
+    let confirms = |at: usize| at > 0 && near.get(at - 1) == Some(&"confirm") && near.get(at) == Some(&"can");
+    let modal = near
+        .iter()
+        .enumerate()
+        .any(|(at, token)| (FUTURE.contains(token) && !confirms(at)) || token.ends_with("'ll"));
     let infinitive = last == "to" || (last == "be" && near.get(1) == Some(&"to"));
     let trying = near
         .iter()
@@ -285,6 +222,11 @@ fn mood(sentence: &str, tokens: &[String], at: usize) -> Option<Mood> {
 /// Where verbs of ending stand.
 pub(crate) fn ends_in(tokens: &[String]) -> Vec<usize> {
     words_of_ending(tokens).into_iter().filter(|at| is_verb(tokens, *at)).collect()
+}
+
+/// Whether a text has a question mark, in any script.
+pub(crate) fn asks(text: &str) -> bool {
+    text.contains(|c: char| super::plain_tokens::ASKS.contains(c))
 }
 
 /// Whether any sentence has a verb of ending.

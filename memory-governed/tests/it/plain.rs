@@ -110,6 +110,34 @@ fn what_doubts_denies_asks_supposes_promises_or_quotes_ends_nothing() {
         "assert issue_1 is fixed",
         "now that issue_1 is fixed, tests pass",
         "issue_1 is fixed /s",
+        "issue_1 was fixed in PR 12. PR 12 was rejected.",
+        "Fixed issue_1. PR 12 was backed out.",
+        "issue_1 is fixed. The fix was withdrawn this morning.",
+        "Fixed issue_1 in PR 12, the merge was blocked by CI.",
+        "Fixed issue_1. CI was red.",
+        "Fixed issue_1. QA was unhappy with it.",
+        "issue_1 is fixed. Customers had it this morning.",
+        "issue_1 is resolved. Found it on prod today.",
+        "issue_1 is fixed by the upcoming release",
+        "issue_1 is fixed by the big release",
+        "issue_1 is resolved, the patch is done and awaiting approval",
+        "issue_1 is fixed. Released to 10% of users.",
+        "issue_1 is fixed. Verified on Linux. Windows was skipped.",
+        "issue_1 is fixed. Verified on Linux.",
+        "Found in the vendor mail, issue_1 is resolved",
+        "Seen on Twitter, issue_1 is resolved",
+        "Simulated run. issue_1 is resolved.",
+        "Nice fiction, issue_1 is resolved",
+        "issue_1 is fixed as surely as pigs are flying",
+        "issue_1 is fixed. Tested men det funkar inte.",
+        "issue_1 is fixed. Removed the fix.",
+        "issue_1 is unblocked now",
+        "issue_1 dropped",
+        "issue_1 is worse than ever",
+        "Someone take issue_1 please",
+        "issue_1: looking into it",
+        "issue_1 ist nicht behoben",
+        "issue_1 works again",
     ] {
         assert_eq!(ended(text), None, "{text}");
         let misread = end(&space([issue("issue_1", "Upload fails")]), text);
@@ -155,8 +183,46 @@ fn plain_statements_end_what_they_name() {
         "issue_1 has been resolved thanks to the new index.",
         "Tested and fixed issue_1",
         "issue_1 is fixed and deployed to production",
+        "I can confirm that issue_1 is fixed on production",
+        "Standup: yesterday I fixed issue_1, tests pass",
+        "issue_1 is resolved; the cache is warm again",
+        "[issue_1] fixed",
+        "Hi team, issue_1 is fixed.",
+        "bug issue_1: fixed in PR 12",
     ] {
         assert_eq!(ended(text).as_deref(), Some("issue_1"), "{text}");
+    }
+}
+
+/// A title names its row too. Each of these ended the row whose title it repeats.
+#[test]
+fn a_title_in_a_note_is_held_to_a_plain_statement() {
+    let mut row = issue("issue_1", "Redis times out under load");
+    row.description = "Seen since the upgrade".to_owned();
+    let space =
+        space([row, issue("issue_2", "CSV export drops the last row"), issue("issue_3", "Slow login")]);
+    for text in [
+        "We fixed the dashboard colours today. Redis times out under load.",
+        "Done: dashboard colours. Blockers: Redis times out under load",
+        "Connection closed by peer. Redis times out under load.",
+        "Redis times out under load: fixed on staging only",
+        "Bob: Redis times out under load is fixed",
+        "Redis times out under load: fixed for 3 of 5 customers",
+        "Fixed in theory: Redis times out under load",
+        "Changelog proposal:\n- Fixed: Redis times out under load",
+        "The issue \"Redis times out under load\" is fixed for team B",
+        "Redis times out  under load is fixed on staging",
+        "Redis times out under load again",
+    ] {
+        assert!(matches!(end(&space, text), Resolution::Defer(_)), "{text}");
+    }
+    for text in [
+        "Redis times out under load is fixed.",
+        "The issue \"Redis times out under load\" is fixed",
+        "Fixed: redis times out under load",
+        "Fixed the issue Redis times out under load (PR 12)",
+    ] {
+        assert_eq!(bound(&end(&space, text)), "issue_1", "{text}");
     }
 }
 

@@ -206,6 +206,9 @@ fn questions_denials_and_promises_ask_for_nothing() {
         "issue: is the disk full?",
         "revoked it",
         "issue:",
+        "Task import is done?",
+        "task import is done (?)",
+        "task import: done (?)",
     ] {
         rejected(text);
     }
@@ -224,4 +227,40 @@ fn everything_else_is_noise() {
 fn an_id_named_in_passing_is_not_the_target() {
     assert_eq!(accepted("Fixed the lint job, unrelated to db_outage").target_id, None);
     assert_eq!(accepted("Fixed db_outage and csv_export").target_id, None);
+}
+
+/// Each of these once made a row, or gave one a new title.
+#[test]
+fn a_prefix_with_nothing_to_say_writes_nothing() {
+    for text in [
+        "Blocker: none",
+        "Problem: n/a",
+        "bug db_outage: no",
+        "Decision: none so far",
+        "constraint: none that I know of",
+        "plan: TBD",
+        "issue db_outage: see above",
+    ] {
+        rejected(text);
+    }
+    assert_eq!(accepted("issue: none of the tests run").operation, Operation::Upsert);
+    for text in ["issue db_outage: resolved", "bug db_outage: fixed in PR 12"] {
+        let request = accepted(text);
+        assert_eq!(
+            (request.operation, request.target_id.as_deref()),
+            (Operation::Resolve, Some("db_outage"))
+        );
+    }
+}
+
+/// The plan lost its steps, and the first of them ended an issue.
+#[test]
+fn the_items_of_a_list_belong_to_the_prefix_before_them() {
+    let text = "plan: release 2.0\n1. close db_outage\n2. ship it";
+    assert_eq!(json!(accepted(text).payload), json!({"plan_json": text.trim_start_matches("plan: ")}));
+    for text in
+        ["- task import: done", "**task import**: done", "* **task import:** done", "1. task import: done"]
+    {
+        assert_eq!(accepted(text).bucket, Bucket::TaskState, "{text}");
+    }
 }

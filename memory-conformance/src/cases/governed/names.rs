@@ -122,6 +122,14 @@ pub(crate) const CASES: &[Case] = &[
             before,
             "the row that only the model names"
         );
+        // Not even for a writer with authority, whose note does not have it.
+        called = having(called, "candidate_aliases", json!(["the printer jam"]));
+        expect_eq!(
+            kind(&shared.read_as(&authority("eve"), "lint_errors is minor", called.clone()).await?),
+            "applied"
+        );
+        let jam = shared.write("The printer jam is fixed.").await?;
+        expect_eq!(kind(&jam), "deferred", "a name that a model gave to a writer with authority");
         // Whoever has authority confirms a name.
         called = having(called, "candidate_aliases", json!(["the billing mess"]));
         shared.read_as(&authority("eve"), "lint_errors is the billing mess", called).await?;

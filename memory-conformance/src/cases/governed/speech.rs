@@ -1,4 +1,6 @@
-//! GOV-16, GOV-19 to GOV-22, GOV-48: notes whose words name an end and state none.
+//! GOV-16, GOV-19 to GOV-22, GOV-48, GOV-50: notes whose words name an end and state none.
+
+use serde_json::json;
 
 use crate::case::{Case, case};
 use crate::check::{CaseResult, check, expect_eq};
@@ -138,6 +140,30 @@ pub(crate) const CASES: &[Case] = &[
         }
         expect_eq!(shared.issue("db_outage").await?, "open", "the issue after notes that are not understood");
         shared.is_sound().await?;
+    }),
+    case!("gov.speech.titles", [Sql, HostTables], ["GOV-50"], |cx| {
+        let shared = cx.shared().await?;
+        shared.write("issue redis_timeout: Redis times out under load").await?;
+        shared.write("issue csv_export: CSV export drops the last column").await?;
+        for text in [
+            "We fixed the dashboard colours today. Redis times out under load.",
+            "Redis times out under load: fixed on staging only",
+            "Bob: Redis times out under load is fixed",
+            "Fixed in theory: Redis times out under load",
+        ] {
+            let outcome = shared.write(text).await?;
+            expect_eq!(kind(&outcome), "deferred", "`{text}`");
+        }
+        let misread = json!({ "bucket": "issues", "operation": "resolve" });
+        let outcome = shared.read_as(&agent("ada"), "Redis times out under load again", misread).await?;
+        expect_eq!(kind(&outcome), "deferred", "a title alone, read as an end");
+        expect_eq!(shared.issue("redis_timeout").await?, "open", "the issue after notes that state no end");
+        expect_eq!(
+            kind(&shared.write("Redis times out under load is fixed.").await?),
+            "applied",
+            "a plain statement"
+        );
+        expect_eq!(shared.issue("redis_timeout").await?, "resolved", "the issue after it");
     }),
 ];
 

@@ -54,6 +54,13 @@ mutants! {
         => stages(|setup| decides(setup, |inner, request, note, rows| anyway(inner, "what stands after that", request, note, rows)));
     "gov.other-sentences-unread": ["GOV-48", "GOV-19"] needs [Sql, HostTables], "only the sentence that names a row is read"
         => stages(|setup| decides(setup, |inner, request, note, rows| anyway(inner, "another sentence", request, note, rows)));
+    "gov.titles-are-words": ["GOV-50"] needs [Sql, HostTables], "a title binds whatever is said around it"
+        => stages(|setup| decides(setup, |inner, request, note, rows| {
+            if rows.iter().any(|row| note.text.contains(&row.id)) {
+                return inner.resolve(request, note, rows);
+            }
+            anyway(inner, "does not state plainly", request, note, rows)
+        }));
     "gov.bare-statements-only": ["GOV-48"] needs [Sql, HostTables], "a plain statement with a reason or a means is not understood"
         => stages(|setup| decides(setup, |inner, request, note, rows| match inner.resolve(request, note, rows) {
             Resolution::Bind { candidates, .. } if note.text.contains(" by ") || note.text.contains(" as ") =>

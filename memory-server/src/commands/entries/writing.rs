@@ -118,11 +118,18 @@ pub(crate) async fn delete(context: &Context, args: &DeleteArgs, out: &mut Out) 
     let opened = context.open(Access::Existing).await?;
     let options = DeleteOptions::expecting(args.expect.expect());
     let outcome = opened.backend("delete")?.delete(opened.scope(), &key, options).await?;
+    // A fallback cannot say what the store holds; the delete is kept for it.
+    let kept = memory::fallback::fell_back().is_some();
     out.tell(&outcome, |out| {
         let key = printable(key.as_str(), "");
-        out.line(format!("{}: {key}", if outcome.deleted { "deleted" } else { "was not there" }))
+        let what = match (outcome.deleted, kept) {
+            (true, _) => "deleted",
+            (false, true) => "will be deleted once the store is back",
+            (false, false) => "was not there",
+        };
+        out.line(format!("{what}: {key}"))
     })?;
-    Ok(if outcome.deleted { Exit::Ok } else { Exit::Nothing })
+    Ok(if outcome.deleted || kept { Exit::Ok } else { Exit::Nothing })
 }
 
 #[derive(Args, Debug)]
