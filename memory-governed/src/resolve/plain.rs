@@ -444,6 +444,7 @@ fn is_harmless(clause: &[Token]) -> bool {
                     || [SOUND, FINISHED, WORKED].iter().any(|list| take(rest, list).is_some_and(is_quiet))
             }
             _ if is_word(token, PROVE) => is_plural && is_quiet(rest),
+            _ if is_word(token, WORKED) => is_object(rest),
             _ => is_word(token, PROVES) && is_quiet(rest),
         }
     })

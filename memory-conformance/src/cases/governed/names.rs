@@ -123,6 +123,7 @@ pub(crate) const CASES: &[Case] = &[
             "the row that only the model names"
         );
         // Not even for a writer with authority, whose note does not have it.
+        called = upsert("issues", "lint_errors", json!({ "severity": "high" }));
         called = having(called, "candidate_aliases", json!(["the printer jam"]));
         expect_eq!(
             kind(&shared.read_as(&authority("eve"), "lint_errors is minor", called.clone()).await?),
