@@ -5,6 +5,7 @@
 //! [`GraphStore`](crate::GraphStore).
 
 mod check;
+mod circles;
 mod graph;
 mod import;
 mod json;

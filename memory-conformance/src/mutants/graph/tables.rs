@@ -27,6 +27,8 @@ mutants! {
         => ask(Request::Exec { sql, .. } if sql.starts_with("CREATE TABLE IF NOT EXISTS ") => without_foreign_keys(sql));
     "graph.circles": ["GRA-7", "GRA-8"] needs [Sql, HostTables], "memories supersede each other"
         => around(nothing_of("FROM supersedes_edges WHERE agent_id = ? AND target_id IN", request, next).await);
+    "graph.circles-merged": ["GRA-25"] needs [Sql, HostTables], "a file closes a circle with what supersedes what already"
+        => around(nothing_of("FROM supersedes_edges WHERE agent_id = ? ORDER BY", request, next).await);
     "graph.foreign-rows": ["GRA-9"] needs [Sql, HostTables], "memories of every agent are read"
         => ask(Request::Query { sql, .. } if sql.contains(" FROM semantic_memories WHERE agent_id = ?") => of_everybody(sql));
     "graph.emptied-with-another": ["GRA-9"] needs [Sql, HostTables], "emptying one graph empties all"
