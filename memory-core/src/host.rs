@@ -31,7 +31,16 @@ impl HostTables {
     pub fn new(provider: Arc<dyn Provider>, tenant: &TenantId, space: &str) -> Result<Self> {
         let capabilities = provider.capabilities();
         let Some(dialect) = capabilities.sql_dialect.filter(|_| capabilities.host_tables) else {
-            return Err(Error::unsupported("host_tables", provider.name()));
+            let name = provider.name();
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                format!(
+                    "provider `{name}` has no tables for graphs and shared state; they need SQLite, or PostgreSQL with `sql.url` in \
+                     its URL or its section of memory.toml"
+                ),
+            )
+            .with_detail("operation", "host_tables")
+            .with_detail("provider", name));
         };
         let scope = Scope::host(tenant.as_str(), space)?;
         let run = RunContext::new(tenant.clone(), ScopeId::new("host")?, ScopeId::new("host")?);

@@ -118,12 +118,22 @@ fn zoned(text: &str) -> Option<jiff::Timestamp> {
         let (local, zone) = text.rsplit_once(' ')?;
         match zone {
             "UTC" | "GMT" | "Z" => utc(local),
-            _ if zone.starts_with(['+', '-']) => format!("{local}{zone}").parse().ok(),
+            _ if zone.starts_with(['+', '-']) => with_offset(&format!("{local}{zone}")).ok(),
             _ => None,
         }
     };
-    let parsed = text.parse().ok().or_else(|| utc(text)).or_else(spelled);
+    let parsed = with_offset(text).ok().or_else(|| utc(text)).or_else(spelled);
     parsed.or_else(|| Some(jiff::fmt::rfc2822::parse(text).ok()?.timestamp()))
+}
+
+/// RFC 3339, whose offsets have hours of 00 to 23; jiff reads more.
+fn with_offset(text: &str) -> std::result::Result<jiff::Timestamp, jiff::Error> {
+    let hours = text.rsplit_once(['+', '-']).filter(|(time, _)| time.contains(':'));
+    let hours = hours.and_then(|(_, offset)| offset.get(..2)?.parse::<u8>().ok());
+    if hours.is_some_and(|hours| hours > 23) {
+        return Err(jiff::Error::from_args(format_args!("an offset has at most 23 hours")));
+    }
+    text.parse()
 }
 
 /// Deserialises a time as it may be written, by [`Timestamp::read`] and [`Timestamp::of_number`]; `null` is `None`. For
@@ -159,7 +169,7 @@ impl FromStr for Timestamp {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let parsed: jiff::Timestamp = text.parse().map_err(|error: jiff::Error| {
+        let parsed = with_offset(text).map_err(|error| {
             Error::invalid("a time is RFC 3339 with an offset, as 2026-01-31T09:30:00Z, and no later than 9999-12-30T22:00:00Z")
                 .with_source(error)
         })?;
@@ -254,7 +264,9 @@ mod tests {
             let mut json = serde_json::Deserializer::from_str(json);
             read_or_none(&mut json).map(|time| time.map(|time| time.to_string()))
         };
+        assert!("2023-05-08T13:56:00+24:00".parse::<Timestamp>().is_err());
         for (json, expected) in [
+            (r#""2023-05-09T13:55:00+23:59""#, "2023-05-08T13:56:00.000Z"),
             (r#""2023-05-08T13:56:00Z""#, "2023-05-08T13:56:00.000Z"),
             (r#""2023-05-08T15:56:00.5+02:00""#, "2023-05-08T13:56:00.500Z"),
             (r#""2023-05-08 13:56:00""#, "2023-05-08T13:56:00.000Z"),
@@ -282,6 +294,8 @@ mod tests {
             "1e300",
             "true",
             r#""0001-01-01""#,
+            r#""2023-05-08T13:56:00+25:00""#,
+            r#""2023-05-08 13:56:00 -24:00""#,
         ] {
             assert!(read(bad).is_err(), "{bad}");
         }

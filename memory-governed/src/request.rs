@@ -1,7 +1,7 @@
 //! What a note is taken to mean: the interface between interpreting, which may be a model's work, and all that follows.
 
 use memory_core::{Error, Result};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
 use crate::bucket::{Bucket, Operation};
@@ -30,7 +30,7 @@ pub struct WriteRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target_id: Option<String>,
     /// The row's members.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "members")]
     pub payload: Map<String, Value>,
     /// The words of the note that refer to the row ("the earlier blocker").
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -45,6 +45,19 @@ pub struct WriteRequest {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub rationale: String,
 }
+
+/// Reads members in which every name is a name.
+fn members<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Map<String, Value>, D::Error> {
+    match memory_core::json::tree(deserializer)? {
+        Value::Object(members) => Ok(members),
+        _ => Err(serde::de::Error::custom("the members of a row are an object")),
+    }
+}
+
+/// Members as an event or a request has them.
+#[derive(Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Members(#[serde(deserialize_with = "members")] pub(crate) Map<String, Value>);
 
 /// Longest id, in bytes.
 pub const MAX_ID_BYTES: usize = 64;

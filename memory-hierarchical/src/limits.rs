@@ -13,6 +13,8 @@ pub const MAX_TAGS: usize = 64;
 pub const MAX_TAG_BYTES: usize = 255;
 /// Most bytes of metadata as JSON.
 pub const MAX_METADATA_BYTES: usize = 64 << 10;
+/// Most arrays and objects of metadata that are open at once.
+pub const MAX_METADATA_DEPTH: usize = 127;
 /// Most bytes of what a row of a file holds in texts, which may be longer than those of new writes: what every store keeps in
 /// its default settings.
 pub const MAX_ROW_BYTES: usize = 4_000_000;
@@ -75,7 +77,23 @@ pub(crate) fn check_tags(tags: &[String]) -> Result<()> {
     tags.iter().try_for_each(|tag| within("tag", tag.len(), MAX_TAG_BYTES))
 }
 
+/// Whether no more arrays and objects are open at once than metadata may have.
+pub(crate) fn is_within_depth(metadata: &Value) -> bool {
+    fn within(value: &Value, left: usize) -> bool {
+        let inside = |value: &Value| left > 0 && within(value, left - 1);
+        match value {
+            Value::Array(items) => left > 0 && items.iter().all(inside),
+            Value::Object(members) => left > 0 && members.values().all(inside),
+            _ => true,
+        }
+    }
+    within(metadata, MAX_METADATA_DEPTH)
+}
+
 pub(crate) fn check_metadata(metadata: &Value) -> Result<()> {
+    if !is_within_depth(metadata) {
+        return Err(Error::invalid("the metadata are nested deeper than 127 levels; store them flatter"));
+    }
     within("metadata", metadata.to_string().len(), MAX_METADATA_BYTES)
 }
 

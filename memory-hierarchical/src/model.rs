@@ -65,6 +65,7 @@ pub struct Semantic {
     /// Its tags.
     pub tags: Vec<String>,
     /// Any JSON.
+    #[serde(deserialize_with = "memory_core::json::tree")]
     pub metadata: Value,
     /// RFC 3339 or Unix seconds; kept as it was given.
     pub created_at: String,
@@ -103,6 +104,7 @@ pub struct Episodic {
     /// Its tags.
     pub tags: Vec<String>,
     /// Any JSON.
+    #[serde(deserialize_with = "memory_core::json::tree")]
     pub metadata: Value,
     /// RFC 3339 or Unix seconds; kept as it was given.
     pub created_at: String,
@@ -134,6 +136,7 @@ pub struct SimilarTo {
     /// 0 to 1.
     pub weight: f64,
     /// Any JSON.
+    #[serde(deserialize_with = "memory_core::json::tree")]
     pub metadata: Value,
 }
 

@@ -3,8 +3,9 @@
 
 use memory_core::sql::SqlValue;
 use memory_core::{Error, Result};
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::model::{
     DerivesFrom, Edge, EdgeKind, Episodic, Node, Semantic, SimilarTo, Supersedes, TransitionedTo,
@@ -169,6 +170,11 @@ pub trait Cells {
     fn json<T: DeserializeOwned>(&mut self) -> std::result::Result<T, Self::Fault>;
 }
 
+/// Metadata, in which every name is a name.
+#[derive(Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Tree(#[serde(deserialize_with = "memory_core::json::tree")] pub(crate) Value);
+
 impl Row {
     /// Reads the values of a table's columns.
     ///
@@ -184,7 +190,7 @@ impl Row {
                     confidence: cells.real()?,
                     source_id: cells.text()?,
                     tags: cells.json()?,
-                    metadata: cells.json()?,
+                    metadata: cells.json::<Tree>()?.0,
                     created_at: cells.text()?,
                     entity_name: cells.text()?,
                 })));
@@ -195,7 +201,7 @@ impl Row {
                     content: cells.text()?,
                     source_label: cells.text()?,
                     tags: cells.json()?,
-                    metadata: cells.json()?,
+                    metadata: cells.json::<Tree>()?.0,
                     created_at: cells.text()?,
                 })));
             }
@@ -207,7 +213,7 @@ impl Row {
                 source_id,
                 target_id,
                 weight: cells.real()?,
-                metadata: cells.json()?,
+                metadata: cells.json::<Tree>()?.0,
             }),
             EdgeKind::DerivesFrom => Edge::DerivesFrom(DerivesFrom {
                 source_id,
@@ -283,7 +289,8 @@ fn real(number: f64) -> Result<SqlValue> {
     if number.is_nan() {
         return Err(Error::invalid("a number of a memory or an edge is not a number; give one from 0 to 1"));
     }
-    Ok(SqlValue::Real(number))
+    // SQLite keeps no sign of a zero; no store does then.
+    Ok(SqlValue::Real(number + 0.0))
 }
 
 impl Semantic {

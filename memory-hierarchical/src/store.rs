@@ -48,7 +48,8 @@ impl AddAssign for Stored {
 pub struct Changes {
     /// Its revision now; 0 for a graph that was never written.
     pub revision: u64,
-    /// The revision that last removed the whole graph; 0 if none did.
+    /// The revision that last removed the whole graph; 0 if none did. The graph's own for a reader whose revision is not one of
+    /// this graph, because it was erased or restored meanwhile: nothing that it knows holds.
     pub cleared_at: u64,
     /// The tables that gained rows, in the order of [`Table::ALL`]; one that gained none may be among them.
     pub tables: Vec<Table>,
@@ -91,7 +92,7 @@ pub trait GraphStore: fmt::Debug + Send + Sync {
     /// The store's.
     async fn counts(&self, agent: &Agent) -> Result<Counts>;
 
-    /// A number that grows with every committed write to the agent's graph; 0 for a graph that was never written.
+    /// A number that grows with every committed write that changes the agent's graph; 0 for a graph that was never written.
     ///
     /// # Errors
     /// The store's.

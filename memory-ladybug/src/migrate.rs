@@ -246,7 +246,9 @@ fn utc(time: Value) -> Value {
 /// left as they are, for the reader to refuse.
 fn with(metadata: Value, names: &[&str], cells: &mut Cells) -> Result<Value> {
     let parsed = match &metadata {
-        Value::String(text) if !text.is_empty() => serde_json::from_str(text).ok(),
+        Value::String(text) if !text.is_empty() => {
+            text.parse::<memory_core::Json>().ok().and_then(|json| json.to_value().ok())
+        }
         _ => Some(Json::Object(serde_json::Map::new())),
     };
     let Some(Json::Object(mut members)) = parsed else { return Ok(metadata) };

@@ -33,7 +33,8 @@ impl Cx {
         let (clock, ids) = self.store().time_and_ids();
         let (clock, ids): (Arc<dyn Clock>, Arc<dyn IdGen>) = (clock, ids);
         let provider = self.store().shared_provider();
-        let store = self.store().harness().open_graphs(Arc::clone(&provider), tenant).await?;
+        let store =
+            self.store().harness().open_graphs(Arc::clone(&provider), tenant, Arc::clone(&ids)).await?;
         let sessions = Sessions::open(provider, tenant, Arc::clone(&clock), Arc::clone(&ids)).await?;
         let recall = GraphRecall::new(Arc::clone(&store), DEFAULT_MEMORY_BYTES);
         Ok(Graphs { store, recall, sessions, clock, ids })

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 #[cfg(feature = "hierarchical")]
-use memory_core::TenantId;
+use memory_core::{IdGen, TenantId};
 use memory_core::{Provider, Result};
 #[cfg(feature = "hierarchical")]
 use memory_hierarchical::{GraphStore, SqlGraphs};
@@ -128,8 +128,9 @@ pub trait Harness: Send + Sync + 'static {
         &self,
         provider: Arc<dyn Provider>,
         tenant: &TenantId,
+        ids: Arc<dyn IdGen>,
     ) -> Result<Arc<dyn GraphStore>> {
-        Ok(Arc::new(SqlGraphs::open(provider, tenant).await?))
+        Ok(Arc::new(SqlGraphs::open(provider, tenant, ids).await?))
     }
 
     /// Changes the stages of shared state that cases use: used by mutants.

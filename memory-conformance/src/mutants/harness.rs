@@ -141,10 +141,11 @@ impl Harness for MutantHarness {
         &self,
         provider: Arc<dyn Provider>,
         tenant: &memory_core::TenantId,
+        ids: Arc<dyn memory_core::IdGen>,
     ) -> Result<Arc<dyn memory_hierarchical::GraphStore>> {
         match &self.inner {
-            Inner::Reference(reference) => reference.open_graphs(provider, tenant).await,
-            Inner::Other(harness) => harness.open_graphs(provider, tenant).await,
+            Inner::Reference(reference) => reference.open_graphs(provider, tenant, ids).await,
+            Inner::Other(harness) => harness.open_graphs(provider, tenant, ids).await,
         }
     }
 

@@ -17,6 +17,7 @@ pub(crate) mod tests;
 pub use canonical::semantic_eq;
 pub(crate) use canonical::write as write_canonical;
 pub use error::JsonError;
+pub use value::tree;
 
 use serde::de::{DeserializeOwned, Error as _};
 use serde::ser::Error as _;

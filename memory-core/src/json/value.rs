@@ -3,7 +3,17 @@
 use super::scan::{Scanner, Token};
 use super::string::decode;
 use super::{Json, JsonError};
+use serde::{Deserialize, Deserializer, de};
 use serde_json::{Map, Number, Value};
+
+/// Reads a tree as [`Json::to_value`] does, for `#[serde(deserialize_with)]`: a tree's own reading takes an object that
+/// starts with one of serde_json's private marker names for what the marker stands for.
+///
+/// # Errors
+/// Those of the deserializer, and for what is no [`Json`].
+pub fn tree<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Value, D::Error> {
+    <Json as Deserialize>::deserialize(deserializer)?.to_value().map_err(de::Error::custom)
+}
 
 enum Frame {
     Array(Vec<Value>),

@@ -1,6 +1,7 @@
 //! Rules: explicit prefixes, and explicit verbs of ending.
 
 use async_trait::async_trait;
+use memory_core::Json;
 use serde_json::{Map, Value};
 
 use super::{Context, Interpretation, Interpreter};
@@ -213,7 +214,8 @@ fn prefixed(text: &str) -> Option<Result<WriteRequest, String>> {
     }
     let payload = match bucket {
         Bucket::Plan => {
-            let plan = serde_json::from_str(body).unwrap_or_else(|_| Value::from(body));
+            let plan = body.parse::<Json>().and_then(|plan| plan.to_value());
+            let plan = plan.unwrap_or_else(|_| Value::from(body));
             Ok(Map::from_iter([(member.to_owned(), plan)]))
         }
         Bucket::Results => measured(body),

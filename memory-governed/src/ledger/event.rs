@@ -10,6 +10,7 @@ use serde_json::Value;
 use crate::bucket::{Bucket, Operation};
 use crate::encoding::{canonical, digest, word};
 use crate::note::Actor;
+use crate::request::Members;
 use crate::seams::Scored;
 use crate::store::{Cells, Session, int, maybe, text};
 
@@ -101,7 +102,7 @@ pub(crate) fn read_event(cells: &mut Cells) -> Result<Event> {
         target_id: cells.text()?,
         operation: cells.word()?,
         expected_rev: cells.maybe_int()?.map(|rev| rev.try_into().unwrap_or_default()),
-        payload: cells.json()?,
+        payload: cells.json::<Members>()?.0.into_iter().collect(),
         source_ref: cells.json()?,
         raw_digest: cells.text()?,
         target_digest: cells.text()?,

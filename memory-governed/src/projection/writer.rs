@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use memory_core::sql::SqlValue;
-use memory_core::{Error, Result};
+use memory_core::{Error, Json, Result};
 use serde_json::Value;
 
 use super::machine::{Step, step};
@@ -163,7 +163,8 @@ fn row_of(bucket: Bucket, mut cells: Cells) -> Result<Row> {
                 cells.maybe_real()?.and_then(serde_json::Number::from_f64).map(Value::Number)
             }
             Kind::Json => {
-                cells.maybe_text()?.map(|json| serde_json::from_str(&json)).transpose().map_err(|error| {
+                let read = |json: String| json.parse::<Json>()?.to_value();
+                cells.maybe_text()?.map(read).transpose().map_err(|error| {
                     Error::new(memory_core::ErrorKind::Corrupt, "a shared row holds what is no JSON")
                         .with_source(error)
                 })?

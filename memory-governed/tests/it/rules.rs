@@ -162,6 +162,11 @@ fn a_note_of_several_statements_asks_for_each_or_for_none() {
     );
     let both = requests("db_outage is resolved\ncsv_export is resolved");
     assert_eq!(both.len(), 2, "each can be bound by itself: {both:?}");
+    let marker = r#"{"$serde_json::private::RawValue":"[1]"}"#;
+    let plan = accepted(&format!("plan: {marker}"));
+    assert_eq!(plan.payload["plan_json"].to_string(), marker, "a name is a name");
+    let again: WriteRequest = serde_json::from_str(&serde_json::to_string(&plan).unwrap()).unwrap();
+    assert_eq!(again, plan);
     assert_eq!(requests("plan: {\n\"steps\": [\n1]}").len(), 1);
     let reason = rejected("task import: done\ntask deploy: nearly");
     assert!(reason.starts_with("nothing of it is written: statement 2: a task is one of"), "{reason}");

@@ -12,7 +12,7 @@ use super::layout::{
 use super::times::{expiry, rfc3339, seconds};
 use crate::limits::{MAX_ROW_BYTES, check_id};
 use crate::model::Agent;
-use crate::rows::Cells as _;
+use crate::rows::{Cells as _, Tree};
 use crate::transfer::{Cells, Foreign, Refusals, Why};
 
 /// A session.
@@ -193,8 +193,8 @@ fn time(member: &'static str, text: &str) -> Parsed<String> {
 }
 
 fn object(text: Option<&str>) -> Parsed<Value> {
-    match text.map_or(Ok(Value::Object(Map::new())), serde_json::from_str) {
-        Ok(value @ Value::Object(_)) => Ok(value),
+    match text.map_or(Ok(Tree(Value::Object(Map::new()))), serde_json::from_str) {
+        Ok(Tree(value @ Value::Object(_))) => Ok(value),
         _ => Err(malformed("metadata is no JSON object")),
     }
 }

@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::expiry::parse_expiry;
 use crate::limits::{check_content, check_metadata, check_tags, short};
 use crate::model::Agent;
+use crate::rows::Tree;
 
 /// An entry to store.
 #[derive(Clone, Debug, PartialEq)]
@@ -132,7 +133,7 @@ impl Entry {
             title: cells.text()?,
             content: cells.text()?,
             content_hash: cells.maybe_text()?,
-            metadata: stored(&cells.text()?)?,
+            metadata: stored::<Tree>(&cells.text()?)?.0,
             tags: cells.maybe_text()?.map_or(Ok(Vec::new()), |tags| stored(&tags))?,
             importance: cells.maybe_int()?,
             created_at: cells.text()?,

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use memory_core::host::{HostTables, int, text};
+use memory_core::host::{Cells, HostTables, int, text};
 use memory_core::sql::SqlValue;
-use memory_core::{Error, ErrorKind, Provider, Result, SqlDialect, TenantId};
+use memory_core::{Error, ErrorKind, IdGen, Provider, Result, SqlDialect, TenantId};
 
 use super::rows::{MAX_IDS, marks};
 use super::schema;
@@ -18,28 +18,61 @@ use crate::store::{Changes, Direction, GraphStore, GraphWrite, each_row};
 
 /// How long one statement may take: removing a large graph takes longer than an agent's statement may.
 const STATEMENT: Duration = Duration::from_secs(600);
+/// Most that a revision grows by.
+const MAX_STEP: u128 = 1 << 24;
 
 /// Graphs in the tables of one tenant, on any provider that serves
 /// [`host_tables`](memory_core::Capabilities::host_tables): SQLite and PostgreSQL.
 #[derive(Debug)]
 pub struct SqlGraphs {
     tables: HostTables,
+    ids: Arc<dyn IdGen>,
 }
 
 impl SqlGraphs {
-    /// Opens the graphs of a tenant, and creates their tables if they are missing.
+    /// Opens the graphs of a tenant, and creates their tables if they are missing. Revisions grow by steps that `ids` gives,
+    /// so that a graph that was erased or restored does not come to a revision that a reader knows of another.
     ///
     /// # Errors
     /// `capability_unsupported` for a provider without [`host_tables`](memory_core::Capabilities::host_tables); the
     /// store's errors.
-    pub async fn open(provider: Arc<dyn Provider>, tenant: &TenantId) -> Result<Self> {
+    pub async fn open(provider: Arc<dyn Provider>, tenant: &TenantId, ids: Arc<dyn IdGen>) -> Result<Self> {
         let tables = HostTables::new(provider, tenant, SPACE)?.with_timeout(STATEMENT);
-        let graphs = Self { tables };
-        let tx = begin(&graphs.tables).await?;
-        let made = schema::create(&tx, graphs.tables.dialect()).await;
-        tx.end(made).await?;
+        let graphs = Self { tables, ids };
+        graphs.create().await?;
         Ok(graphs)
     }
+
+    async fn create(&self) -> Result<()> {
+        let tx = begin(&self.tables).await?;
+        let made = schema::create(&tx, self.tables.dialect()).await;
+        tx.end(made).await
+    }
+
+    /// Reads rows. Where the tables are gone, because the tenant was erased or restored, they are created again.
+    async fn query(&self, query: &str, args: &[SqlValue]) -> Result<Vec<Cells>> {
+        match self.tables.plain().query(query, args).await {
+            Err(error) if is_without_tables(&error) => {
+                self.create().await?;
+                self.tables.plain().query(query, args).await
+            }
+            done => done,
+        }
+    }
+
+    async fn one(&self, query: &str, args: &[SqlValue]) -> Result<Option<Cells>> {
+        Ok(self.query(query, args).await?.into_iter().next())
+    }
+
+    async fn begin(&self, agent: &Agent) -> Result<SqlWrite<'_>> {
+        let step = u64::try_from(self.ids.fresh() % MAX_STEP).unwrap_or_default() + 1;
+        SqlWrite::of(begin(&self.tables).await?, agent, step).await
+    }
+}
+
+/// Whether a statement fails because its tables are gone: nothing else about our statements is ever invalid.
+fn is_without_tables(error: &Error) -> bool {
+    error.kind() == ErrorKind::InvalidArgument
 }
 
 /// Asks for fewer rows at a time where they are too long.
@@ -61,8 +94,14 @@ impl GraphStore for SqlGraphs {
     }
 
     async fn write(&self, agent: &Agent) -> Result<Box<dyn GraphWrite + '_>> {
-        let tx = begin(&self.tables).await?;
-        Ok(Box::new(SqlWrite::of(tx, agent).await?))
+        let begun = match self.begin(agent).await {
+            Err(error) if is_without_tables(&error) => {
+                self.create().await?;
+                self.begin(agent).await
+            }
+            begun => begun,
+        };
+        Ok(Box::new(begun?))
     }
 
     async fn at(&self, agent: &Agent, table: Table, column: &'static str, ids: &[&str]) -> Result<Vec<Row>> {
@@ -84,7 +123,7 @@ impl GraphStore for SqlGraphs {
             let query = format!("SELECT {columns} FROM {name} WHERE {filter}");
             let mut args = vec![text(agent.as_str()); owners];
             args.extend(some.iter().map(|id| text(*id)));
-            match self.tables.plain().query(&query, &args).await {
+            match self.query(&query, &args).await {
                 Ok(rows) => {
                     for mut row in rows {
                         found.push(Row::read(table, &mut row)?);
@@ -119,7 +158,7 @@ impl GraphStore for SqlGraphs {
         let mut degree = 0;
         for end in ends {
             let query = format!("SELECT count(*) FROM {name} WHERE agent_id = ? AND {end}");
-            let found = self.tables.plain().one(&query, &[text(agent.as_str()), text(id)]).await?;
+            let found = self.one(&query, &[text(agent.as_str()), text(id)]).await?;
             degree += found.map_or(Ok(0), |mut row| row.count())?;
         }
         Ok(degree)
@@ -166,7 +205,7 @@ impl GraphStore for SqlGraphs {
             let mut args = vec![text(agent.as_str())];
             args.extend(argument.iter().chain(&after).cloned());
             args.push(int(wanted));
-            let rows = match self.tables.plain().query(&query, &args).await {
+            let rows = match self.query(&query, &args).await {
                 Ok(rows) => rows,
                 Err(error) => {
                     shorten(error, &mut step)?;
@@ -188,7 +227,7 @@ impl GraphStore for SqlGraphs {
             Table::ALL.map(|table| format!("(SELECT count(*) FROM {} WHERE agent_id = ?)", table.name()));
         let args = vec![text(agent.as_str()); counts.len()];
         let query = format!("SELECT {}", counts.join(", "));
-        let Some(mut row) = self.tables.plain().one(&query, &args).await? else {
+        let Some(mut row) = self.one(&query, &args).await? else {
             return Ok(Counts::default());
         };
         Ok(Counts {
@@ -203,7 +242,7 @@ impl GraphStore for SqlGraphs {
 
     async fn revision(&self, agent: &Agent) -> Result<u64> {
         let query = "SELECT revision FROM graph_agents WHERE agent_id = ?";
-        let row = self.tables.plain().one(query, &[text(agent.as_str())]).await?;
+        let row = self.one(query, &[text(agent.as_str())]).await?;
         row.map_or(Ok(0), |mut row| row.count())
     }
 
@@ -212,13 +251,20 @@ impl GraphStore for SqlGraphs {
             let name = table.name();
             format!("(SELECT max(added) FROM {name} AS t WHERE t.agent_id = g.agent_id AND t.added > ?)")
         });
+        // A revision without rows of its own is that of another graph, or one that has left no trace.
+        let known = Table::ALL.map(|table| {
+            let name = table.name();
+            format!("OR EXISTS (SELECT 1 FROM {name} AS t WHERE t.agent_id = g.agent_id AND t.added = ?)")
+        });
         let query = format!(
-            "SELECT revision, cleared_at, {} FROM graph_agents AS g WHERE g.agent_id = ?",
+            "SELECT revision, CASE WHEN cleared_at = ? {} THEN cleared_at ELSE revision END AS cleared_at, {} \
+             FROM graph_agents AS g WHERE g.agent_id = ?",
+            known.join(" "),
             gained.join(", ")
         );
-        let mut args = vec![int(since); gained.len()];
+        let mut args = vec![int(since); 1 + known.len() + gained.len()];
         args.push(text(agent.as_str()));
-        let Some(mut row) = self.tables.plain().one(&query, &args).await? else {
+        let Some(mut row) = self.one(&query, &args).await? else {
             return Ok(Changes::default());
         };
         let (revision, cleared_at) = (row.count()?, row.count()?);
@@ -233,7 +279,7 @@ impl GraphStore for SqlGraphs {
         let query = "SELECT agent_id FROM graph_agents AS a \
              WHERE EXISTS (SELECT 1 FROM semantic_memories AS s WHERE s.agent_id = a.agent_id) \
              OR EXISTS (SELECT 1 FROM episodic_memories AS e WHERE e.agent_id = a.agent_id) ORDER BY agent_id";
-        let rows = self.tables.plain().query(query, &[]).await?;
+        let rows = self.query(query, &[]).await?;
         rows.into_iter().map(|mut row| Agent::new(row.text()?)).collect()
     }
 }

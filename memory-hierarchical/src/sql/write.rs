@@ -17,19 +17,23 @@ pub(super) struct SqlWrite<'a> {
     agent: Agent,
     /// What the graph's revision is once this is committed.
     revision: u64,
+    /// Whether there is something to commit: a revision without a trace could not be told from another graph's.
+    is_changed: bool,
 }
 
 impl<'a> SqlWrite<'a> {
-    /// Takes over a transaction that has just begun.
-    pub(super) async fn of(tx: Session<'a>, agent: &Agent) -> Result<Self> {
-        let statement = "INSERT INTO graph_agents (agent_id, revision, cleared_at) VALUES (?, 1, 0) \
-             ON CONFLICT (agent_id) DO UPDATE SET revision = graph_agents.revision + 1 RETURNING revision";
-        let revision = match tx.exec_returning(statement, &[text(agent.as_str())]).await {
-            Ok(rows) => rows.into_iter().next().map_or(Ok(1), |mut row| row.count()),
+    /// Takes over a transaction that has just begun. The revision grows by this step.
+    pub(super) async fn of(tx: Session<'a>, agent: &Agent, step: u64) -> Result<Self> {
+        let statement = "INSERT INTO graph_agents (agent_id, revision, cleared_at) VALUES (?, ?, 0) \
+             ON CONFLICT (agent_id) DO UPDATE SET revision = graph_agents.revision + excluded.revision \
+             RETURNING revision";
+        let revision = match tx.exec_returning(statement, &[text(agent.as_str()), int(step)]).await {
+            Ok(rows) => rows.into_iter().next().map_or(Ok(step), |mut row| row.count()),
             Err(error) => Err(error),
         };
         match revision {
-            Ok(revision) => Ok(Self { tx, agent: agent.clone(), revision }),
+            // A new graph is a change, even if nothing is in it.
+            Ok(revision) => Ok(Self { tx, agent: agent.clone(), revision, is_changed: revision == step }),
             Err(error) => tx.end(Err(error)).await,
         }
     }
@@ -43,6 +47,7 @@ impl GraphWrite for SqlWrite<'_> {
             let statement = format!("DELETE FROM {} WHERE agent_id = ?", table.name());
             self.tx.exec(&statement, &[text(self.agent.as_str())]).await?;
         }
+        self.is_changed = true;
         let statement = "UPDATE graph_agents SET cleared_at = ? WHERE agent_id = ?";
         self.tx.exec(statement, &[int(self.revision), text(self.agent.as_str())]).await.map(drop)
     }
@@ -68,11 +73,12 @@ impl GraphWrite for SqlWrite<'_> {
             // A foreign key does not say which of many rows broke it.
             self.check_ends(kind, rows).await?;
         }
+        self.is_changed |= !matches!(stored, Ok(0));
         stored
     }
 
     async fn commit(self: Box<Self>) -> Result<()> {
-        self.tx.keep().await
+        if self.is_changed { self.tx.keep().await } else { self.tx.undo().await }
     }
 
     async fn rollback(self: Box<Self>) -> Result<()> {

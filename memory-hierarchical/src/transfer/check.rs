@@ -9,9 +9,10 @@ use memory_core::{Error, ErrorKind, Result};
 use serde::Serialize;
 use serde_json::Value;
 
+use super::circles::on_circles;
 use super::graph::Graph;
 use super::tables::Tables;
-use crate::limits::{MAX_ID_BYTES, MAX_ROW_BYTES, MAX_SHORT_BYTES};
+use crate::limits::{MAX_ID_BYTES, MAX_ROW_BYTES, MAX_SHORT_BYTES, is_within_depth};
 use crate::model::{
     DerivesFrom, Edge, EdgeKind, Episodic, Node, Semantic, SimilarTo, Supersedes, TransitionedTo,
 };
@@ -74,6 +75,7 @@ fn metadata(value: &Value) -> Bytes {
             _ => true,
         }
     }
+    judge(is_within_depth(value), "metadata", "is nested deeper than 127 levels")?;
     judge(is_finite(value), "metadata", "has a number out of range")?;
     Ok(written(value))
 }
@@ -207,11 +209,11 @@ impl Graph {
     /// Checks everything that can be seen in the file, and takes out what it repeats: equal memories, and edges of a kind between
     /// the same two after the first. Returns how many of each.
     ///
-    /// `is_whole`: the ends of its edges must be in the file too. Otherwise the graph may have them.
+    /// `there`: what the graph has into which the file is merged; its edges may end there too.
     ///
     /// # Errors
     /// `corrupt` with the place.
-    pub(super) fn check(&mut self, is_whole: bool) -> Result<Tables<u64>> {
+    pub(super) fn check(&mut self, there: Option<&There>) -> Result<Tables<u64>> {
         each("semantic_nodes", &self.semantic)?;
         each("episodic_nodes", &self.episodic)?;
         each("similar_to_edges", &self.similar_to)?;
@@ -221,7 +223,7 @@ impl Graph {
         let mut known = Known::new();
         let semantic = repeated_nodes(&mut known, true, &self.semantic, |node| &node.memory_id)?;
         let episodic = repeated_nodes(&mut known, false, &self.episodic, |node| &node.memory_id)?;
-        let nodes = Nodes { known, is_whole };
+        let nodes = Nodes { known, there };
         let similar_to =
             nodes.repeated(EdgeKind::SimilarTo, &self.similar_to, |e| (&e.source_id, &e.target_id))?;
         let derives_from =
@@ -230,6 +232,7 @@ impl Graph {
             nodes.repeated(EdgeKind::Supersedes, &self.supersedes, |e| (&e.source_id, &e.target_id))?;
         let transitioned_to = nodes
             .repeated(EdgeKind::TransitionedTo, &self.transitioned_to, |e| (&e.source_id, &e.target_id))?;
+        check_circles(&self.supersedes, there)?;
         Ok(Tables {
             semantic_nodes: without(&mut self.semantic, &semantic),
             episodic_nodes: without(&mut self.episodic, &episodic),
@@ -241,13 +244,49 @@ impl Graph {
     }
 }
 
-/// The memories of a file, and whether it must have those at which its edges end.
+/// What a graph has of that at which a file ends.
+#[derive(Debug, Default)]
+pub(super) struct There {
+    pub(super) semantic: HashSet<String>,
+    pub(super) episodic: HashSet<String>,
+    /// The ends of its `SUPERSEDES` edges.
+    pub(super) supersedes: HashSet<(String, String)>,
+}
+
+/// Refuses edges of a circle of memories that supersede each other.
+fn check_circles(edges: &[Supersedes], there: Option<&There>) -> Result<()> {
+    let given = edges.iter().map(|edge| (edge.source_id.as_str(), edge.target_id.as_str()));
+    let held = there.into_iter().flat_map(|there| &there.supersedes);
+    let all = given.chain(held.map(|(source, target)| (source.as_str(), target.as_str())));
+    let is_new = |edge: &Supersedes| {
+        let ends = (edge.source_id.clone(), edge.target_id.clone());
+        there.is_none_or(|there| !there.supersedes.contains(&ends))
+    };
+    match on_circles(all).into_iter().find(|place| edges.get(*place).is_some_and(is_new)) {
+        Some(place) => {
+            let why = "is part of a circle of memories that supersede each other";
+            Err(refused(format!("supersedes_edges[{place}]"), why))
+        }
+        None => Ok(()),
+    }
+}
+
+/// The memories of a file, and those of the graph into which it is merged.
 struct Nodes<'a> {
     known: Known<'a>,
-    is_whole: bool,
+    there: Option<&'a There>,
 }
 
 impl Nodes<'_> {
+    /// Whether the id is that of a semantic memory. What the graph has stays as it is.
+    fn is_semantic(&self, id: &str) -> Option<bool> {
+        match self.there {
+            Some(there) if there.semantic.contains(id) => Some(true),
+            Some(there) if there.episodic.contains(id) => Some(false),
+            _ => self.known.get(id).map(|(is_semantic, _)| *is_semantic),
+        }
+    }
+
     /// Checks the ends of edges; which of them repeat an earlier one.
     fn repeated<T>(
         &self,
@@ -261,11 +300,11 @@ impl Nodes<'_> {
             let wants_semantic = Table::of_targets(kind) == Table::Semantic;
             for (member, id, semantic) in [("source_id", source, true), ("target_id", target, wants_semantic)]
             {
-                let fault = match self.known.get(id) {
-                    Some((kind, _)) if *kind == semantic => continue,
+                let fault = match self.is_semantic(id) {
+                    Some(is_semantic) if is_semantic == semantic => continue,
                     Some(_) => "is the id of a memory of the other kind",
-                    None if self.is_whole || id.contains('\0') => "is the id of no memory of the file",
-                    None => continue,
+                    None if self.there.is_some() => "is the id of no memory of the file or the graph",
+                    None => "is the id of no memory of the file",
                 };
                 return Err(refused(format!("{}[{index}].{member}", Table::Edges(kind).name()), fault));
             }

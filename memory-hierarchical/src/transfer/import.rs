@@ -1,13 +1,16 @@
 //! A graph from a file into a store.
 
-use memory_core::{ErrorKind, Result};
+use std::collections::BTreeSet;
+
+use memory_core::Result;
 use serde::Serialize;
 
+use super::check::There;
 use super::graph::Graph;
 use super::tables::{Outcome, Tables};
-use crate::model::Agent;
-use crate::rows::Table;
-use crate::store::{GraphStore, GraphWrite};
+use crate::model::{Agent, Edge, EdgeKind};
+use crate::rows::{Order, Row, Table};
+use crate::store::{GraphStore, GraphWrite, each_row};
 
 /// Rows of a batch.
 const BATCH: usize = 500;
@@ -37,38 +40,85 @@ pub struct Imported {
 /// Writes a graph in one transaction: readers see all of it or what was there before, and so they do after a crash.
 ///
 /// # Errors
-/// `corrupt` with the place of a fault in the graph; `not_found` where an edge ends at a memory that neither the file nor, on
+/// `corrupt` with the place of a fault in the graph, such as an edge that ends at a memory which neither the file nor, on
 /// merging, the graph has; the store's. Nothing was changed then.
 pub async fn import(store: &dyn GraphStore, agent: &Agent, mut graph: Graph, mode: Mode) -> Result<Imported> {
-    let mut repeated = graph.check(mode == Mode::Replace)?;
+    let repeated = if mode == Mode::Replace { Some(graph.check(None)?) } else { None };
     let mut write = store.write(agent).await?;
-    match fill(&mut *write, &graph, mode).await {
-        Ok(mut tables) => {
+    let filled = match repeated {
+        Some(repeated) => replace(&mut *write, &graph, repeated).await,
+        None => merge(store, &mut *write, agent, &mut graph).await,
+    };
+    match filled {
+        Ok(tables) => {
             write.commit().await?;
-            for table in Table::ALL {
-                tables.of(table).skipped += *repeated.of(table);
-            }
             Ok(Imported { agent: agent.clone(), mode, tables })
         }
         Err(error) => {
             // Where undoing fails, the transaction has ended by itself.
             drop(write.rollback().await);
-            Err(if error.kind() == ErrorKind::NotFound {
-                error.retold(
-                    "an edge ends at a memory that neither the file nor the graph has; nothing was imported",
-                )
-            } else {
-                error
-            })
+            Err(error)
         }
     }
 }
 
-async fn fill(write: &mut dyn GraphWrite, graph: &Graph, mode: Mode) -> Result<Tables<Outcome>> {
-    let mut tables = Tables::<Outcome>::default();
-    if mode == Mode::Replace {
-        write.clear().await?;
+async fn replace(
+    write: &mut dyn GraphWrite,
+    graph: &Graph,
+    repeated: Tables<u64>,
+) -> Result<Tables<Outcome>> {
+    write.clear().await?;
+    fill(write, graph, repeated).await
+}
+
+async fn merge(
+    store: &dyn GraphStore,
+    write: &mut dyn GraphWrite,
+    agent: &Agent,
+    graph: &mut Graph,
+) -> Result<Tables<Outcome>> {
+    let there = there(store, write, agent, graph).await?;
+    let repeated = graph.check(Some(&there))?;
+    fill(write, graph, repeated).await
+}
+
+/// What the graph has of that at which the file ends. The transaction is the graph's only one that writes, so what is committed
+/// does not change meanwhile.
+async fn there(
+    store: &dyn GraphStore,
+    write: &mut dyn GraphWrite,
+    agent: &Agent,
+    graph: &Graph,
+) -> Result<There> {
+    let edges: Vec<Edge> = EdgeKind::ALL.into_iter().flat_map(|kind| graph.edges(kind)).collect();
+    let ends = edges.iter().map(Edge::ends).flat_map(|(source, target)| [source, target]);
+    // No store can be asked for others.
+    let ids: BTreeSet<&str> = ends.filter(|id| !id.contains('\0')).collect();
+    let mut there = There {
+        semantic: write.held(Table::Semantic, &ids).await?,
+        episodic: write.held(Table::Episodic, &ids).await?,
+        ..There::default()
+    };
+    if !graph.supersedes.is_empty() {
+        let mut take = |_, row| {
+            if let Row::Edge(edge) = row {
+                let (source, target) = edge.ends();
+                there.supersedes.insert((source.to_owned(), target.to_owned()));
+            }
+            true
+        };
+        each_row(store, agent, Table::Edges(EdgeKind::Supersedes), Order::Key, &mut take).await?;
     }
+    Ok(there)
+}
+
+/// Adds what is missing; `repeated` is what the file has twice.
+async fn fill(
+    write: &mut dyn GraphWrite,
+    graph: &Graph,
+    mut repeated: Tables<u64>,
+) -> Result<Tables<Outcome>> {
+    let mut tables = Tables::<Outcome>::default();
     for table in Table::ALL {
         let mut rows = graph.values(table);
         loop {
@@ -81,6 +131,7 @@ async fn fill(write: &mut dyn GraphWrite, graph: &Graph, mode: Mode) -> Result<T
             outcome.imported += stored.stored;
             outcome.skipped += stored.skipped;
         }
+        tables.of(table).skipped += *repeated.of(table);
     }
     Ok(tables)
 }

@@ -1,6 +1,7 @@
 //! JSON of format 1.1, as the original writes it: two spaces, its order of members, no line feed at the end.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::io::{self, Read, Write};
 
 use memory_core::{Error, ErrorKind, Result, Timestamp};
@@ -144,9 +145,17 @@ pub fn read_json(from: &mut dyn Read, max_bytes: u64) -> Result<Document> {
     if bytes.starts_with(b"\xef\xbb\xbf") {
         return Err(unread("the file begins with a byte order mark", None, "save it as UTF-8 without one"));
     }
+    if bytes.starts_with(b"\xff\xfe")
+        || bytes.starts_with(b"\xfe\xff")
+        || bytes.get(..2).is_some_and(|two| two.contains(&0))
+    {
+        return Err(unread("the file is UTF-16", None, "save it as UTF-8"));
+    }
     // Without this, serde also takes the members' values as an array, in their order.
-    if bytes.trim_ascii_start().first() == Some(&b'[') {
-        return Err(unread("the file is an array", None, "it must be a graph in JSON of format 1.1"));
+    if let Some(first) = bytes.trim_ascii_start().first()
+        && *first != b'{'
+    {
+        return Err(unread("the file is no JSON object", None, "it must be a graph in JSON of format 1.1"));
     }
     let raw: Raw<'_> = serde_json::from_slice(&bytes).map_err(|error| {
         let place = format!("line {}, column {}", error.line(), error.column());
@@ -204,10 +213,34 @@ fn rows<T: DeserializeOwned>(table: &str, rows: &[&RawValue]) -> Result<Vec<T>> 
 
 /// Reads an object.
 fn row<T: DeserializeOwned>(place: String, text: &RawValue) -> Result<T> {
-    if !text.get().starts_with('{') {
+    let text = text.get();
+    if !text.starts_with('{') {
         return Err(unread("another type than an object", Some(place), "mend it"));
     }
-    serde_json::from_str(text.get()).map_err(|error| unread(&told(&error), Some(place), "mend it"))
+    serde_json::from_str(text).map_err(|error| {
+        let place = match member(text, &error) {
+            Some(member) => format!("{place}.{member}"),
+            None => place,
+        };
+        unread(&told(&error), Some(place), "mend it")
+    })
+}
+
+/// The member of a row whose value is at fault: the last one that begins before the place of the error. An error about the row as
+/// a whole, such as a missing member, is at its end.
+fn member(row: &str, error: &serde_json::Error) -> Option<String> {
+    let lines: usize = row.split_inclusive('\n').take(error.line().checked_sub(1)?).map(str::len).sum();
+    let at = row.as_ptr().addr() + lines + error.column();
+    if at >= row.as_ptr().addr() + row.len() {
+        return None;
+    }
+    let members: HashMap<String, &RawValue> = serde_json::from_str(row).ok()?;
+    let begins = |value: &&RawValue| value.get().as_ptr().addr();
+    members
+        .into_iter()
+        .filter(|(_, value)| begins(value) < at)
+        .max_by_key(|(_, value)| begins(value))
+        .map(|(name, _)| name)
 }
 
 /// What serde found, without the values that it quotes.
@@ -220,10 +253,16 @@ fn told(error: &serde_json::Error) -> Cow<'static, str> {
     if let (true, Some((_, expected))) = (error.is_data(), text.rsplit_once(", expected ")) {
         return Cow::Owned(format!("another type than {expected}"));
     }
+    let is = |what| text.contains(what);
     Cow::Borrowed(match error.classify() {
         serde_json::error::Category::Eof => "the file ends early",
+        _ if is("number out of range") => "a number that no double holds",
+        _ if is("surrogate") || is("hex escape") => "an escape of half a surrogate pair",
+        _ if is("nested deeper") || is("recursion limit") => "nested deeper than 127 levels",
+        _ if is("trailing characters") => "more follows after the end of the document",
+        _ if is("unicode code point") => "a text that is not UTF-8",
         serde_json::error::Category::Data => "a value out of range",
-        _ => "no JSON, or deeper than 127 levels",
+        _ => "no JSON",
     })
 }
 

@@ -241,10 +241,10 @@ on_both_stores! {
 
     async fn a_store_opened_again_has_what_was_written(world) {
         store(&memory(&world, "ada"), &["a"]).await;
-        let again = memory_hierarchical::SqlGraphs::open(world.provider(), &tenant()).await.unwrap();
+        let again = memory_hierarchical::SqlGraphs::open(world.provider(), &tenant(), world.ids.clone()).await.unwrap();
         let ada = AgentMemory::new(Arc::new(again), agent("ada"), world.clock.clone(), world.ids.clone());
         assert_eq!(ada.stats().await.unwrap().counts.semantic_node_count, 1);
-        let other = memory_hierarchical::SqlGraphs::open(world.provider(), &"other".parse().unwrap()).await.unwrap();
+        let other = memory_hierarchical::SqlGraphs::open(world.provider(), &"other".parse().unwrap(), world.ids.clone()).await.unwrap();
         assert!(other.agents().await.unwrap().is_empty());
     }
 }

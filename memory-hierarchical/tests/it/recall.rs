@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use memory_core::{ErrorKind, Hook, Interposed, Next, Reply, Request};
+use memory_core::{EraseTarget, ErrorKind, Hook, Interposed, Next, Reply, Request};
 use memory_hierarchical::{
     Agent, DEFAULT_MEMORY_BYTES, Direction, Edge, EdgeKind, GraphHit, GraphRecall, GraphStore as _,
     RecallOptions, Semantic, SqlGraphs,
@@ -50,6 +50,32 @@ on_both_stores! {
         assert_eq!(steps, [("cause", "near", true), ("near", "far", false)]);
         let none = RecallOptions::default().with_steps(0);
         assert_eq!(ids(&recall.recall(&ada, "deploy", &none).await.unwrap().hits), ["cause"]);
+    }
+
+    async fn a_graph_that_was_erased_meanwhile_is_recalled_as_it_is(world) {
+        let (ada, recall) = (agent("ada"), recaller(&world));
+        let options = RecallOptions::default();
+        keep(&world, &ada, &[says("old", "the port is 8080")], &[]).await;
+        assert_eq!(ids(&recall.recall(&ada, "port", &options).await.unwrap().hits), ["old"]);
+        let erase = || async {
+            world.provider().erase(&EraseTarget::Tenant(tenant())).await.unwrap();
+        };
+        erase().await;
+        // Another handle, as that of another process, writes as often as before.
+        let other = SqlGraphs::open(world.provider(), &tenant(), world.ids.clone()).await.unwrap();
+        let mut write = other.write(&ada).await.unwrap();
+        write.add_semantic(&[says("new", "the port is 9090")]).await.unwrap();
+        write.commit().await.unwrap();
+        assert_eq!(ids(&recall.recall(&ada, "port", &options).await.unwrap().hits), ["new"]);
+        // More was written since, so that only what is new would be read.
+        erase().await;
+        for id in ["a", "b", "c"] {
+            keep(&world, &ada, &[says(id, "the proxy")], &[]).await;
+        }
+        assert!(recall.recall(&ada, "port", &options).await.unwrap().hits.is_empty());
+        assert_eq!(recall.recall(&ada, "proxy", &options).await.unwrap().hits.len(), 3);
+        erase().await;
+        assert!(recall.recall(&ada, "proxy", &options).await.unwrap().hits.is_empty());
     }
 
     async fn a_superseded_memory_comes_last_and_is_marked(world) {
@@ -176,7 +202,7 @@ async fn edges_longer_than_one_answer_are_read_by_pages() {
     let edges: Vec<Edge> = ids.iter().map(|id| similar(id, "n07")).collect();
     keep(&world, &ada, &nodes, &edges).await;
     let short = Arc::new(Interposed::new(world.provider(), Short));
-    let graphs = SqlGraphs::open(short, &tenant()).await.unwrap();
+    let graphs = SqlGraphs::open(short, &tenant(), world.ids.clone()).await.unwrap();
     for (column, id) in [(Direction::Incoming, "n07"), (Direction::Both, "n07")] {
         let found = graphs.edges(&ada, &[id.to_owned()], column, &EdgeKind::ALL).await;
         assert_eq!(found.unwrap(), edges);
@@ -217,7 +243,7 @@ async fn no_question_about_a_memory_passes_over_the_whole_graph() {
     keep(&world, &ada, &nodes, &[similar("a", "b"), supersedes("b", "c"), similar("c", "a")]).await;
     let scans = Arc::<Mutex<Vec<String>>>::default();
     let explained = Arc::new(Interposed::new(world.provider(), Explained(Arc::clone(&scans))));
-    let graphs = Arc::new(SqlGraphs::open(explained, &tenant()).await.unwrap());
+    let graphs = Arc::new(SqlGraphs::open(explained, &tenant(), Arc::<TestIds>::default()).await.unwrap());
     let memory = memory_hierarchical::AgentMemory::new(
         graphs.clone(),
         ada.clone(),

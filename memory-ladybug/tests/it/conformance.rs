@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use memory_conformance::{Fixture, Harness, Options, async_trait, run};
-use memory_core::{Provider, Result, TenantId};
+use memory_core::{IdGen, Provider, Result, TenantId};
 use memory_hierarchical::GraphStore;
 use memory_ladybug::LadybugGraphs;
 use memory_sqlite::{SqliteConfig, SqliteProvider};
@@ -22,7 +22,12 @@ impl Harness for Engine {
         Ok(Box::new(SqliteProvider::open_in_memory(SqliteConfig::default(), fixture.clock)?))
     }
 
-    async fn open_graphs(&self, _: Arc<dyn Provider>, tenant: &TenantId) -> Result<Arc<dyn GraphStore>> {
+    async fn open_graphs(
+        &self,
+        _: Arc<dyn Provider>,
+        tenant: &TenantId,
+        _: Arc<dyn IdGen>,
+    ) -> Result<Arc<dyn GraphStore>> {
         let mut name = String::new();
         for byte in tenant.as_str().bytes() {
             write!(name, "{byte:02x}").unwrap();

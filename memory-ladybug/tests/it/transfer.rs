@@ -35,7 +35,7 @@ impl IdGen for NoIds {
 }
 
 async fn graphs_in(provider: Arc<dyn Provider>) -> SqlGraphs {
-    SqlGraphs::open(provider, &"acme".parse().unwrap()).await.unwrap()
+    SqlGraphs::open(provider, &"acme".parse().unwrap(), Arc::new(NoIds)).await.unwrap()
 }
 
 fn sqlite() -> Arc<dyn Provider> {

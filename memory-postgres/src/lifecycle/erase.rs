@@ -1,6 +1,6 @@
 //! Erasing keys, scopes and tenants. `docs/spec/forget.md` has the behaviours.
 
-use memory_core::{EraseTarget, Erased, Error, Result, Scope, ScopeKind, TenantId, Tombstone, TombstoneId};
+use memory_core::{EraseTarget, Erased, Error, Result, Scope, TenantId, Tombstone, TombstoneId};
 use tokio_postgres::IsolationLevel;
 use tokio_postgres::types::Type;
 
@@ -11,7 +11,7 @@ use crate::lifecycle::tombstones::{lock, now, put};
 use crate::store::Store;
 use crate::store::columns::{column, unsigned};
 use crate::store::parameters::Value;
-use crate::store::scope_ref::{ScopeRef, kind_number};
+use crate::store::scope_ref::{ScopeRef, kind_of};
 
 /// Removes the entries and leaves the tombstone, in one transaction.
 pub(crate) async fn entries(store: &Store, target: &EraseTarget) -> Result<Erased> {
@@ -84,11 +84,7 @@ async fn scopes_of(store: &Store, tenant: &TenantId, transaction: &Transaction<'
     let rows = transaction.query(&sql, &[(&tenant.as_str(), Type::TEXT)]).await?;
     rows.iter()
         .map(|row| {
-            let kind: i16 = column(row, 0, "scope")?;
-            let kind = [ScopeKind::Agent, ScopeKind::User, ScopeKind::Run]
-                .into_iter()
-                .find(|known| kind_number(*known) == kind)
-                .ok_or_else(|| malformed("scope"))?;
+            let kind = kind_of(column(row, 0, "scope")?)?;
             let id = memory_core::ScopeId::new(column::<&str>(row, 1, "scope")?)
                 .map_err(|_| malformed("scope"))?;
             Ok(Scope::new(tenant.clone(), kind, id))

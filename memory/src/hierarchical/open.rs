@@ -14,7 +14,7 @@ use crate::system::{RandomIds, SystemClock};
 /// # Errors
 /// As [`SqlGraphs::open`].
 pub async fn open(memory: &Memory, tenant: &TenantId) -> Result<Arc<SqlGraphs>> {
-    Ok(Arc::new(SqlGraphs::open(Arc::new(memory.clone()), tenant).await?))
+    Ok(Arc::new(SqlGraphs::open(Arc::new(memory.clone()), tenant, Arc::new(RandomIds)).await?))
 }
 
 /// The memory of an agent in these graphs, with the real clock and ids.

@@ -41,7 +41,7 @@ impl Opened {
         if let Some(known) = known {
             return Ok(known);
         }
-        let graphs = Arc::new(SqlGraphs::open(provider, tenant).await?);
+        let graphs = Arc::new(SqlGraphs::open(provider, tenant, Arc::new(RandomIds)).await?);
         let recall = GraphRecall::new(Arc::clone(&graphs) as _, RECALL_BYTES);
         let mut tenants = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if tenants.len() >= MAX_TENANTS {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use memory_core::limits::DEFAULT_TOP_K;
+use memory_core::limits::{DEFAULT_MAX_TOP_K, DEFAULT_TOP_K};
 use memory_core::{Error, ErrorKind, Result};
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -38,8 +38,9 @@ struct LargeHit<'a> {
 
 impl MemoryTool {
     /// The graphs of this run's tenant, and the agent whose graph it is.
-    pub(super) async fn own_graph(&self, op: ToolOp) -> Result<(Arc<TenantGraphs>, Agent)> {
-        self.granted(op)?;
+    /// `name` is that of the operation as it was called.
+    pub(super) async fn own_graph(&self, op: ToolOp, name: &str) -> Result<(Arc<TenantGraphs>, Agent)> {
+        self.granted_as(op, name)?;
         if !self.serves(op, &self.memory.capabilities()) {
             return Err(self.unsupported(op));
         }
@@ -59,7 +60,7 @@ impl MemoryTool {
             memory_id: &'a str,
             created_at: &'a str,
         }
-        let (graphs, agent) = self.own_graph(ToolOp::Remember).await?;
+        let (graphs, agent) = self.own_graph(ToolOp::Remember, ToolOp::Remember.as_str()).await?;
         let memory = graphs.memory_of(agent);
         let (memory_id, source) = (op.memory_id.unwrap_or_default(), op.source.unwrap_or_default());
         let tags = op.tags.unwrap_or_default();
@@ -97,7 +98,7 @@ impl MemoryTool {
         struct Answer {
             is_new: bool,
         }
-        let (graphs, agent) = self.own_graph(ToolOp::Relate).await?;
+        let (graphs, agent) = self.own_graph(ToolOp::Relate, ToolOp::Relate.as_str()).await?;
         if op.relation == EdgeWord::Supersedes && self.policy.graph < Some(GraphAccess::Supersede) {
             return Err(Error::new(
                 ErrorKind::ScopeDenied,
@@ -105,6 +106,21 @@ impl MemoryTool {
             )
             .with_detail("operation", ToolOp::Relate.as_str())
             .with_detail("relation", "supersedes"));
+        }
+        let (is_transition, has_weight) = (
+            op.relation == EdgeWord::TransitionedTo,
+            matches!(op.relation, EdgeWord::SimilarTo | EdgeWord::DerivesFrom),
+        );
+        for (field, is_given, is_had) in [
+            ("weight", op.weight.is_some(), has_weight),
+            ("from_value", op.from_value.is_some(), is_transition),
+            ("to_value", op.to_value.is_some(), is_transition),
+            ("turn", op.turn.is_some(), is_transition),
+        ] {
+            if is_given && !is_had {
+                let message = format!("an edge of this relation has no `{field}`; leave it out");
+                return Err(Error::invalid(message).with_detail("field", field));
+            }
         }
         let is_new = graphs.memory_of(agent).link(edge(op)).await?;
         text(&Answer { is_new })
@@ -116,8 +132,11 @@ impl MemoryTool {
             hits: Vec<Box<serde_json::value::RawValue>>,
             truncated: bool,
         }
-        let (graphs, agent) = self.own_graph(ToolOp::RecallGraph).await?;
+        let (graphs, agent) = self.own_graph(ToolOp::RecallGraph, ToolOp::RecallGraph.as_str()).await?;
         let asked = op.top_k.unwrap_or(DEFAULT_TOP_K);
+        if asked > DEFAULT_MAX_TOP_K {
+            return Err(Error::too_large("top_k", asked, DEFAULT_MAX_TOP_K, "hits"));
+        }
         let mut options = RecallOptions::default().with_top_k(asked.min(self.policy.max_rows));
         if let Some(steps) = op.steps {
             options = options.with_steps(steps);

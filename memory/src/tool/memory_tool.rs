@@ -203,6 +203,11 @@ impl MemoryTool {
 
     /// Checks that the operator grants this operation on shared state or on the agent's graph.
     pub(super) fn granted(&self, op: ToolOp) -> Result<()> {
+        self.granted_as(op, op.as_str())
+    }
+
+    /// As [`granted`](Self::granted), for an operation that is called by another name.
+    pub(super) fn granted_as(&self, op: ToolOp, name: &str) -> Result<()> {
         let (shared, graph) = (self.policy.shared_state, self.policy.graph);
         let (is_granted, instead) = match op {
             ToolOp::Note if shared.is_some() => {
@@ -222,7 +227,6 @@ impl MemoryTool {
         if is_granted {
             return Ok(());
         }
-        let name = op.as_str();
         let message =
             format!("the operator does not allow this agent `{name}`; {instead}, or ask the operator");
         Err(Error::new(ErrorKind::ScopeDenied, message).with_detail("operation", name))

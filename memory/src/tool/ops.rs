@@ -377,6 +377,7 @@ unscoped_fields! {
         /// Id of a row.
         id: Option<String>,
         /// What held at this time (RFC 3339).
+        #[serde(default, deserialize_with = "memory_core::time::read_or_none")]
         #[schemars(with = "Option<String>")]
         as_of: Option<Timestamp>,
         /// `next` of the page before.

@@ -13,6 +13,8 @@ use super::ops::{RecallGraph, Relate, Remember};
 
 /// Backends with entries and SQL.
 const STORES: &str = "sqlite or postgres";
+/// Backends with tables of the host.
+const TABLES: &str = "sqlite, or postgres with `sql.url`";
 /// Backends with facts.
 const LAYERS: &str = "mem0 or mem9";
 
@@ -26,13 +28,13 @@ impl MemoryTool {
                 "this build has no shared state: it needs the cargo feature `governed`".to_owned()
             }
             (op, _) if is_shared(op) => format!(
-                "it has no tables for shared state: continue without, or ask the operator for a backend with SQL, such as {STORES}"
+                "it has no tables for shared state: continue without, or ask the operator for a backend with SQL, such as {TABLES}"
             ),
             (op, _) if is_graph(op) && !cfg!(feature = "hierarchical") => {
                 "this build has no graphs: they need the cargo feature `hierarchical`".to_owned()
             }
             (op, _) if is_graph(op) => format!(
-                "it has no tables for graphs: continue without, or ask the operator for a backend with SQL, such as {STORES}"
+                "it has no tables for graphs: continue without, or ask the operator for a backend with SQL, such as {TABLES}"
             ),
             (ToolOp::Event, _) if capabilities.memory_layer => {
                 "pending work has no event here: look with `facts`".to_owned()

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::case::{Case, case};
 use crate::check::{check, expect_eq, expect_kind};
-use crate::cx::graph::{agent, event, known, similar, small};
+use crate::cx::graph::{agent, event, known, similar, small, supersedes};
 
 pub(crate) const CASES: &[Case] = &[
     case!("graph.import.all-or-nothing", [Sql, HostTables], ["GRA-16"], |cx| {
@@ -18,11 +18,18 @@ pub(crate) const CASES: &[Case] = &[
         };
         dangling.push(similar("n0", "a", 1.0));
         dangling.push(similar("n1", "missing", 1.0));
-        let merged = graphs.import(&ada, &dangling, Mode::Merge).await;
-        expect_kind!(merged, ErrorKind::NotFound, "an edge to nothing, on merging");
-        let replaced = graphs.import(&ada, &dangling, Mode::Replace).await;
-        let error = expect_kind!(replaced, ErrorKind::Corrupt, "an edge to nothing, on replacing");
-        expect_eq!(error.details().get("place"), Some(&json!("similar_to_edges[0].target_id")));
+        for (mode, place) in [(Mode::Merge, 1), (Mode::Replace, 0)] {
+            let imported = graphs.import(&ada, &dangling, mode).await;
+            let error = expect_kind!(imported, ErrorKind::Corrupt, "an edge to nothing, {mode:?}");
+            let place = format!("similar_to_edges[{place}].target_id");
+            expect_eq!(error.details().get("place"), Some(&json!(place)), "{mode:?}");
+        }
+        // As where the store fails once rows were written.
+        let mut write = graphs.store.write(&ada).await?;
+        write.add_semantic(&dangling.semantic).await?;
+        let linked = write.add_edges(&[similar("n1", "missing", 1.0)]).await;
+        expect_kind!(linked, ErrorKind::NotFound, "an edge to nothing, in a transaction");
+        write.rollback().await?;
         expect_eq!(graphs.whole(&ada).await?, small(), "the graph after imports that failed");
         check!(graphs.found(&ada, "new").await?.is_empty(), "half an import is recalled");
     }),
@@ -59,6 +66,25 @@ pub(crate) const CASES: &[Case] = &[
         expect_eq!(merged.semantic.len(), 3, "memories");
         let kept = merged.semantic.iter().find(|node| node.memory_id == "b");
         expect_eq!(kept.map(|node| node.content.as_str()), Some("what the graph says stays"));
+    }),
+    case!("graph.import.no-circle", [Sql, HostTables], ["GRA-25"], |cx| {
+        let (graphs, ada) = (cx.graphs().await?, agent("ada")?);
+        // In it, `a` supersedes `b`.
+        graphs.import(&ada, &small(), Mode::Replace).await?;
+        for (edges, mode, place) in [
+            (vec![("b", "a")], Mode::Merge, 0),
+            (vec![("a", "b"), ("b", "a")], Mode::Merge, 1),
+            (vec![("b", "a"), ("a", "a")], Mode::Replace, 1),
+        ] {
+            let mut file = Graph { semantic: small().semantic, ..Graph::default() };
+            edges.iter().for_each(|(newer, older)| file.push(supersedes(newer, older)));
+            let imported = graphs.import(&ada, &file, mode).await;
+            let error = expect_kind!(imported, ErrorKind::Corrupt, "{edges:?}, {mode:?}");
+            let place = format!("supersedes_edges[{place}]");
+            expect_eq!(error.details().get("place"), Some(&json!(place)), "{edges:?}, {mode:?}");
+        }
+        expect_eq!(graphs.whole(&ada).await?, small(), "the graph after circles");
+        graphs.import(&ada, &small(), Mode::Merge).await?;
     }),
     case!("graph.export.comes-back", [Sql, HostTables], ["GRA-19"], |cx| {
         let (graphs, ada, bob) = (cx.graphs().await?, agent("ada")?, agent("bob")?);

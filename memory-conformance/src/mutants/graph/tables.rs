@@ -27,6 +27,8 @@ mutants! {
         => ask(Request::Exec { sql, .. } if sql.starts_with("CREATE TABLE IF NOT EXISTS ") => without_foreign_keys(sql));
     "graph.circles": ["GRA-7", "GRA-8"] needs [Sql, HostTables], "memories supersede each other"
         => around(nothing_of("FROM supersedes_edges WHERE agent_id = ? AND target_id IN", request, next).await);
+    "graph.circles-merged": ["GRA-25"] needs [Sql, HostTables], "a file closes a circle with what supersedes what already"
+        => around(nothing_of("FROM supersedes_edges WHERE agent_id = ? ORDER BY", request, next).await);
     "graph.foreign-rows": ["GRA-9"] needs [Sql, HostTables], "memories of every agent are read"
         => ask(Request::Query { sql, .. } if sql.contains(" FROM semantic_memories WHERE agent_id = ?") => of_everybody(sql));
     "graph.emptied-with-another": ["GRA-9"] needs [Sql, HostTables], "emptying one graph empties all"
@@ -39,9 +41,9 @@ mutants! {
     "graph.superseded-first": ["GRA-12"] needs [Sql, HostTables], "recall does not see what was superseded"
         => around(nothing_of("FROM supersedes_edges WHERE agent_id = ? ORDER BY", request, next).await);
     "graph.recall-of-yesterday": ["GRA-13"] needs [Sql, HostTables], "recall does not see that the graph changed"
-        => around(column_of("SELECT revision FROM graph_agents", "revision", SqlValue::Int(1), request, next).await);
+        => around(column_of("SELECT revision FROM graph_agents", "revision", SqlValue::Int(0), request, next).await);
     "graph.replaced-unnoticed": ["GRA-13"] needs [Sql, HostTables], "recall does not see that the graph was replaced"
-        => around(column_of("SELECT revision, cleared_at, ", "cleared_at", SqlValue::Int(0), request, next).await);
+        => around(column_of("SELECT revision, CASE ", "cleared_at", SqlValue::Int(0), request, next).await);
     "graph.transitions-unwalked": ["GRA-14"] needs [Sql, HostTables], "a path does not lead along transitions"
         => around(nothing_of("FROM transitioned_to_edges WHERE agent_id = ? AND source_id IN", request, next).await);
     "graph.history-of-everything": ["GRA-15"] needs [Sql, HostTables], "the history of one entity tells those of others"

@@ -124,7 +124,7 @@ fn harden(connection: &Connection) -> rusqlite::Result<()> {
 }
 
 /// The file with its folder's real name, so that no link is followed.
-fn ordinary(path: &Path) -> Result<PathBuf> {
+pub(super) fn ordinary(path: &Path) -> Result<PathBuf> {
     let found = fs::symlink_metadata(path).map_err(io)?;
     if found.file_type().is_symlink() {
         return Err(Error::invalid("the file is a symbolic link; name the file that it points to"));
@@ -165,10 +165,15 @@ fn magic(path: &Path) -> Result<()> {
     Ok(())
 }
 
+/// The file whose name goes on with this ending.
+pub(super) fn beside(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(ending);
+    PathBuf::from(name)
+}
+
 fn has_bytes(path: &Path, ending: &str) -> bool {
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(ending);
-    fs::metadata(beside).is_ok_and(|found| found.len() > 0)
+    fs::metadata(beside(path, ending)).is_ok_and(|found| found.len() > 0)
 }
 
 fn uri(path: &Path, is_still: bool) -> String {

@@ -7,7 +7,7 @@ mod write;
 
 pub use read::read_raw_db;
 pub use refusals::{Refusal, Why};
-pub use write::write_raw_db;
+pub use write::{Held, hold_raw_db, write_raw_db};
 
 pub(crate) use foreign::{Cells, Foreign, columns};
 pub(crate) use read::{Found, is_graph, read_rows};

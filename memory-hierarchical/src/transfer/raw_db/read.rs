@@ -10,6 +10,7 @@ use super::refusals::{Refusals, Why};
 use crate::model::{Agent, EdgeKind};
 use crate::rows::{Cells as _, Row, Table};
 use crate::transfer::check::{Fault, Judge as _};
+use crate::transfer::circles::on_circles;
 use crate::transfer::graph::Graph;
 use crate::transfer::tables::Tables;
 
@@ -67,13 +68,14 @@ pub fn read_raw_db(path: &Path, agent: &Agent) -> Result<Graph> {
     let what = match first.why {
         Why::Foreign => "belong to another agent",
         Why::Orphan => "are edges that end nowhere",
+        Why::Circle => "are edges of a circle of memories that supersede each other",
         _ => "are malformed",
     };
     Err(Error::new(
         ErrorKind::Corrupt,
         format!(
-            "{count} rows cannot be imported as `{agent}`: {} of {} {what}; nothing was imported: `memory graph migrate` takes \
-             the rest, and names them",
+            "{count} rows of the database are not of a graph of `{agent}`: {} of {} {what}; nothing was written: \
+             `memory graph migrate` takes the rest, and names them",
             first.count, first.table
         ),
     )
@@ -94,6 +96,13 @@ pub(crate) fn read_rows(foreign: &Foreign, agent: &Agent) -> Result<Found> {
                 Err((why, what)) => refusals.add(table.name(), why, || format!("row {number}: {what}")),
             }
         })?;
+    }
+    let supersedes = &mut graph.supersedes;
+    let ends = supersedes.iter().map(|edge| (edge.source_id.as_str(), edge.target_id.as_str()));
+    for place in on_circles(ends).into_iter().rev() {
+        let edge = supersedes.remove(place);
+        let table = Table::Edges(EdgeKind::Supersedes).name();
+        refusals.add(table, Why::Circle, || format!("{} → {}", edge.source_id, edge.target_id));
     }
     Ok(found)
 }

@@ -16,6 +16,8 @@ pub enum Why {
     Orphan,
     /// It is an edge, and another of its kind joins the same two memories.
     Repeated,
+    /// It is an edge of a circle of memories that supersede each other.
+    Circle,
     /// Its id is that of a memory before it.
     Taken,
     /// One of its values is not what its column holds.

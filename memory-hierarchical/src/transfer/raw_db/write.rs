@@ -1,10 +1,14 @@
-//! A graph as the bytes of a database file.
+//! A graph as the bytes of a database file, and the lock of the file that they replace.
+
+use std::path::Path;
+use std::time::Duration;
 
 use memory_core::sql::SqlValue;
-use memory_core::{Error, ErrorKind, Result};
+use memory_core::{Error, ErrorKind, Result, Retry};
 use rusqlite::types::Value;
-use rusqlite::{Connection, params_from_iter};
+use rusqlite::{Connection, ErrorCode, OpenFlags, params_from_iter};
 
+use super::foreign::{beside, ordinary};
 use crate::model::Agent;
 use crate::rows::Table;
 use crate::transfer::graph::{Graph, MAX_BYTES};
@@ -126,5 +130,64 @@ fn value(value: SqlValue) -> Value {
         SqlValue::Real(number) => Value::Real(number),
         SqlValue::Int(number) => Value::Integer(number),
         _ => Value::Null,
+    }
+}
+
+/// A database that nobody else reads or writes until this is dropped.
+#[derive(Debug)]
+pub struct Held {
+    _connection: Option<Connection>,
+}
+
+/// Locks a database that is about to be replaced, if there is one. While it is held, no other handle to the file may be closed in
+/// this process: the system's locks end with the first one.
+///
+/// A program that has the file open in rollback mode, and no transaction, holds no lock and is not seen. It goes on reading the
+/// replaced database, and SQLite refuses its writes.
+///
+/// # Errors
+/// `conflict` where a program uses the database, or has left beside it what it wrote last: SQLite would play that into whatever
+/// has the name next.
+pub fn hold_raw_db(path: &Path) -> Result<Held> {
+    let in_use = |what: &str| {
+        Error::new(
+            ErrorKind::Conflict,
+            format!(
+                "a program uses the database, or left it without closing it ({what}): close that program, or open the database \
+                 once, and try again; nothing was written"
+            ),
+        )
+        .with_retry(Retry::Never)
+    };
+    for ending in ["-wal", "-journal"] {
+        let log = beside(path, ending);
+        if std::fs::symlink_metadata(&log).is_ok_and(|found| found.len() > 0) {
+            return Err(in_use(&format!("{} holds what it wrote last", log.display())));
+        }
+    }
+    if !std::fs::symlink_metadata(path).is_ok_and(|found| found.is_file()) {
+        return Ok(Held { _connection: None });
+    }
+    let path = ordinary(path)?;
+    memory_sqlite::prepare_process();
+    let flags =
+        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+    let locked = Connection::open_with_flags(path, flags).and_then(|connection| {
+        connection.busy_timeout(Duration::ZERO)?;
+        // With it, a program that has a database with a write-ahead log open is seen even where it does nothing.
+        connection.execute_batch("PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE")?;
+        Ok(connection)
+    });
+    match locked {
+        Err(error)
+            if matches!(
+                error.sqlite_error_code(),
+                Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked)
+            ) =>
+        {
+            Err(in_use("it is locked").with_source(error))
+        }
+        // What cannot be locked is no database, or one that nobody can write.
+        locked => Ok(Held { _connection: locked.ok() }),
     }
 }

@@ -51,9 +51,11 @@ pub(crate) fn tenant() -> TenantId {
 
 impl World {
     pub(crate) async fn on(store: Kept) -> Self {
-        let graphs = Arc::new(SqlGraphs::open(Arc::clone(&store.provider), &tenant()).await.unwrap());
+        let ids = Arc::<TestIds>::default();
+        let graphs =
+            SqlGraphs::open(Arc::clone(&store.provider), &tenant(), Arc::clone(&ids) as _).await.unwrap();
         let clock = Arc::new(TestClock(AtomicI64::new(1_800_000_000_000)));
-        Self { graphs, clock, ids: Arc::default(), store }
+        Self { graphs: Arc::new(graphs), clock, ids, store }
     }
 
     pub(crate) fn provider(&self) -> Arc<dyn Provider> {

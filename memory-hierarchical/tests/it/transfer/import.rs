@@ -1,11 +1,11 @@
 //! Replace and merge.
 
-use memory_core::ErrorKind;
+use memory_core::{ErrorKind, Json, Timestamp};
 use memory_hierarchical::GraphStore as _;
-use memory_hierarchical::transfer::{Graph, Mode, Outcome, import};
+use memory_hierarchical::transfer::{Graph, MAX_BYTES, Mode, Outcome, import, read_json, write_json};
 
 use super::files::{graph_of, multiset, stored};
-use crate::support::{agent, derives, episodic, on_both_stores, semantic, similar};
+use crate::support::{agent, derives, episodic, on_both_stores, semantic, similar, supersedes};
 
 pub(super) fn small() -> Graph {
     let mut graph = Graph {
@@ -30,6 +30,58 @@ on_both_stores! {
         let again = import(&*world.graphs, &ada, more.clone(), Mode::Merge).await.unwrap();
         assert!(again.tables.named().iter().all(|(_, rows)| rows.imported == 0), "{again:?}");
         assert_eq!(multiset(&stored(&*world.graphs, &ada).await), multiset(&more));
+    }
+
+    async fn a_circle_of_superseding_is_refused_with_its_place(world) {
+        let ada = agent("ada");
+        import(&*world.graphs, &ada, small(), Mode::Replace).await.unwrap();
+        let mut half = small();
+        half.push(supersedes("a", "b"));
+        import(&*world.graphs, &ada, half.clone(), Mode::Merge).await.unwrap();
+        let mut closing = Graph::default();
+        closing.semantic = vec![semantic("c")];
+        closing.push(supersedes("c", "a"));
+        closing.push(supersedes("b", "c"));
+        let mut whole = small();
+        [supersedes("a", "b"), supersedes("b", "a")].into_iter().for_each(|edge| whole.push(edge));
+        for (graph, mode, place) in
+            [(closing, Mode::Merge, "[0]"), (whole.clone(), Mode::Merge, "[1]"), (whole, Mode::Replace, "[0]")]
+        {
+            let error = import(&*world.graphs, &ada, graph, mode).await.unwrap_err();
+            let place = format!("supersedes_edges{place}");
+            assert_eq!((error.kind(), &error.details()["place"]), (ErrorKind::Corrupt, &place.into()), "{error}");
+        }
+        // What is there already closes nothing.
+        import(&*world.graphs, &ada, half.clone(), Mode::Merge).await.unwrap();
+        assert_eq!(multiset(&stored(&*world.graphs, &ada).await), multiset(&half));
+    }
+
+    async fn an_edge_at_a_memory_of_the_other_kind_is_refused_with_its_place(world) {
+        let ada = agent("ada");
+        import(&*world.graphs, &ada, small(), Mode::Replace).await.unwrap();
+        let mut other = Graph { semantic: vec![semantic("e")], ..Graph::default() };
+        other.push(similar("e", "a"));
+        let error = import(&*world.graphs, &ada, other, Mode::Merge).await.unwrap_err();
+        assert_eq!(error.details()["place"], "similar_to_edges[0].source_id");
+        assert!(error.message().contains("of the other kind"), "{error}");
+    }
+
+    async fn metadata_of_any_names_and_of_127_levels_come_back(world) {
+        let ada = agent("ada");
+        let mut graph = small();
+        let levels = |levels: usize| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
+        let marker = |name: &str, json: &str| serde_json::json!({ format!("$serde_json::private::{name}"): json });
+        graph.semantic[0].metadata = marker("RawValue", &levels(100));
+        graph.semantic[1].metadata = marker("Number", "1");
+        graph.episodic[0].metadata = levels(127).parse::<Json>().unwrap().to_value().unwrap();
+        import(&*world.graphs, &ada, graph.clone(), Mode::Replace).await.unwrap();
+        let held = stored(&*world.graphs, &ada).await;
+        let mut file = Vec::new();
+        write_json(&ada, &held, Timestamp::EPOCH, &mut file).unwrap();
+        assert_eq!(read_json(&mut file.as_slice(), MAX_BYTES).unwrap().graph, graph);
+        graph.episodic[0].metadata = levels(128).parse::<Json>().unwrap().to_value().unwrap();
+        let error = import(&*world.graphs, &ada, graph, Mode::Replace).await.unwrap_err();
+        assert_eq!(error.details()["place"], "episodic_nodes[0].metadata", "{error}");
     }
 
     async fn the_longest_row_of_a_file_fits(world) {

@@ -103,10 +103,11 @@ fn nesting_has_a_limit() {
         let nested = format!("{}{}", "[".repeat(depth), "]".repeat(depth));
         String::from_utf8(written("ada", &graph)).unwrap().replace("\"here\"", &nested)
     };
-    read(with(100).as_bytes());
-    for depth in [200, 100_000] {
+    read(with(127).as_bytes());
+    for depth in [129, 200, 100_000] {
         let error = read_json(&mut with(depth).as_bytes(), MAX_BYTES).unwrap_err();
-        assert_eq!(error.details()["place"], "semantic_nodes[0]", "{error}");
+        assert_eq!(error.details()["place"], "semantic_nodes[0].metadata", "{error}");
+        assert!(error.message().contains("deeper than 127 levels"), "{error}");
     }
 }
 
@@ -116,12 +117,35 @@ fn an_error_names_the_place_and_quotes_nothing() {
     let text = String::from_utf8(written("ada", &graph)).unwrap();
     let broken = text.replacen("\"tags\": [", "\"tags\": [5, \"secret\", ", 2);
     let error = read_json(&mut broken.as_bytes(), MAX_BYTES).unwrap_err();
-    assert_eq!((error.kind(), &error.details()["place"]), (ErrorKind::Corrupt, &json!("semantic_nodes[0]")));
+    assert_eq!(
+        (error.kind(), &error.details()["place"]),
+        (ErrorKind::Corrupt, &json!("semantic_nodes[0].tags"))
+    );
     assert!(
         error.message().contains("expected") || error.message().contains("type than a string"),
         "{error}"
     );
     assert!(!error.message().contains("secret"), "{error}");
+}
+
+#[test]
+fn what_is_wrong_with_a_file_is_told() {
+    let graph = Graph { semantic: vec![semantic("a")], ..Graph::default() };
+    let text = String::from_utf8(written("ada", &graph)).unwrap();
+    let utf16: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let confidence = |wrong: &str| text.replace("0.30000000000000004", wrong).into_bytes();
+    for (bytes, told) in [
+        (confidence("1e400"), "semantic_nodes[0].confidence: a number that no double holds"),
+        (confidence("\"high\""), "semantic_nodes[0].confidence: another type than f64"),
+        (text.replace("\"a\"", r#""\ud800""#).into_bytes(), "half a surrogate pair"),
+        (format!("{text}{text}").into_bytes(), "more follows after the end"),
+        (utf16, "the file is UTF-16"),
+        (b"null".to_vec(), "the file is no JSON object"),
+        (b"{\"agent_name\": 'a'}".to_vec(), "no JSON"),
+    ] {
+        let error = read_json(&mut bytes.as_slice(), MAX_BYTES).unwrap_err();
+        assert!(error.kind() == ErrorKind::Corrupt && error.message().contains(told), "{told}: {error}");
+    }
 }
 
 fn metadata() -> impl Strategy<Value = Value> {

@@ -21,7 +21,7 @@ pub(crate) use reading::{SharedArgs, shared};
 #[derive(Args, Clone, Debug)]
 pub(crate) struct SpaceArgs {
     /// The shared space of the tenant
-    #[arg(long, value_name = "NAME", default_value = governed::DEFAULT_SPACE)]
+    #[arg(long, global = true, value_name = "NAME", default_value = governed::DEFAULT_SPACE)]
     space: String,
 }
 

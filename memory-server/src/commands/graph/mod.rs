@@ -16,7 +16,7 @@ use memory::Access;
 use memory::hierarchical::backend::BackendChoice;
 use memory::hierarchical::backend::{Environment, Resolved, resolve_backend, resolve_transfer_backend};
 use memory::hierarchical::{self, Agent, AgentMemory, GraphStore};
-use memory_core::{Result, ScopeKind};
+use memory_core::{Error, Result, ScopeKind};
 
 use crate::terminal::{Context, Exit, Failure, Opened, Out, Progress, note};
 
@@ -137,13 +137,26 @@ pub(super) struct Graphs {
 }
 
 impl Graphs {
-    /// The agent that is named, or whose name the scope has.
+    /// The agent that is named, or whose name the scope of the configuration has.
     fn agent(&self) -> Result<Agent> {
+        self.check_scope()?;
         Agent::new(self.opened.scope().id.as_str())
+    }
+
+    /// Refuses a scope on the command line that is not an agent's.
+    fn check_scope(&self) -> Result<()> {
+        let kind = self.opened.scope().kind;
+        if kind == ScopeKind::Agent || !self.opened.settings.scope_is_chosen() {
+            return Ok(());
+        }
+        Err(Error::invalid(format!(
+            "a graph belongs to an agent, not to a {kind}; name the agent with --agent"
+        )))
     }
 
     /// The agents to show: the one that is named, or all.
     async fn agents(&self) -> Result<Vec<Agent>> {
+        self.check_scope()?;
         match self.opened.scope().kind {
             ScopeKind::Agent => Ok(vec![self.agent()?]),
             _ => self.graphs.agents().await,

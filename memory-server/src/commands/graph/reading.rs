@@ -47,12 +47,19 @@ pub(super) async fn tree(graphs: &Graphs, args: &TreeArgs, out: &mut Out) -> Res
             }
             memories.push(branch(&memory, &node, args.depth, 2, &mut shown).await?);
         }
-        document.push(json!({ "agent": agent, "memories": memories }));
+        let truncated = if memories.len() < limit {
+            shown.is_full
+        } else {
+            let counts = graphs.graphs.counts(&agent).await?;
+            let all = counts.semantic_node_count + counts.episodic_node_count;
+            shown.rest(1, usize::try_from(all).unwrap_or(usize::MAX).saturating_sub(memories.len()))
+        };
+        document.push(json!({ "agent": agent, "memories": memories, "truncated": truncated }));
     }
     out.tell(&document, |out| shown.lines.iter().try_for_each(|line| out.line(line)))?;
-    if shown.is_cut {
+    if shown.is_cut || shown.is_full {
         note(
-            "memory: the tree goes on; ask for less with --depth and --limit, or for one memory with `memory graph show`",
+            "memory: the tree goes on; ask for more with --limit, for less with --depth, or for one memory with `memory graph show`",
         );
         return Ok(Exit::Partial);
     }
@@ -64,18 +71,30 @@ pub(super) async fn tree(graphs: &Graphs, args: &TreeArgs, out: &mut Out) -> Res
 struct Shown {
     lines: Vec<String>,
     bytes: usize,
+    /// Whether there is more than what was asked for.
     is_cut: bool,
+    /// Whether there is more than fits.
+    is_full: bool,
 }
 
 impl Shown {
     /// Shows a line; `false` where it is one too many.
     fn take(&mut self, line: String) -> bool {
         self.bytes += line.len() + LINE_BYTES;
-        self.is_cut |= self.bytes > TREE_BYTES;
-        if !self.is_cut {
+        self.is_full |= self.bytes > TREE_BYTES;
+        if !self.is_full {
             self.lines.push(line);
         }
-        !self.is_cut
+        !self.is_full
+    }
+
+    /// Says how many more there are, if any are; whether something is left out.
+    fn rest(&mut self, indent: usize, more: usize) -> bool {
+        if more > 0 {
+            self.take(format!("{}and {more} more", "  ".repeat(indent)));
+            self.is_cut = true;
+        }
+        more > 0
     }
 }
 
@@ -87,7 +106,7 @@ async fn branch(
     indent: usize,
     shown: &mut Shown,
 ) -> Result<Value, Failure> {
-    let mut beside = Vec::new();
+    let (mut beside, mut truncated) = (Vec::new(), false);
     if depth > 0 {
         let found = memory.neighbours(node.id(), Direction::Outgoing, &EdgeKind::ALL, EDGES).await?;
         for Neighbour { edge, node } in &found.shown {
@@ -97,11 +116,9 @@ async fn branch(
             let next = Box::pin(branch(memory, node, depth - 1, indent + 1, shown)).await?;
             beside.push(json!({ "edge": edge, "to": next }));
         }
-        if found.total > found.shown.len() {
-            shown.take(format!("{}and {} more", "  ".repeat(indent), found.total - found.shown.len()));
-        }
+        truncated = shown.rest(indent, found.total - beside.len().min(found.total));
     }
-    Ok(json!({ "node": node, "edges": beside }))
+    Ok(json!({ "node": node, "edges": beside, "truncated": truncated }))
 }
 
 /// A memory in a line.

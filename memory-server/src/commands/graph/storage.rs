@@ -16,23 +16,34 @@ const LOCK_ATTEMPTS: u32 = 12_000;
 const LOCK_PAUSE: Duration = Duration::from_millis(50);
 
 /// The database of an agent's graph in a folder.
-fn database(folder: Option<&PathBuf>, agent: &Agent) -> PathBuf {
-    folder.map_or_else(PathBuf::new, Clone::clone).join(format!("{agent}.db"))
+fn database(folder: Option<&PathBuf>, agent: &Agent) -> Result<PathBuf, Failure> {
+    let folder = folder.map_or_else(PathBuf::new, Clone::clone);
+    if folder.exists() && !folder.is_dir() {
+        return Err(Failure::invalid(format!(
+            "{} is no folder; name the folder in which {agent}.db is",
+            folder.display()
+        )));
+    }
+    Ok(folder.join(format!("{agent}.db")))
 }
 
 pub(super) fn export(context: &Context, args: &ExportArgs, out: &mut Out) -> Result<Exit, Failure> {
     let agent = args.agent()?;
-    let path = database(args.storage_path.as_ref(), &agent);
+    let path = database(args.storage_path.as_ref(), &agent)?;
     let graph = read_raw_db(&path, &agent)?;
     let mut options = context.settings()?.file_options(true)?;
-    options.own.push(path);
+    options.own.extend(["", "-wal", "-shm", "-journal"].map(|ending| {
+        let mut name = path.clone().into_os_string();
+        name.push(ending);
+        PathBuf::from(name)
+    }));
     write(&agent, &graph, args, &options, out)
 }
 
 /// The graphs meet in a store in memory, so that merging means the same as there.
 pub(super) async fn import(context: &Context, args: &ImportArgs, out: &mut Out) -> Result<Exit, Failure> {
     let agent = args.agent()?;
-    let path = database(args.storage_path.as_ref(), &agent);
+    let path = database(args.storage_path.as_ref(), &agent)?;
     let settings = context.settings()?;
     let graph = read(&agent, args)?;
     // From before the database is read until the new one is in its place: another import would be lost otherwise.
@@ -49,7 +60,6 @@ pub(super) async fn import(context: &Context, args: &ImportArgs, out: &mut Out) 
         import_graph(&*graphs, &agent, read_raw_db(&path, &agent)?, Mode::Replace).await?;
     }
     let imported = import_graph(&*graphs, &agent, graph, args.mode()).await?;
-    check_unused(&path)?;
     let graph = Graph::read(&*graphs, &agent).await?;
     write_database(&path, &agent, &graph, &settings.file_options(true)?)?;
     tell(&imported, args, out)
@@ -71,19 +81,4 @@ async fn lock(folder: &Path) -> Result<Option<File>, Failure> {
     }
     Err(Error::new(ErrorKind::Unavailable, "another import into the folder takes too long; try again later")
         .into())
-}
-
-/// Refuses to replace a database that a program has open, or left with what it wrote last beside it.
-fn check_unused(path: &Path) -> Result<(), Error> {
-    for ending in ["-wal", "-journal"] {
-        let mut name = path.as_os_str().to_owned();
-        name.push(ending);
-        if std::fs::symlink_metadata(&name).is_ok_and(|found| found.len() > 0) {
-            return Err(Error::new(
-                ErrorKind::Conflict,
-                "a program uses the database, or left it without closing it; close the program, or open the database once",
-            ));
-        }
-    }
-    Ok(())
 }

@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use memory::hierarchical::backend::Paths;
 use memory::hierarchical::migrate::{Migrated, Source};
 use memory::hierarchical::transfer::{
-    Graph, Imported, MAX_BYTES, Mode, Tables, read_json, read_raw_db, write_json, write_raw_db,
+    Graph, Imported, MAX_BYTES, Mode, Tables, hold_raw_db, read_json, read_raw_db, write_json, write_raw_db,
 };
 use memory::hierarchical::{self, Agent};
 use memory::snapshot::{FileOptions, NewFile};
@@ -125,25 +125,28 @@ pub(super) fn write_database(
     let mut file = NewFile::begin(path, options).map_err(refused)?;
     let database = write_raw_db(agent, graph)?;
     file.write_all(&database).map_err(|error| unwritten(path, error))?;
-    keep(path, options)?;
+    let held = hold_raw_db(path)?;
+    let kept = keep(path, options)?;
     file.finish().map_err(refused)?;
+    // To close the file ends the lock.
+    drop((kept, held));
     Ok(u64::try_from(database.len()).unwrap_or(u64::MAX))
 }
 
-/// Copies the database that is about to be replaced to `FILE.bak`.
-fn keep(path: &Path, options: &FileOptions) -> Result<(), Failure> {
+/// Copies the database that is about to be replaced to `FILE.bak`. Returns the one that was copied.
+fn keep(path: &Path, options: &FileOptions) -> Result<Option<File>, Failure> {
     if std::fs::symlink_metadata(path).is_err() {
-        return Ok(());
+        return Ok(None);
     }
     let mut name = path.as_os_str().to_owned();
     name.push(".bak");
     let kept = PathBuf::from(name);
     let refused = |error| Failure::unwritten(&kept, error);
     let mut file = NewFile::begin(&kept, options).map_err(refused)?;
-    File::open(path)
-        .and_then(|mut from| std::io::copy(&mut from, &mut file))
-        .map_err(|error| unwritten(&kept, error))?;
-    file.finish().map_err(refused)
+    let mut from = File::open(path).map_err(|error| unreadable(path, error))?;
+    std::io::copy(&mut from, &mut file).map_err(|error| unwritten(&kept, error))?;
+    file.finish().map_err(refused)?;
+    Ok(Some(from))
 }
 
 #[derive(Args, Debug)]
@@ -180,6 +183,9 @@ pub(super) fn read(agent: &Agent, args: &ImportArgs) -> Result<Graph, Failure> {
     Ok(match args.format {
         Format::RawDb if args.merge => {
             return Err(Failure::invalid("a database file cannot be merged; export it as JSON for --merge"));
+        }
+        Format::RawDb if args.file == Path::new("-") => {
+            return Err(Failure::invalid("a database is read from a file; `-` is for JSON"));
         }
         Format::RawDb => read_raw_db(&args.file, agent)?,
         Format::Json if args.file == Path::new("-") => {

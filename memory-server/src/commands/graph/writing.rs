@@ -1,5 +1,6 @@
 //! `graph remember` and `graph relate`.
 
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueEnum};
 use memory::hierarchical::{
     DerivesFrom, Direction, Edge, Episodic, Node, Semantic, SimilarTo, Supersedes, TransitionedTo,
@@ -33,19 +34,19 @@ pub(crate) struct RememberArgs {
     #[arg(long = "tag", value_name = "TAG")]
     tags: Vec<String>,
     /// Its id [default: a new one]
-    #[arg(long, value_name = "ID", default_value = "", hide_default_value = true)]
-    id: String,
+    #[arg(long, value_name = "ID", value_parser = NonEmptyStringValueParser::new())]
+    id: Option<String>,
 }
 
 pub(super) async fn remember(graphs: &Graphs, args: RememberArgs, out: &mut Out) -> Result<Exit, Failure> {
     let memory = graphs.memory_of(graphs.agent()?);
-    let words = args.words.join(" ");
+    let (words, memory_id) = (args.words.join(" "), args.id.unwrap_or_default());
     let stored = if args.event {
-        let node = Episodic { memory_id: args.id, tags: args.tags, ..Episodic::new(words, args.source) };
+        let node = Episodic { memory_id, tags: args.tags, ..Episodic::new(words, args.source) };
         Node::Episodic(memory.store_episodic(node).await?)
     } else {
         let node = Semantic {
-            memory_id: args.id,
+            memory_id,
             confidence: args.confidence,
             source_id: args.source,
             tags: args.tags,
@@ -80,21 +81,43 @@ pub(crate) struct RelateArgs {
     kind: Kind,
     /// The id of the memory where it ends
     target: String,
-    /// The weight of `similar_to`, the confidence of `derives_from`: 0 to 1
-    #[arg(long, value_name = "SHARE", default_value_t = 1.0)]
-    weight: f64,
+    /// The weight of `similar_to`, the confidence of `derives_from`: 0 to 1 [default: 1]
+    #[arg(long, value_name = "SHARE")]
+    weight: Option<f64>,
     /// The reason of `supersedes`, the method of `derives_from`, the type of `transitioned_to`
-    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
-    reason: String,
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
     /// The value before a transition
-    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
-    from_value: String,
+    #[arg(long, value_name = "TEXT")]
+    from_value: Option<String>,
     /// The value after a transition
-    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
-    to_value: String,
+    #[arg(long, value_name = "TEXT")]
+    to_value: Option<String>,
     /// The turn of the conversation in which a value changed
-    #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
-    turn: i64,
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    turn: Option<i64>,
+}
+
+impl RelateArgs {
+    /// Refuses what an edge of this kind does not have.
+    fn check(&self) -> Result<(), Failure> {
+        let is_transition = matches!(self.kind, Kind::TransitionedTo);
+        let has_weight = matches!(self.kind, Kind::SimilarTo | Kind::DerivesFrom);
+        for (option, is_given, is_had) in [
+            ("--weight", self.weight.is_some(), has_weight),
+            ("--reason", self.reason.is_some(), !matches!(self.kind, Kind::SimilarTo)),
+            ("--from-value", self.from_value.is_some(), is_transition),
+            ("--to-value", self.to_value.is_some(), is_transition),
+            ("--turn", self.turn.is_some(), is_transition),
+        ] {
+            if is_given && !is_had {
+                let kind = self.kind.to_possible_value().map(|kind| kind.get_name().to_owned());
+                let kind = kind.unwrap_or_default();
+                return Err(Failure::invalid(format!("an edge `{kind}` has no {option}; leave it out")));
+            }
+        }
+        Ok(())
+    }
 }
 
 /// The edge of this kind between these two.
@@ -106,31 +129,28 @@ async fn there(graphs: &Graphs, edge: &Edge) -> memory_core::Result<Edge> {
 }
 
 pub(super) async fn relate(graphs: &Graphs, args: RelateArgs, out: &mut Out) -> Result<Exit, Failure> {
+    args.check()?;
     let memory = graphs.memory_of(graphs.agent()?);
     let (source_id, target_id) = (args.source, args.target);
+    let (weight, reason) = (args.weight.unwrap_or(1.0), args.reason.unwrap_or_default());
     let edge = match args.kind {
-        Kind::SimilarTo => {
-            Edge::SimilarTo(SimilarTo { source_id, target_id, weight: args.weight, metadata: json!({}) })
-        }
+        Kind::SimilarTo => Edge::SimilarTo(SimilarTo { source_id, target_id, weight, metadata: json!({}) }),
         Kind::DerivesFrom => Edge::DerivesFrom(DerivesFrom {
             source_id,
             target_id,
-            extraction_method: args.reason,
-            confidence: args.weight,
+            extraction_method: reason,
+            confidence: weight,
         }),
-        Kind::Supersedes => Edge::Supersedes(Supersedes {
-            source_id,
-            target_id,
-            reason: args.reason,
-            temporal_delta: String::new(),
-        }),
+        Kind::Supersedes => {
+            Edge::Supersedes(Supersedes { source_id, target_id, reason, temporal_delta: String::new() })
+        }
         Kind::TransitionedTo => Edge::TransitionedTo(TransitionedTo {
             source_id,
             target_id,
-            from_value: args.from_value,
-            to_value: args.to_value,
-            turn: args.turn,
-            transition_type: args.reason,
+            from_value: args.from_value.unwrap_or_default(),
+            to_value: args.to_value.unwrap_or_default(),
+            turn: args.turn.unwrap_or_default(),
+            transition_type: reason,
         }),
     };
     let is_new = memory.link(edge.clone()).await?;

@@ -363,9 +363,9 @@ fn bad_files_and_a_missing_home_are_refused_at_once() {
     }
 }
 
-/// A file may bring a circle of memories that replace each other, which no command makes.
+/// A file once brought circles of memories that replace each other, which no other command makes.
 #[test]
-fn a_circle_in_a_file_ends_no_command_in_a_loop() {
+fn a_circle_in_a_file_is_refused_with_its_place() {
     let user = User::new();
     let mut graph = small_graph();
     let node = graph["semantic_nodes"][0].clone();
@@ -377,19 +377,113 @@ fn a_circle_in_a_file_ends_no_command_in_a_loop() {
     }
     graph["semantic_nodes"] = json!(nodes);
     let edge = |source: &str, target: &str| json!({"source_id": source, "target_id": target, "reason": "", "temporal_delta": ""});
-    graph["supersedes_edges"] =
-        json!([edge("s1", "s2"), edge("s2", "s3"), edge("s3", "s1"), edge("s1", "s1")]);
-    user.file("circle.json", graph.to_string());
-    user.ok(&["graph", "import", "ada", "circle.json"]);
-    let hits = user.json(&ada(&["recall", "quote"]));
-    assert!(
-        hits.as_array().unwrap().iter().filter(|hit| hit["is_superseded"] == true).count() == 3,
-        "{hits}"
+    graph["supersedes_edges"] = json!([edge("s1", "s2"), edge("s2", "s3")]);
+    user.file("chain.json", graph.to_string());
+    user.ok(&["graph", "import", "ada", "chain.json"]);
+    graph["supersedes_edges"] = json!([edge("s3", "s1")]);
+    user.file("closing.json", graph.to_string());
+    graph["supersedes_edges"] = json!([edge("s1", "s1")]);
+    user.file("itself.json", graph.to_string());
+    for (file, mode) in
+        [("closing.json", &["--merge"][..]), ("itself.json", &["--merge"]), ("itself.json", &[])]
+    {
+        let refused = user.refused(&[&["graph", "import", "ada", file], mode].concat(), 6, "corrupt");
+        assert_eq!(refused["details"]["place"], "supersedes_edges[0]", "{file}: {refused}");
+    }
+    assert_eq!(user.json(&ada(&["stats"]))["supersedes_edge_count"], 2);
+}
+
+/// What a program holds of the database that is about to be replaced, and what it left beside it.
+#[test]
+fn a_database_in_use_or_left_unclosed_is_not_replaced() {
+    let user = User::new();
+    user.ok(&ada(&["remember", "one", "--id", "a"]));
+    let into = |path: &str| ["graph", "export", "ada", path, "--format", "raw-db"].map(str::to_owned);
+    memory::sqlite::prepare_process();
+    for (mode, work) in [
+        ("wal", ""),
+        ("delete", "BEGIN; SELECT * FROM notes;"),
+        ("delete", "BEGIN IMMEDIATE;"),
+        ("delete", "BEGIN EXCLUSIVE;"),
+    ] {
+        let path = user.home().join("used.db");
+        let _ = std::fs::remove_file(&path);
+        let other = rusqlite::Connection::open(&path).unwrap();
+        other.execute_batch(&format!("PRAGMA journal_mode = {mode}; CREATE TABLE notes (id)")).unwrap();
+        other.execute_batch("INSERT INTO notes VALUES (1); PRAGMA wal_checkpoint(TRUNCATE)").unwrap();
+        other.execute_batch(work).unwrap();
+        let arguments = into("used.db");
+        user.refused(&arguments.each_ref().map(String::as_str), 4, "conflict");
+        // To read the file here would end this process's locks.
+        assert!(!user.home().join("used.db.bak").exists(), "{mode} {work}");
+        let kept: i64 = other.query_row("SELECT count(*) FROM notes", [], |row| row.get(0)).unwrap();
+        assert_eq!(kept, 1, "{mode} {work}");
+        drop(other);
+        user.ok(&arguments.each_ref().map(String::as_str));
+        std::fs::remove_file(user.home().join("used.db.bak")).unwrap();
+    }
+    // What a killed program leaves.
+    for ending in ["-wal", "-journal"] {
+        std::fs::write(user.home().join(format!("left.db{ending}")), "what it wrote last").unwrap();
+        std::fs::copy(user.home().join("used.db"), user.home().join("left.db")).unwrap();
+        let told = user.refused(&["graph", "export", "ada", "left.db", "--format", "raw-db"], 4, "conflict");
+        assert!(told["message"].as_str().unwrap().contains(ending), "{told}");
+        std::fs::remove_file(user.home().join(format!("left.db{ending}"))).unwrap();
+    }
+}
+
+#[test]
+fn a_log_of_the_database_that_is_read_is_not_overwritten() {
+    let user = User::new();
+    user.ok(&ada(&["remember", "one", "--id", "a"]));
+    let folder = user.home().join("agents");
+    std::fs::create_dir(&folder).unwrap();
+    user.ok(&["graph", "export", "ada", "agents/ada.db", "--format", "raw-db"]);
+    for ending in ["", "-wal", "-shm", "-journal"] {
+        let file = format!("agents/ada.db{ending}");
+        user.refused(&["graph", "export", "ada", &file, "--storage-path", "agents"], 3, "invalid_argument");
+    }
+}
+
+#[test]
+fn a_tree_says_what_it_leaves_out() {
+    let user = User::new();
+    for id in ["a", "b", "c"] {
+        user.ok(&ada(&["remember", "one", "--id", id]));
+    }
+    let all = user.json(&ada(&["tree"]));
+    assert_eq!(
+        (all[0]["memories"].as_array().unwrap().len(), &all[0]["truncated"]),
+        (3, &json!(false)),
+        "{all}"
     );
-    assert_eq!(user.json(&ada(&["history", "proxy"])).as_array().unwrap().len(), 3);
-    assert!(user.ok(&ada(&["tree", "--depth", "4"])).contains("SUPERSEDES s1"));
-    user.ok(&ada(&["remember", "newest", "--id", "s4"]));
-    user.ok(&ada(&["relate", "s4", "supersedes", "s1"]));
+    let cut = user.run(&ada(&["tree", "--limit", "2"]));
+    assert!(cut.code == Some(7) && cut.stdout.contains("  and 1 more"), "{cut:?}");
+    let cut = user.run(&ada(&["tree", "--limit", "2", "--json"]));
+    assert!(cut.code == Some(7) && cut.stdout.contains("\"truncated\":true"), "{cut:?}");
+}
+
+#[test]
+fn what_a_command_of_graphs_does_not_take_is_refused() {
+    let user = User::new();
+    user.ok(&ada(&["remember", "one", "--id", "a"]));
+    user.ok(&ada(&["remember", "two", "--id", "b"]));
+    user.file("file", "no folder".to_owned());
+    for (arguments, told) in [
+        (vec!["graph", "stats", "--user", "ada"], "--agent"),
+        (vec!["graph", "tree", "--run", "ada"], "--agent"),
+        (
+            ada(&["relate", "a", "transitioned_to", "b", "--weight", "0.4"]),
+            "`transitioned_to` has no --weight",
+        ),
+        (ada(&["relate", "a", "similar_to", "b", "--turn", "4"]), "`similar_to` has no --turn"),
+        (vec!["graph", "import", "ada", "-", "--format", "raw-db"], "`-` is for JSON"),
+        (vec!["graph", "export", "ada", "x.json", "--storage-path", "file"], "is no folder"),
+    ] {
+        let refused = user.refused(&arguments, 3, "invalid_argument");
+        assert!(refused["message"].as_str().unwrap().contains(told), "{arguments:?}: {refused}");
+    }
+    assert_eq!(user.run(&ada(&["remember", "three", "--id="])).code, Some(2));
 }
 
 #[test]

@@ -240,7 +240,7 @@ impl MemoryTool {
             total: usize,
             truncated: bool,
         }
-        let (graphs, agent) = self.own_graph(ToolOp::RecallGraph).await?;
+        let (graphs, agent) = self.own_graph(ToolOp::RecallGraph, StateOp::Neighbours.as_str()).await?;
         let direction = match op.direction {
             Some(Way::Outgoing) => Direction::Outgoing,
             Some(Way::Incoming) => Direction::Incoming,
@@ -254,7 +254,7 @@ impl MemoryTool {
     }
 
     async fn graph_stats(&self, _: GraphStats) -> Result<String> {
-        let (graphs, agent) = self.own_graph(ToolOp::RecallGraph).await?;
+        let (graphs, agent) = self.own_graph(ToolOp::RecallGraph, StateOp::GraphStats.as_str()).await?;
         text(&graphs.memory_of(agent).stats().await?)
     }
 
@@ -273,7 +273,7 @@ impl MemoryTool {
             created_at: &'a str,
             last_accessed: &'a str,
         }
-        let (_, agent) = self.own_graph(ToolOp::RecallGraph).await?;
+        let (_, agent) = self.own_graph(ToolOp::RecallGraph, StateOp::Sessions.as_str()).await?;
         let store = hierarchical::sessions(&self.memory, &self.run.tenant).await?;
         let limit = op.limit.unwrap_or(100).min(self.policy.max_rows);
         let mut budget = Budget::new(self.policy.max_answer_bytes);
