@@ -8,6 +8,7 @@
 use super::postgres_reading::{Plain, Reading};
 use crate::gate::token::{Kind, Lexed};
 use crate::policy::Dialect;
+use crate::policy::postgres::OF_SEQUENCES;
 
 /// The text as this grammar can read it; `None` where nothing is in the way.
 pub(super) fn plain(lexed: &Lexed<'_>) -> Option<Plain> {
@@ -58,6 +59,17 @@ impl Reading<'_, '_> {
         match token.kind {
             Kind::Operator if matches!(self.text(at), "<+>" | "*=" | "*<>" | "*<" | "*>" | "*<=" | "*>=") => {
                 self.put(at, 1, "<->")
+            }
+            // `nextval('s'::regclass)`: the gate has read the literal.
+            Kind::Operator
+                if self.lexed.text(token) == "::"
+                    && at >= 3
+                    && self.one_of(at - 3, OF_SEQUENCES)
+                    && self.mark(at - 2, "(")
+                    && self.after_kind(at, &[Kind::Text])
+                    && self.one_of(at + 1, &["regclass"]) =>
+            {
+                self.put(at, 2, "")
             }
             Kind::Operator
                 if self.is_root(at) && at + 1 < self.ends && self.lexed.is(at + 1, Kind::Number) =>
