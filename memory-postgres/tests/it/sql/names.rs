@@ -108,9 +108,9 @@ async fn no_catalog_shows_other_scopes() {
 async fn no_number_names_what_others_have() {
     for variable in [support::SERVER, support::PLAIN_SERVER] {
         let Some(place) = sql::Place::made(variable).await else { continue };
-        let (provider, mine, theirs) = neighbours(place.config()).await;
-        let provider = provider.with_stages(Stages::ALL);
-        lab::load_script(&provider, &mine, "CREATE SEQUENCE sq").await.unwrap();
+        let (bare, mine, theirs) = neighbours(place.config()).await;
+        let provider = PostgresProvider::open(place.config()).await.unwrap();
+        lab::load_script(&bare, &mine, "CREATE SEQUENCE sq").await.unwrap();
         let (_, schema) = lab::names_of(&theirs);
         let query = format!("SELECT '{schema}.{SECRET}'::regclass::oid");
         let number: u32 = place.client().await.query_one(&query, &[]).await.unwrap().get(0);
