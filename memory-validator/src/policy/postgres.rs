@@ -121,7 +121,7 @@ const TABLE_FUNCTIONS: &[&str] = &[
      json_to_recordset json_to_record json_populate_record json_table jsonb_array_elements jsonb_array_elements_text jsonb_each \
      jsonb_each_text jsonb_object_keys jsonb_path_query jsonb_path_query_tz jsonb_populate_recordset jsonb_populate_record \
      jsonb_to_recordset jsonb_to_record",
-    "ts_debug ts_parse ts_token_type",
+    "ts_parse ts_token_type",
 ];
 
 const TYPES: &[&str] = &[
