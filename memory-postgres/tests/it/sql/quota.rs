@@ -98,7 +98,7 @@ async fn definitions_count_against_the_quota() {
         // Stored compressed.
         (
             format!("ALTER TABLE t ADD CONSTRAINT d CHECK (b NOT IN ({}))", list(1_000, "'value # of many'")),
-            10_000,
+            4_000,
         ),
         (format!("COMMENT ON CONSTRAINT c ON t IS '{long}'"), 100_000),
         ("CREATE INDEX i ON t (a)".to_owned(), 8_192),
