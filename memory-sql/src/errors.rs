@@ -51,7 +51,9 @@ pub fn quota_exceeded(bytes: u64) -> Error {
 /// A row breaks a constraint of this kind; `told` is what the engine says.
 #[must_use]
 pub fn constraint(kind: &'static str, told: &str) -> Error {
-    Error::invalid(format!("a {kind} constraint does not hold: {told}")).with_detail("constraint", kind)
+    let article = if kind == "exclusion" { "an" } else { "a" };
+    Error::invalid(format!("{article} {kind} constraint does not hold: {told}"))
+        .with_detail("constraint", kind)
 }
 
 /// A restore whose target holds something already.

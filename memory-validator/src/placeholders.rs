@@ -24,7 +24,8 @@ pub struct Placeholder {
 /// - A `?` without a number takes the argument after the highest one so far.
 /// - On PostgreSQL `?` is an operator on JSON too. There a `?` by itself is a place where a value must follow (after an
 ///   operator, an opening bracket, a comma, a key word), and an operator after a value: `meta ? 'key'`. So it is among
-///   other signs: `a=?`, `'%'||?||'%'`. `?|`, `?&` and `@?` are always operators. Where both are wanted, `$1` leaves no doubt.
+///   other signs: `a=?`, `'%'||?||'%'`. `?|`, `?&` and `@?` are always operators, and `?-` before a
+///   space is one. Where both are wanted, `$1` leaves no doubt.
 ///
 /// # Errors
 /// A text over a cap.
@@ -39,6 +40,16 @@ pub fn placeholders(sql: &str, dialect: Dialect, limits: &Limits) -> Result<Vec<
         let start = offset(token.start);
         let spans = match token.kind {
             Kind::Parameter => std::iter::once(start..offset(token.end)).collect(),
+            // `?- segment`: an operator before its only operand.
+            Kind::Operator
+                if text == "?-"
+                    && dialect == Dialect::Postgres
+                    && sql
+                        .get(offset(token.end)..)
+                        .is_some_and(|rest| rest.starts_with(char::is_whitespace)) =>
+            {
+                Vec::new()
+            }
             Kind::Operator if dialect == Dialect::Postgres => {
                 within_operator(text, ends_value(&lexed, before))
                     .map(|at| start + at..start + at + 1)
@@ -208,7 +219,7 @@ mod tests {
             postgres("SELECT ?||?, -?, d->>?, ?-1"),
             of(&[("?", 1), ("?", 2), ("?", 3), ("?", 4), ("?", 5)])
         );
-        assert_eq!(postgres("SELECT l ?|| m, a ?-| b, ?| c, d@? $1"), of(&[("$1", 1)]));
+        assert_eq!(postgres("SELECT l ?|| m, a ?-| b, ?| c, d@? $1, ?- e, a ?- b"), of(&[("$1", 1)]));
     }
 
     #[test]

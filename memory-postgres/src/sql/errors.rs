@@ -1,5 +1,7 @@
 //! The server's errors about an agent's statement. Their texts may contain stored values, which are left out.
 
+use std::time::Duration;
+
 use memory_core::{Error, ErrorKind, Retry};
 pub(crate) use memory_sql::errors::{cancelled, constraint, locked, quota_exceeded, timeout, writes};
 
@@ -8,6 +10,9 @@ use crate::sql::protocol::{Fault, Lost};
 
 /// The statement exceeded the quota.
 pub(crate) const QUOTA_EXCEEDED: &str = "MM002";
+
+/// The transaction holds too many locks.
+const TOO_MANY_LOCKS: &str = "MM003";
 
 /// Whether the session's database is gone, or waits for the decision whether to remove it.
 pub(crate) fn is_of_another_generation(error: &Error) -> bool {
@@ -39,6 +44,19 @@ pub(crate) fn statement(fault: &Fault) -> Error {
         )
         .with_detail("construct", named(&told))
         .with_detail("layer", "privileges"),
+        TOO_MANY_LOCKS => Error::new(
+            ErrorKind::TooLarge,
+            "the transaction would hold locks on too many objects; nothing of this statement was done: commit, and go on in \
+             another transaction",
+        )
+        .with_detail("layer", "limits"),
+        // The table of locks, which all of the server's transactions share.
+        "53200" if told.contains("shared memory") => Error::new(
+            ErrorKind::Unavailable,
+            "the PostgreSQL server has no room for more locks; nothing was written: define and use fewer objects in one \
+             transaction, or ask the operator to raise max_locks_per_transaction",
+        )
+        .with_retry(Retry::After(Duration::from_secs(1))),
         "53400" | "53200" => Error::new(
             ErrorKind::TooLarge,
             "the statement exceeds its memory or temporary space; let it sort, group or concatenate less",
@@ -76,6 +94,10 @@ pub(crate) fn statement(fault: &Fault) -> Error {
             Some("53") => {
                 Error::new(ErrorKind::Unavailable, "the PostgreSQL server lacks resources; try again with less load")
             }
+            // `to_tsvector(30777, 'a')`: a number that the agent wrote.
+            Some("XX") if told.starts_with("cache lookup failed for text search") => Error::invalid(
+                "no text search configuration, dictionary or parser has this number; name it, as in to_tsvector('english', …)",
+            ),
             Some("XX") => Error::internal("PostgreSQL ended the statement with an internal error; please report it"),
             _ => Error::invalid(format!("PostgreSQL refuses the statement: {told}")),
         },
@@ -211,6 +233,19 @@ mod tests {
             let error = of(state, message);
             assert_eq!(error.kind(), ErrorKind::InvalidArgument);
             assert!(!format!("{error} {error:?}").contains("hunter2"), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_the_server_lacks_is_told() {
+        for (state, message, kind) in [
+            ("53200", "out of shared memory", ErrorKind::Unavailable),
+            ("53200", "out of memory", ErrorKind::TooLarge),
+            (TOO_MANY_LOCKS, "the transaction holds too many locks", ErrorKind::TooLarge),
+            ("XX000", "cache lookup failed for text search configuration 30777", ErrorKind::InvalidArgument),
+            ("XX000", "cache lookup failed for relation 1", ErrorKind::Internal),
+        ] {
+            assert_eq!(of(state, message).kind(), kind, "{message}");
         }
     }
 

@@ -4,8 +4,11 @@
 use std::collections::HashSet;
 use std::sync::LazyLock;
 
-use super::token::{Kind, Lexed};
-use crate::policy::postgres::{is_denied_function, is_denied_type};
+use super::postgres_lexer;
+use super::token::{Kind, Lexed, Token};
+use crate::policy::postgres::{
+    OF_SEQUENCES, is_catalog_type, is_denied_field, is_denied_function, is_denied_type,
+};
 use crate::policy::{Mode, Policy};
 use crate::verdict::{Refusal, Stage};
 
@@ -201,7 +204,8 @@ impl Gate<'_> {
     /// A name that belongs to the engine or the runtime, anywhere in the statement.
     fn name(&self, at: usize, name: &str) -> Result<(), Refusal> {
         // `xid '1'` is a value of the type.
-        if is_denied_type(name) && (name.starts_with("reg") || self.lexed.is(at + 1, Kind::Text)) {
+        let is_value = is_denied_type(name) && self.lexed.is(at + 1, Kind::Text);
+        if is_value || (is_catalog_type(name) && !self.is_sequence(at)) {
             return Err(self
                 .refuse("type", at, name)
                 .because("this type reads the engine's catalog")
@@ -212,6 +216,17 @@ impl Gate<'_> {
                 .refuse("type", at, name)
                 .because("its result is of a type that reads the engine's catalog")
                 .instead("write pg_typeof(…)::text"));
+        }
+        if at > 0
+            && self.is(at - 1, ".")
+            && !self.is(at + 1, "(")
+            && is_denied_field(name)
+            && (!self.allows(name) || OF_SEQUENCES.contains(&name))
+        {
+            return Err(self
+                .refuse("reserved", at, name)
+                .because("this name belongs to the engine, even for a column")
+                .instead("use another name"));
         }
         let reserved = self.policy.reserved_names.contains(name)
             || self.policy.reserved_prefixes.iter().any(|prefix| name.starts_with(prefix.as_str()));
@@ -333,7 +348,7 @@ impl Gate<'_> {
         }
         let quoted = self.lexed.is(at, Kind::Quoted);
         let keyword = !quoted && first == at && BEFORE_BRACKET.contains(name);
-        if matches!(name, "nextval" | "currval" | "setval") {
+        if OF_SEQUENCES.contains(&name) {
             return self.sequence(at, name);
         }
         if keyword || self.allows(name) || self.policy.types.contains(name) {
@@ -348,7 +363,17 @@ impl Gate<'_> {
         ))
     }
 
-    /// A call that names a sequence in a text: it must be one literal without another schema.
+    /// Whether a type's name says what a literal already is: `nextval('s'::regclass)`.
+    fn is_sequence(&self, at: usize) -> bool {
+        at >= 4
+            && self.word_is(at - 4, OF_SEQUENCES)
+            && self.is(at - 3, "(")
+            && self.lexed.is(at - 2, Kind::Text)
+            && self.is(at - 1, "::")
+            && self.word_is(at, &["regclass"])
+    }
+
+    /// A call that names a sequence in a text: it must be one literal with the name of the agent's own.
     fn sequence(&self, at: usize, name: &str) -> Result<(), Refusal> {
         if self.mode == Mode::Query && name != "currval" {
             return Err(self
@@ -357,21 +382,40 @@ impl Gate<'_> {
                 .instead("execute it instead of querying")
                 .writing());
         }
-        let literal = self.lexed.at(at + 2).filter(|token| token.kind == Kind::Text);
-        let text = literal.map(|token| self.lexed.text(token)).unwrap_or_default();
-        let inner = text.strip_prefix('\'').and_then(|text| text.strip_suffix('\'')).unwrap_or_default();
-        let own = match inner.split_once('.') {
-            None => !inner.is_empty(),
-            Some((schema, _)) => self.policy.schemas.contains(schema),
-        };
-        let alone = self.is(at + 3, ")") || self.is(at + 3, ",") || self.is(at + 3, "::");
-        if self.allows(name) && own && alone {
+        let own = self.lexed.at(at + 2).is_some_and(|token| self.names_own(token));
+        let cast = self.is(at + 3, "::") && self.word_is(at + 4, &["regclass", "text"]);
+        let next = if cast { at + 5 } else { at + 3 };
+        if self.allows(name) && own && (self.is(next, ")") || self.is(next, ",")) {
             return Ok(());
         }
         Err(self
             .refuse("function", at, format!("{name}("))
             .because("the sequence must be one of your own, named in a literal")
             .instead("write nextval('its_name')"))
+    }
+
+    /// Whether a literal is the name of an object of the agent's own. Other texts may be anybody's: the engine reads
+    /// digits as the number of any relation there is.
+    fn names_own(&self, literal: Token) -> bool {
+        let text = self.lexed.text(literal);
+        let inner = text.strip_prefix('\'').and_then(|text| text.strip_suffix('\'')).unwrap_or_default();
+        let named = postgres_lexer::lex(inner, &self.policy.limits);
+        let (schema, name) = match *named.tokens.as_slice() {
+            [name] => (None, name),
+            [schema, dot, name] if dot.kind == Kind::Dot => (Some(schema), name),
+            _ => return false,
+        };
+        let is_name = |token: Token| matches!(token.kind, Kind::Word | Kind::Quoted);
+        // Spaces and comments would be read otherwise in a name.
+        let is_whole =
+            named.tokens.iter().map(|token| named.text(*token).len()).sum::<usize>() == inner.len();
+        named.fault.is_none()
+            && is_whole
+            && is_name(name)
+            && schema.is_none_or(|schema| {
+                is_name(schema) && self.policy.schemas.contains(named.name(schema).as_ref())
+            })
+            && !self.policy.is_reserved(&named.name(name))
     }
 
     /// Whether a token starts what can only be an expression; elsewhere a bracket may open a list of columns.

@@ -21,6 +21,8 @@ impl Reading<'_, '_> {
             "delete" if self.after(at, &["on"]) => return self.columns_set_by(at),
             "with" if self.mark(at + 1, "(") => return self.options(at + 1),
             "like" if creates && self.after_kind(at, &[Kind::Open, Kind::Comma]) => return self.like(at),
+            "of" if creates && self.names_table(at) => return self.of_type(at),
+            "constraint" if alters && self.after(at, &["add"]) => return self.not_null(at),
             "partition" if creates && self.one_of(at + 1, &["of"]) => return self.columns_of_part(at + 2),
             "alter" if at == 0 => return self.altered(),
             "alter" => return self.alter_column(at),
@@ -85,6 +87,31 @@ impl Reading<'_, '_> {
     /// `(LIKE t, a int)`, which the portable grammar knows alone in its brackets: another table that is read.
     fn like(&mut self, at: usize) -> usize {
         self.put(at, 1, "foreign key (_c) references")
+    }
+
+    /// Whether `CREATE TABLE t` stands before a word.
+    fn names_table(&self, at: usize) -> bool {
+        let Some(name) = self.words(0, "create ?unlogged table ?if ?not ?exists") else { return false };
+        self.name(name) && at == name + if self.mark(name + 1, ".") { 3 } else { 1 }
+    }
+
+    /// `CREATE TABLE t OF a (b PRIMARY KEY)`: a table with a column of the type.
+    fn of_type(&mut self, at: usize) -> usize {
+        let length = if self.mark(at + 2, ".") { 3 } else { 1 };
+        let name: String = (at + 1..=at + length).map(|part| self.text(part)).collect();
+        if self.mark(at + 1 + length, "(") {
+            self.columns_of_part(at + 1);
+            return self.put(at, length + 2, format!("(_c {name},"));
+        }
+        self.put(at, length + 1, format!("(_c {name})"))
+    }
+
+    /// `ADD CONSTRAINT n NOT NULL a`: a constraint on a column of the table's.
+    fn not_null(&mut self, at: usize) -> usize {
+        if self.name(at + 1) && self.words(at + 2, "not null").is_some() && self.name(at + 4) {
+            self.put(at + 2, 3, "check (true)");
+        }
+        0
     }
 
     /// `PARTITION OF t (a NOT NULL, b WITH OPTIONS DEFAULT 1)`: columns have the types of the table's.

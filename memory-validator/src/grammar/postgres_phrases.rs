@@ -8,6 +8,7 @@
 use super::postgres_reading::{Plain, Reading};
 use crate::gate::token::{Kind, Lexed};
 use crate::policy::Dialect;
+use crate::policy::postgres::OF_SEQUENCES;
 
 /// The text as this grammar can read it; `None` where nothing is in the way.
 pub(super) fn plain(lexed: &Lexed<'_>) -> Option<Plain> {
@@ -59,15 +60,33 @@ impl Reading<'_, '_> {
             Kind::Operator if matches!(self.text(at), "<+>" | "*=" | "*<>" | "*<" | "*>" | "*<=" | "*>=") => {
                 self.put(at, 1, "<->")
             }
+            // `nextval('s'::regclass)`: the gate has read the literal.
+            Kind::Operator
+                if self.lexed.text(token) == "::"
+                    && at >= 3
+                    && self.one_of(at - 3, OF_SEQUENCES)
+                    && self.mark(at - 2, "(")
+                    && self.after_kind(at, &[Kind::Text])
+                    && self.one_of(at + 1, &["regclass"]) =>
+            {
+                self.put(at, 2, "")
+            }
             Kind::Operator
                 if self.is_root(at) && at + 1 < self.ends && self.lexed.is(at + 1, Kind::Number) =>
             {
                 self.put(at, 1, "+")
             }
+            // Also before their only operand, where no operator of this grammar stands.
+            Kind::Operator if matches!(self.text(at), "?-" | "?|") => self.put(at, 1, "+"),
             Kind::Number if self.is_of_another_base(at) => self.put(at, 1, "0"),
             Kind::Open if self.lexed.text(token) == "[" => self.subscripts(at),
             Kind::Open => self.class_options(at),
             Kind::Dot if self.after_kind(at, &[Kind::Close]) && self.mark(at + 1, "*") => self.put(at, 2, ""),
+            // Behind a bracket a number would begin here.
+            Kind::Dot if self.text(at + 1).starts_with('_') => {
+                self.put(at + 1, 1, self.text(at + 1).to_owned());
+                0
+            }
             Kind::Quoted => self.typed(at),
             Kind::Word => {
                 let word = self.lexed.text(token).to_ascii_lowercase();
@@ -117,6 +136,7 @@ impl Reading<'_, '_> {
             "conflict" if self.after(at, &["on"]) => return self.conflict(at),
             "returning" => return self.returned(at),
             "fetch" => return self.fetch(at),
+            "in" => return self.queries_in_list(at),
             "using" => return self.joined(at),
             "variadic" if named => "variadic",
             "with" | "without" if self.one_of(at + 1, &["unique"]) => "with|without unique ?keys",
@@ -245,6 +265,17 @@ impl Reading<'_, '_> {
         if let Some(rows) = rows {
             self.put(at, 2, "limit");
             self.put(close + 1, rows, "");
+        }
+        0
+    }
+
+    /// `a IN ((SELECT b), c)`: a list, of which the first value is a query.
+    fn queries_in_list(&mut self, at: usize) -> usize {
+        let is_query = self.mark(at + 1, "(")
+            && self.mark(at + 2, "(")
+            && self.one_of(at + 3, &["select", "with", "values", "table"]);
+        if is_query && self.close(at + 2).is_some_and(|close| self.mark(close + 1, ",")) {
+            self.put(at + 2, 0, "null,");
         }
         0
     }

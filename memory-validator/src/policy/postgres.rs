@@ -121,7 +121,7 @@ const TABLE_FUNCTIONS: &[&str] = &[
      json_to_recordset json_to_record json_populate_record json_table jsonb_array_elements jsonb_array_elements_text jsonb_each \
      jsonb_each_text jsonb_object_keys jsonb_path_query jsonb_path_query_tz jsonb_populate_recordset jsonb_populate_record \
      jsonb_to_recordset jsonb_to_record",
-    "ts_debug ts_parse ts_token_type",
+    "ts_parse ts_token_type",
 ];
 
 const TYPES: &[&str] = &[
@@ -134,11 +134,15 @@ const TYPES: &[&str] = &[
     "vector halfvec sparsevec citext ltree hstore",
 ];
 
-/// Types that read the catalog, or are internal to the engine.
-const DENIED_TYPES: &[&str] = &[
+/// Types that read names in the catalog, also by number: those of every scope.
+const CATALOG_TYPES: &[&str] = &[
     "regclass regcollation regdictionary regnamespace regoper regoperator regproc regprocedure regrole regtype \
-     regdatabase aclitem any anyarray anycompatible anyelement anyenum cid cstring event_trigger \
-     fdw_handler gtsvector index_am_handler internal language_handler opaque refcursor table_am_handler trigger \
+     regdatabase aclitem",
+];
+
+/// Types that are internal to the engine.
+const INTERNAL_TYPES: &[&str] = &[
+    "any anyarray anycompatible anyelement anyenum cid cstring event_trigger fdw_handler gtsvector index_am_handler internal language_handler opaque refcursor table_am_handler trigger \
      tsm_handler txid_snapshot void xid xid8",
 ];
 
@@ -151,8 +155,7 @@ const DENIED: &[&str] = &[
      table_to_xml table_to_xmlschema table_to_xml_and_xmlschema schema_to_xml schema_to_xmlschema \
      schema_to_xml_and_xmlschema database_to_xml database_to_xmlschema database_to_xml_and_xmlschema cursor_to_xml \
      cursor_to_xmlschema xpath_table crosstab connectby inet_client_addr inet_client_port inet_server_addr \
-     inet_server_port regclass regproc regrole regnamespace regtype regprocedure regoper regoperator \
-     regdictionary regcollation acldefault aclexplode makeaclitem setseed amvalidate fmgr_c_validator \
+     inet_server_port acldefault aclexplode makeaclitem oidvectortypes xid8 setseed amvalidate fmgr_c_validator \
      fmgr_internal_validator fmgr_sql_validator brin_summarize_new_values brin_summarize_range brin_desummarize_range \
      gin_clean_pending_list mxid_age getpgusername",
 ];
@@ -183,10 +186,34 @@ pub(crate) fn is_denied_function(name: &str) -> bool {
         || name.ends_with("_privilege")
 }
 
-/// Whether a name is a type that reads the catalog or is internal to the engine.
+/// Functions that a text or a number names a sequence to, perhaps another scope's.
+pub(crate) const OF_SEQUENCES: &[&str] = &["nextval", "currval", "setval"];
+
+/// Whether a name must not follow a value, `(value).name`: the engine takes it for a call of a function or for a cast to
+/// a type if the value has no such field.
+pub(crate) fn is_denied_field(name: &str) -> bool {
+    let element = element(name);
+    let converts = |ty: &str| matches!(element.strip_prefix(ty), Some("in" | "out" | "send" | "recv"));
+    OF_SEQUENCES.contains(&name)
+        || is_denied_function(element)
+        || CATALOG_TYPE_SET.iter().any(|ty| element == ty || converts(ty))
+}
+
+/// Whether a name is a type that reads the catalog, or an array of it.
+pub(crate) fn is_catalog_type(name: &str) -> bool {
+    CATALOG_TYPE_SET.contains(element(name))
+}
+
+/// Whether a name is a type that reads the catalog or is internal to the engine, or an array of it.
 pub(crate) fn is_denied_type(name: &str) -> bool {
-    DENIED_TYPE_SET.contains(name)
+    is_catalog_type(name) || INTERNAL_TYPE_SET.contains(element(name))
+}
+
+/// The type of an array's elements: its own name begins with an underscore.
+pub(crate) fn element(name: &str) -> &str {
+    name.trim_start_matches('_')
 }
 
 static DENIED_SET: LazyLock<BTreeSet<String>> = LazyLock::new(|| words(DENIED));
-static DENIED_TYPE_SET: LazyLock<BTreeSet<String>> = LazyLock::new(|| words(DENIED_TYPES));
+static CATALOG_TYPE_SET: LazyLock<BTreeSet<String>> = LazyLock::new(|| words(CATALOG_TYPES));
+static INTERNAL_TYPE_SET: LazyLock<BTreeSet<String>> = LazyLock::new(|| words(INTERNAL_TYPES));

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::policy::postgres::{is_denied_function, is_denied_type};
+use crate::policy::postgres::{OF_SEQUENCES, element, is_denied_field, is_denied_function, is_denied_type};
 use crate::policy::{Dialect, Mode, Policy};
 use crate::verdict::{Accepted, Access, Position, Refusal, Relation, Stage, StatementKind};
 
@@ -202,10 +202,10 @@ impl<'p> Judge<'p> {
         self.policy.knows_schema(schema) || (self.is_postgres() && schema == "pg_catalog")
     }
 
-    /// A name for a column or an alias.
-    pub(crate) fn identifier(&self, name: &str, node: usize) -> Result<(), Refusal> {
-        // `alias.name` calls `name` if there is no such column.
-        if self.is_postgres() && is_denied_function(name) && !self.allows(name) && name != "pg_catalog" {
+    /// A name behind a dot: of a column or a field. If there is none, `x.name` calls a function or casts to a type.
+    pub(crate) fn field(&self, name: &str, node: usize) -> Result<(), Refusal> {
+        let denied = is_denied_field(name) && (!self.allows(name) || OF_SEQUENCES.contains(&name));
+        if self.is_postgres() && denied {
             return Err(self
                 .refuse("reserved", node, name)
                 .because("this name belongs to the engine, even for a column")
@@ -258,15 +258,13 @@ impl<'p> Judge<'p> {
             [schema, name] if self.is_own_schema(schema) => (Some(schema.as_str()), name),
             _ => return Err(refusal()),
         };
-        // An array's own name begins with an underscore.
-        let element = name.strip_prefix('_').unwrap_or(name);
+        let element = element(name);
         if self.policy.types.contains(name) || self.policy.types.contains(element) {
             return Ok(());
         }
         // Other engine types are refused; remaining names can only be the agent's own types.
         let engines = schema == Some("pg_catalog")
             || is_denied_type(name)
-            || is_denied_type(element)
             || self.is_reserved(name)
             || self.is_reserved(element);
         if engines { Err(refusal()) } else { Ok(()) }

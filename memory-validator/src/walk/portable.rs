@@ -223,7 +223,7 @@ impl Walk<'_> {
                 Ok(())
             }
             ("ObjectName", _) => self.name(at, above),
-            ("Ident", _) => self.judge.identifier(&self.ident(at), at),
+            ("AccessExpr", "Dot") => self.parts(at).iter().try_for_each(|name| self.judge.field(name, at)),
             ("Table", _) => {
                 let text = |field| self.tree.field_str(at, field).map(str::to_owned);
                 let parts: Vec<String> =
@@ -336,6 +336,9 @@ impl Walk<'_> {
 
     fn expression(&mut self, at: usize, variant: &str) -> Result<(), Refusal> {
         let function = match variant {
+            "CompoundIdentifier" => {
+                return self.parts(at).iter().skip(1).try_for_each(|name| self.judge.field(name, at));
+            }
             // A call with a separate kind of node.
             "Ceil" => "ceil",
             "Floor" => "floor",

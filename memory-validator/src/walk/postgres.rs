@@ -12,6 +12,7 @@ use super::judge::Judge;
 use super::postgres_nodes::NODES;
 use crate::gate::token::Lexed;
 use crate::grammar::flat_tree::{Tree, Value, deep};
+use crate::policy::postgres::OF_SEQUENCES;
 use crate::policy::{Mode, Policy};
 use crate::verdict::{Accepted, Access, Position, Refusal, StatementKind};
 
@@ -69,7 +70,7 @@ const SEQUENCE_OPTIONS: &[&str] =
 
 /// Walks the tree of one statement.
 pub(crate) fn walk(lexed: &Lexed<'_>, tree: &Tree, mode: Mode, policy: &Policy) -> Result<Accepted, Refusal> {
-    let mut walk = Walk { tree, judge: Judge::new(lexed.dialect, mode, policy) };
+    let mut walk = Walk { tree, judge: Judge::new(lexed.dialect, mode, policy), of_sequence: None };
     let walked = walk.visit(0, Place::default());
     walked.and_then(|()| walk.judge.accepted()).map_err(|mut refusal| {
         refusal.position = place(lexed, tree, refusal.position.offset);
@@ -104,6 +105,8 @@ struct Place {
 struct Walk<'p> {
     tree: &'p Tree,
     judge: Judge<'p>,
+    /// The type that the last call of a sequence's function names its literal with.
+    of_sequence: Option<usize>,
 }
 
 impl Walk<'_> {
@@ -269,13 +272,18 @@ impl Walk<'_> {
             "RefreshMatViewStmt" => self.judge.statement(StatementKind::Refresh, at),
             "ExplainStmt" => self.judge.statement(StatementKind::Explain, at),
             "RangeVar" => self.range(at, above),
-            "FuncCall" => self.judge.function(&self.list(at, "funcname"), false, at),
+            "FuncCall" => {
+                let name = self.list(at, "funcname");
+                self.of_sequence = self.sequence_type(&name, at);
+                self.judge.function(&name, false, at)
+            }
+            "TypeName" if self.of_sequence == Some(at) => Ok(()),
             "TypeName" => self.judge.type_name(&self.list(at, "names"), at),
             "ColumnRef" => {
-                self.list(at, "fields").iter().try_for_each(|name| self.judge.identifier(name, at))
+                self.list(at, "fields").iter().skip(1).try_for_each(|name| self.judge.field(name, at))
             }
             "AIndirection" | "ResTarget" => {
-                self.list(at, "indirection").iter().try_for_each(|name| self.judge.identifier(name, at))
+                self.list(at, "indirection").iter().try_for_each(|name| self.judge.field(name, at))
             }
             "AExpr" => self.judge.operator(&self.list(at, "name"), at),
             "SubLink" => self.judge.operator(&self.list(at, "oper_name"), at),
@@ -311,6 +319,19 @@ impl Walk<'_> {
             }
             _ => Ok(()),
         }
+    }
+
+    /// The `regclass` of `nextval('s'::regclass)`: the gate has read the literal.
+    fn sequence_type(&self, name: &[String], at: usize) -> Option<usize> {
+        let is_one = name.last().is_some_and(|name| OF_SEQUENCES.contains(&name.as_str()));
+        let first = self.tree.children(self.tree.field(at, "args").filter(|_| is_one)?).next()?;
+        let cast =
+            (first..self.tree.end(first)).find(|index| !matches!(self.tree.node(*index).ty, "" | "Node"))?;
+        if self.tree.node(cast).ty != "TypeCast" {
+            return None;
+        }
+        let ty = self.tree.first(self.tree.field(cast, "type_name")?, "TypeName")?;
+        (self.list(ty, "names") == ["regclass"]).then_some(ty)
     }
 
     /// A top statement, or part of another.

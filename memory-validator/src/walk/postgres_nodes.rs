@@ -22,7 +22,7 @@ pub(super) const NODES: &[(&str, &str)] = &[
     ("MergeWhenClause", "match_kind command_type override condition target_list values"),
     (
         "CreateStmt",
-        "relation table_elts inh_relations partbound partspec constraints nnconstraints options oncommit if_not_exists",
+        "relation table_elts inh_relations partbound partspec of_typename constraints nnconstraints options oncommit if_not_exists",
     ),
     ("CreateTableAsStmt", "query into objtype if_not_exists"),
     ("IntoClause", "rel col_names options on_commit skip_data"),

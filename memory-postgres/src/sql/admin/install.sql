@@ -90,17 +90,44 @@ CREATE OR REPLACE FUNCTION mem_sql.files_of(relation oid) RETURNS bigint LANGUAG
     FROM pg_class c WHERE c.oid = relation
 $$;
 
--- What the catalogs take for names, definitions and comments.
-CREATE OR REPLACE FUNCTION mem_sql.catalog_bytes_of(hex text) RETURNS bigint LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
-    SELECT coalesce(sum(256 + coalesce(octet_length(o.description), 0)
-                        + coalesce(pg_column_size(w.ev_action), 0) + coalesce(pg_column_size(e.adbin), 0)), 0)::bigint
-    FROM pg_namespace n
-    JOIN pg_depend d ON d.refclassid = 'pg_namespace'::regclass AND d.refobjid = n.oid
-    LEFT JOIN pg_description o ON o.objoid = d.objid AND o.classoid = d.classid
-    LEFT JOIN pg_rewrite w ON d.classid = 'pg_class'::regclass AND w.ev_class = d.objid
-    LEFT JOIN pg_attrdef e ON d.classid = 'pg_class'::regclass AND e.adrelid = d.objid
-    WHERE n.nspname = 'mem_s_' || hex
-$$;
+-- What the catalogs take for names, columns, constraints, labels, definitions and comments of a schema's objects.
+CREATE OR REPLACE FUNCTION mem_sql.catalog_bytes_in(space oid) RETURNS bigint LANGUAGE plpgsql STABLE
+-- One scope's share of a catalog is small, whatever the planner thinks of catalogs that nobody has analysed.
+SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+BEGIN
+    RETURN (
+        SELECT coalesce(sum(256 + coalesce(
+            (SELECT sum(octet_length(o.description)) FROM pg_description o WHERE o.objoid = d.objid AND o.classoid = d.classid), 0)), 0)
+        FROM pg_depend d WHERE d.refclassid = 'pg_namespace'::regclass AND d.refobjid = space
+    ) + (
+        SELECT coalesce(sum(
+            coalesce((SELECT sum(160 + coalesce(pg_column_size(a.attmissingval), 0)) FROM pg_attribute a
+                WHERE a.attrelid = r.oid AND a.attnum > 0), 0)
+            + coalesce((SELECT sum(pg_column_size(e.adbin)) FROM pg_attrdef e WHERE e.adrelid = r.oid), 0)
+            + coalesce((SELECT sum(pg_column_size(w.ev_action)) FROM pg_rewrite w WHERE w.ev_class = r.oid), 0)
+            + coalesce((SELECT sum(256 + coalesce(pg_column_size(k.conbin), 0) + coalesce(
+                (SELECT sum(octet_length(o.description)) FROM pg_description o
+                    WHERE o.objoid = k.oid AND o.classoid = 'pg_constraint'::regclass), 0))
+                FROM pg_constraint k WHERE k.conrelid = r.oid), 0)
+            + coalesce((SELECT sum(512 + coalesce(pg_column_size(i.indexprs), 0) + coalesce(pg_column_size(i.indpred), 0) + coalesce(
+                (SELECT sum(octet_length(o.description)) FROM pg_description o
+                    WHERE o.objoid = i.indexrelid AND o.classoid = 'pg_class'::regclass), 0))
+                FROM pg_index i WHERE i.indrelid = r.oid), 0)), 0)
+        FROM (
+            SELECT d.objid AS oid FROM pg_depend d
+            WHERE d.refclassid = 'pg_namespace'::regclass AND d.refobjid = space AND d.classid = 'pg_class'::regclass
+            UNION ALL
+            SELECT t.typrelid FROM pg_depend d JOIN pg_type t ON t.oid = d.objid AND t.typrelid <> 0
+            WHERE d.refclassid = 'pg_namespace'::regclass AND d.refobjid = space AND d.classid = 'pg_type'::regclass
+        ) r
+    ) + (
+        SELECT 192 * count(*) FROM pg_depend d JOIN pg_enum l ON l.enumtypid = d.objid
+        WHERE d.refclassid = 'pg_namespace'::regclass AND d.refobjid = space AND d.classid = 'pg_type'::regclass
+    );
+END $$;
+
+CREATE OR REPLACE FUNCTION mem_sql.catalog_bytes_of(hex text) RETURNS bigint LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS
+$$ SELECT mem_sql.catalog_bytes_in(to_regnamespace('mem_s_' || hex)::oid) $$;
 
 -- Bytes of files and catalogs.
 CREATE OR REPLACE FUNCTION mem_sql.bytes_of(hex text) RETURNS bigint LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -126,14 +153,7 @@ BEGIN
     INTO files
     FROM pg_depend d JOIN pg_class c ON c.oid = d.objid AND c.relkind IN ('r', 'm', 'S')
     WHERE d.refclassid = 'pg_namespace'::regclass AND d.refobjid = space AND d.classid = 'pg_class'::regclass;
-    RETURN files + (
-        SELECT coalesce(sum(256 + coalesce(octet_length(o.description), 0)
-                            + coalesce(pg_column_size(w.ev_action), 0) + coalesce(pg_column_size(e.adbin), 0)), 0)
-        FROM pg_depend d
-        LEFT JOIN pg_description o ON o.objoid = d.objid AND o.classoid = d.classid
-        LEFT JOIN pg_rewrite w ON d.classid = 'pg_class'::regclass AND w.ev_class = d.objid
-        LEFT JOIN pg_attrdef e ON d.classid = 'pg_class'::regclass AND e.adrelid = d.objid
-        WHERE d.refclassid = 'pg_namespace'::regclass AND d.refobjid = space);
+    RETURN files + mem_sql.catalog_bytes_in(space);
 END $$;
 
 CREATE OR REPLACE FUNCTION mem_sql.my_catalog_bytes() RETURNS bigint LANGUAGE sql STABLE SECURITY DEFINER
@@ -181,6 +201,14 @@ BEGIN
     RETURN total;
 END $$;
 
+-- Whether the session holds a quarter of all the locks that the server has room for.
+CREATE OR REPLACE FUNCTION mem_sql.holds_too_many() RETURNS boolean LANGUAGE sql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp AS $$
+    SELECT 4 * count(*) > current_setting('max_locks_per_transaction')::bigint
+        * (current_setting('max_connections')::bigint + current_setting('max_prepared_transactions')::bigint)
+    FROM pg_locks WHERE pid = pg_backend_pid()
+$$;
+
 -- Notes that something was committed, and whether what lives is to be counted.
 CREATE OR REPLACE FUNCTION mem_sql.note(now_crowded boolean) RETURNS void LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp AS $$
@@ -217,6 +245,17 @@ BEGIN
     END IF;
     PERFORM mem_sql.note(true);
     RETURN files;
+END $$;
+
+-- The same after a statement that defines. The locks on what a transaction makes are held until it ends, in a table that all
+-- of the server's transactions share.
+CREATE OR REPLACE FUNCTION mem_sql.settle_definition(quota bigint, frees boolean) RETURNS bigint LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF NOT frees AND mem_sql.holds_too_many() THEN
+        RAISE EXCEPTION 'the transaction holds too many locks' USING ERRCODE = 'MM003';
+    END IF;
+    RETURN mem_sql.settle(quota, frees);
 END $$;
 
 -- After dead rows were removed: counts files again where they fit.
@@ -400,4 +439,4 @@ REVOKE ALL ON ALL ROUTINES IN SCHEMA mem_sql FROM PUBLIC;
 GRANT USAGE ON SCHEMA mem_sql, mem_ext TO PUBLIC;
 GRANT EXECUTE ON FUNCTION mem_sql.mine(), mem_sql.look(bigint), mem_sql.enter(bigint), mem_sql.process(),
     mem_sql.my_bytes(), mem_sql.my_catalog_bytes(), mem_sql.my_relations(), mem_sql.my_living_bytes(), mem_sql.note(boolean),
-    mem_sql.settle(bigint, boolean), mem_sql.ease(bigint), mem_sql.append_only() TO PUBLIC;
+    mem_sql.holds_too_many(), mem_sql.settle(bigint, boolean), mem_sql.settle_definition(bigint, boolean), mem_sql.ease(bigint), mem_sql.append_only() TO PUBLIC;

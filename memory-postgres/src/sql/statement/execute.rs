@@ -194,7 +194,12 @@ async fn send(
     if let Some(room) = asked.quota_check.filter(|_| asked.checks_quota) {
         let quota = room.quota.map(|quota| i64::try_from(quota).unwrap_or(i64::MAX).to_string().into_bytes());
         let frees = Some(room.frees.to_string().into_bytes());
-        session.own("SELECT mem_sql.settle($1, $2)", &[INT8, BOOL], &[quota, frees]);
+        let settle = if asked.comes_again {
+            "SELECT mem_sql.settle($1, $2)"
+        } else {
+            "SELECT mem_sql.settle_definition($1, $2)"
+        };
+        session.own(settle, &[INT8, BOOL], &[quota, frees]);
     }
     for closing in opening.closing {
         session.own(closing, &[], &[]);

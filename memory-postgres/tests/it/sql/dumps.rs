@@ -172,6 +172,19 @@ const ODD: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "what was set of columns",
+        &[
+            "CREATE TABLE t (a text CONSTRAINT needed NOT NULL, b text, c int NOT NULL)",
+            "ALTER TABLE t ALTER COLUMN a SET STORAGE EXTERNAL, ALTER COLUMN b SET STATISTICS 500, ALTER COLUMN b SET COMPRESSION pglz",
+            "INSERT INTO t VALUES ('x', 'y', 1)",
+            "CREATE VIEW v AS SELECT a, c FROM t",
+            "ALTER VIEW v ALTER COLUMN c SET DEFAULT 1 + 1",
+            "CREATE MATERIALIZED VIEW empty AS SELECT a FROM t WITH NO DATA",
+            "CREATE MATERIALIZED VIEW filled AS SELECT a FROM t",
+            "ALTER MATERIALIZED VIEW filled ALTER COLUMN a SET STORAGE MAIN",
+        ],
+    ),
+    (
         "checks and references",
         &[
             "CREATE TABLE parents (code text, n int)",
@@ -197,6 +210,19 @@ async fn a_copy_has_the_same_dump_whatever_its_order_of_creation() {
         let outcome = restored(&provider, &to, dump.clone()).await;
         assert_eq!(outcome.skipped, Vec::<String>::new(), "{which}: {dump:#?}");
         assert_eq!(text_of(&provider, &to).await, dump, "{which}");
+        if *which == "what was set of columns" {
+            for set in [
+                "needed",
+                "EXTERNAL",
+                "STATISTICS 500",
+                "COMPRESSION pglz",
+                "SET DEFAULT",
+                "WITH NO DATA",
+                "MAIN",
+            ] {
+                assert!(dump.iter().any(|line| line.contains(set)), "{set}: {dump:#?}");
+            }
+        }
         for scope in [&from, &to] {
             provider.drop_sql_scope(scope).await.unwrap();
         }

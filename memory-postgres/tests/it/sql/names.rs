@@ -103,6 +103,46 @@ async fn no_catalog_shows_other_scopes() {
     }
 }
 
+/// The engine takes a number for any relation there is, in every place where a text may name one.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_number_names_what_others_have() {
+    for variable in [support::SERVER, support::PLAIN_SERVER] {
+        let Some(place) = sql::Place::made(variable).await else { continue };
+        let (bare, mine, theirs) = neighbours(place.config()).await;
+        let provider = PostgresProvider::open(place.config()).await.unwrap();
+        lab::load_script(&bare, &mine, "CREATE SEQUENCE sq").await.unwrap();
+        let (_, schema) = lab::names_of(&theirs);
+        let query = format!("SELECT '{schema}.{SECRET}'::regclass::oid");
+        let number: u32 = place.client().await.query_one(&query, &[]).await.unwrap().get(0);
+        for sql in [
+            format!("SELECT nextval('{number}')"),
+            format!("SELECT nextval('{number}'::regclass)"),
+            format!("SELECT setval(' {number}', 1)"),
+            format!("SELECT nextval('x{number:x}'::bit(32)::int)"),
+            format!("CREATE TABLE d (a int DEFAULT nextval('{number}'))"),
+            format!("ALTER TABLE own ALTER COLUMN n SET DEFAULT nextval('{number}')"),
+            format!("SELECT ({number}::oid).nextval"),
+            format!("SELECT d.currval FROM unnest(ARRAY['{number}']) d"),
+            format!("SELECT ('{{{number}}}'::text).\"_regclass\""),
+            format!("SELECT d._regclass FROM unnest(ARRAY['{{{number}}}']) d"),
+            format!("SELECT '{{{number}}}'::_regclass"),
+            format!("SELECT ('{number}'::oidvector).oidvectortypes"),
+            format!("CREATE TABLE d (a _regclass DEFAULT '{{{number}}}')"),
+            format!("SELECT * FROM json_to_record('{{\"a\": [{number}]}}') AS x (a \"_regclass\")"),
+        ] {
+            let error = ask(&provider, &mine, &sql).await.expect_err(&sql);
+            assert_eq!(error.kind(), ErrorKind::StatementRefused, "{sql}: {error}");
+            assert!(!error.to_string().contains(SECRET), "{sql}: {error}");
+        }
+        for sql in [
+            "SELECT nextval('sq'), nextval('sq'::regclass)",
+            "CREATE TABLE d (a int DEFAULT nextval('sq'::regclass))",
+        ] {
+            ask(&provider, &mine, sql).await.unwrap();
+        }
+    }
+}
+
 /// The engine evaluates casts of constants while planning, by functions it does not call otherwise.
 #[tokio::test(flavor = "multi_thread")]
 async fn constants_are_cast_like_columns() {

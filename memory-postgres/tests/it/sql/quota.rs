@@ -80,3 +80,66 @@ async fn one_huge_statement_is_cancelled_soon_after_the_quota() {
         assert_eq!(serde_json::to_string(&rows.rows).unwrap(), "[[0]]", "{what}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn definitions_count_against_the_quota() {
+    let Some(place) = sql::Place::made(support::SERVER).await else { return };
+    let provider = PostgresProvider::open(place.config()).await.unwrap();
+    let scope = Scope::agent("t", "verbose").unwrap();
+    let list = |count: usize, of: &str| {
+        (0..count).map(|at| of.replace('#', &at.to_string())).collect::<Vec<_>>().join(", ")
+    };
+    let long = "x".repeat(100_000);
+    let mut before = 0;
+    for (sql, least) in [
+        ("CREATE TABLE t (a text, b text, CONSTRAINT c CHECK (a <> ''))".to_owned(), 8_192),
+        (format!("CREATE TYPE e AS ENUM ({})", list(1_000, "'label #'")), 150_000),
+        (format!("CREATE TYPE r AS ({})", list(1_000, "c# int")), 150_000),
+        // Stored compressed.
+        (
+            format!("ALTER TABLE t ADD CONSTRAINT d CHECK (b NOT IN ({}))", list(1_000, "'value # of many'")),
+            4_000,
+        ),
+        (format!("COMMENT ON CONSTRAINT c ON t IS '{long}'"), 100_000),
+        ("CREATE INDEX i ON t (a)".to_owned(), 8_192),
+        (format!("COMMENT ON INDEX i IS '{long}'"), 100_000),
+        (format!("COMMENT ON COLUMN t.a IS '{long}'"), 100_000),
+    ] {
+        sql::exec(&provider, &scope, &sql).await.unwrap();
+        let bytes = provider.sql_usage(&scope).await.unwrap().bytes;
+        let what: String = sql.chars().take(30).collect();
+        assert!((least..4 * least + 200_000).contains(&(bytes - before)), "{what}: {} bytes", bytes - before);
+        before = bytes;
+    }
+    let mut options = StatementOptions::default();
+    options.quota_bytes = Some(before + 50_000);
+    let more = format!("CREATE TYPE f AS ENUM ({})", list(1_000, "'label #'"));
+    let error = provider.exec(&sql::run_of(&scope), &scope, &more, &[], options).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::QuotaExceeded, "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_transaction_does_not_use_up_the_server_s_locks() {
+    let Some(place) = sql::Place::made(support::SERVER).await else { return };
+    let provider = PostgresProvider::open(place.config()).await.unwrap();
+    let (scope, other) = (Scope::agent("t", "greedy").unwrap(), Scope::agent("t", "modest").unwrap());
+    let run = sql::run_of(&scope);
+    let state = provider.begin(&run, &scope, None).await.unwrap();
+    let options = || StatementOptions::default().in_tx(state.tx.clone());
+    let columns = (0..200).map(|at| format!("c{at} int UNIQUE")).collect::<Vec<_>>().join(", ");
+    let mut made = 0;
+    let error = loop {
+        let sql = format!("CREATE TABLE t{made} ({columns})");
+        match provider.exec(&run, &scope, &sql, &[], options()).await {
+            Ok(_) if made < 200 => made += 1,
+            done => break done.expect_err("there is no end to it"),
+        }
+    };
+    assert_eq!(error.kind(), ErrorKind::TooLarge, "{error}");
+    assert_eq!(error.details().get("transaction").and_then(|told| told.as_str()), Some("open"), "{error}");
+    sql::exec(&provider, &other, "CREATE TABLE t (n int)").await.unwrap();
+    provider.exec(&run, &scope, "INSERT INTO t0 DEFAULT VALUES", &[], options()).await.unwrap();
+    provider.exec(&run, &scope, "DROP TABLE t0", &[], options()).await.unwrap();
+    provider.commit(&run, &scope, &state.tx).await.unwrap();
+    sql::exec(&provider, &scope, &format!("CREATE TABLE more ({columns})")).await.unwrap();
+}
