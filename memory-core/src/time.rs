@@ -86,7 +86,7 @@ impl Timestamp {
             let shown: String = text.chars().take(SHOWN).collect();
             Error::invalid(format!(
                 "`{shown}` is not read as a time; write 2026-01-31T09:30:00Z, or without an offset, or 2026-01-31, which are in \
-                 UTC, or the seconds or milliseconds since 1970, until the year 9999"
+                 UTC, or the seconds or milliseconds since 1970, no later than 9999-12-30T22:00:00Z"
             ))
             .with_source(error)
         })

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use memory_core::Result;
 use memory_core::layer::{Fact, ScoreKind};
 use memory_http::service::{Owner, distinct_facts, flat_metadata};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use crate::config::Ranking;
@@ -32,9 +32,15 @@ pub(crate) struct Row {
 /// A list of memories.
 #[derive(Deserialize)]
 pub(crate) struct Rows {
+    #[serde(deserialize_with = "null_is_empty")]
     pub(crate) memories: Vec<Row>,
     #[serde(default)]
     pub(crate) total: Option<u64>,
+}
+
+/// mem9 is written in Go, which writes an empty list as `null` where nothing was put into it.
+fn null_is_empty<'de, D: Deserializer<'de>>(input: D) -> Result<Vec<Row>, D::Error> {
+    Ok(Option::deserialize(input)?.unwrap_or_default())
 }
 
 /// Facts from the rows of one reply. All must be the owner's, and none may occur twice. Raw messages, which some servers

@@ -1,5 +1,7 @@
 //! What an `add` changes about turns that are there: corrections and confirmations.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use memory_core::backend::NewEntry;
 use memory_core::layer::FactId;
 use memory_core::{Entry, Error, ErrorKind, Expect, Result, Retry, Ttl};
@@ -7,7 +9,7 @@ use memory_core::{Entry, Error, ErrorKind, Expect, Result, Retry, Ttl};
 use crate::store::digest;
 use crate::store::keys;
 use crate::store::log::{Log, item, turn_item};
-use crate::store::record::{self, Record, StoredTurn};
+use crate::store::record::{self, Known, Record, StoredTurn};
 
 /// A turn, or a derived fact, that is there.
 #[derive(Debug)]
@@ -54,7 +56,7 @@ pub(crate) async fn supersede(
         if id.as_str() == corrected_by {
             return Err(Error::invalid("a fact cannot supersede itself; name the one that it corrects"));
         }
-        match found.turn.superseded_by.as_deref() {
+        match successor(log, &found.turn).await? {
             // What no longer holds corrects nothing: two turns could end each other, and neither would be recalled.
             None => {
                 if let Some(by) = correction.ended_by {
@@ -72,11 +74,18 @@ pub(crate) async fn supersede(
     told(items, pairs, Record::Superseded, next)
 }
 
+/// What superseded a turn, unless that was forgotten or has expired.
+async fn successor<'a>(log: &Log<'_>, turn: &'a StoredTurn) -> Result<Option<&'a str>> {
+    let Some(by) = turn.superseded_by.as_deref() else { return Ok(None) };
+    let found = turns_of(log, &log.known(&[by]).await?).await?;
+    Ok(found.values().any(|found| found.turn.id == by).then_some(by))
+}
+
 /// The writes that confirm turns, by their ids.
 pub(crate) async fn confirm(log: &Log<'_>, ids: &[FactId], at: i64, next: &mut u64) -> Result<Vec<NewEntry>> {
     let found = turns(log, ids, "confirm").await?;
     for (id, found) in ids.iter().zip(&found) {
-        if let Some(by) = found.turn.superseded_by.as_deref() {
+        if let Some(by) = successor(log, &found.turn).await? {
             return Err(superseded(id, by, "confirm"));
         }
     }
@@ -109,13 +118,23 @@ pub(crate) async fn at_numbers(log: &Log<'_>, numbers: &[u64]) -> Result<Vec<Fou
     Ok(found)
 }
 
+/// The turns of what is known, by number, as far as they are there.
+pub(crate) async fn turns_of(log: &Log<'_>, known: &[Option<(u64, Known)>]) -> Result<BTreeMap<u64, Found>> {
+    let numbers: BTreeSet<u64> = known.iter().flatten().filter_map(|(_, known)| known.n).collect();
+    let numbers: Vec<u64> = numbers.into_iter().collect();
+    Ok(at_numbers(log, &numbers).await?.into_iter().map(|found| (found.number, found)).collect())
+}
+
 fn confirmed(found: Vec<Found>, at: i64, next: &mut u64) -> Result<Vec<NewEntry>> {
     let (mut items, mut pairs) = (Vec::new(), Vec::new());
     for mut found in found {
         let last = found.turn.confirmed_at.unwrap_or_else(|| found.turn.said(&found.entry));
-        if at > last {
-            found.turn.confirmed_at = Some(at);
-            pairs.push((found.number, at));
+        // What superseded it is gone.
+        let holds_again = found.turn.superseded_by.take().is_some();
+        if holds_again || at > last {
+            found.turn.valid_to = None;
+            found.turn.confirmed_at = Some(at.max(last));
+            pairs.push((found.number, at.max(last)));
             items.push(found.rewritten()?);
         }
     }

@@ -1,14 +1,14 @@
 //! Which messages of an `add` are new, and which are known, forgotten, or another's under the same id.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use memory_core::layer::{AddOptions, AddOutcome, AddStatus, FactId, Message};
 use memory_core::{Expect, Result};
 
-use crate::changes::{self, Found};
+use crate::changes::{Found, turns_of};
 use crate::store::digest;
 use crate::store::log::Log;
-use crate::store::record::Known;
+use crate::store::record::{Known, StoredTurn};
 
 /// Digests of one row that are looked up together, at most.
 const MOST_AT_ONCE: usize = 256;
@@ -46,7 +46,7 @@ pub(crate) async fn sort<'a>(
     let mut known = log.known(&asked).await?;
     let of_contents = known.split_off(digests.len());
     let corrects = !options.supersedes.is_empty();
-    let turns = turns_of(log, said, &known, corrects).await?;
+    let mut turns = turns_of(log, &known).await?;
     let mut sorted = Sorted {
         new: Vec::new(),
         said_again: Vec::new(),
@@ -71,13 +71,16 @@ pub(crate) async fn sort<'a>(
         let forgotten_elsewhere = of_content.is_some_and(|(_, known)| known.n.is_none());
         let mut place = Place { digest: digest.clone(), known };
         if is_statement(said.message) && !place.holds(&turns) {
-            place = place.last_of_row(log).await?;
+            place = place.last_of_row(log, &mut turns).await?;
         } else if corrects && let Some(found) = place.turn(&turns) {
             sorted.ended_by.clone_from(&found.turn.superseded_by);
         }
         let expect = match &place.known {
-            Some((_, Known { n: Some(number), content: stored, .. })) => {
-                if place.digest != *content && stored.as_ref().is_some_and(|stored| stored != content) {
+            Some((_, Known { n: Some(number), content: stored, .. })) if place.turn(&turns).is_some() => {
+                if place.digest != *content
+                    && stored.as_ref().is_some_and(|stored| stored != content)
+                    && !place.turn(&turns).is_some_and(|found| says_the_same(said.message, &found.turn))
+                {
                     outcome.different.push(FactId::new(place.digest)?);
                 } else {
                     outcome.known += 1;
@@ -96,10 +99,12 @@ pub(crate) async fn sort<'a>(
                 outcome.forgotten += 1;
                 continue;
             }
-            None if forgotten_elsewhere && !options.again && place.digest == *digest => {
+            _ if forgotten_elsewhere && !options.again && place.digest == *digest => {
                 outcome.forgotten += 1;
                 continue;
             }
+            // Its turn is not there: an import that wrote the digest was interrupted before it came to the turn.
+            Some((version, _)) => Expect::Version(*version),
             None => Expect::Absent,
         };
         if let Some(of_message) = sorted.digests.get_mut(said.at) {
@@ -115,18 +120,11 @@ fn is_statement(message: &Message) -> bool {
     message.id.is_none() && message.at.is_none()
 }
 
-/// The turns of known statements, and of a correction, by number.
-async fn turns_of(
-    log: &Log<'_>,
-    said: &[Said<'_>],
-    known: &[Option<(u64, Known)>],
-    corrects: bool,
-) -> Result<BTreeMap<u64, Found>> {
-    let wanted = said.iter().zip(known).filter(|(said, _)| corrects || is_statement(said.message));
-    let numbers: BTreeSet<u64> =
-        wanted.filter_map(|(_, known)| known.as_ref().and_then(|(_, known)| known.n)).collect();
-    let numbers: Vec<u64> = numbers.into_iter().collect();
-    Ok(changes::at_numbers(log, &numbers).await?.into_iter().map(|found| (found.number, found)).collect())
+/// Whether a message says what a turn does, and one of them has no time: an export gives what was said without one the time when
+/// it was stored.
+fn says_the_same(message: &Message, turn: &StoredTurn) -> bool {
+    (message.at.is_none() || turn.at.is_none())
+        && (message.role, &message.name, &message.content) == (turn.role, &turn.speaker, &turn.text)
 }
 
 /// A digest, and what is known of it.
@@ -138,7 +136,7 @@ struct Place {
 
 impl Place {
     fn turn<'a>(&self, turns: &'a BTreeMap<u64, Found>) -> Option<&'a Found> {
-        turns.get(&self.known.as_ref()?.1.n?)
+        turns.get(&self.known.as_ref()?.1.n?).filter(|found| found.turn.id == self.digest)
     }
 
     /// Whether nothing is known of it, or a turn that was not corrected.
@@ -148,7 +146,7 @@ impl Place {
 
     /// The place of these words now. Each time that they are said after the turn with them was corrected, they are a turn of
     /// their own, whose digest follows from that of the one before: a row, of which the last decides.
-    async fn last_of_row(self, log: &Log<'_>) -> Result<Self> {
+    async fn last_of_row(self, log: &Log<'_>, turns: &mut BTreeMap<u64, Found>) -> Result<Self> {
         let (mut last, mut at_once) = (self, 1);
         loop {
             let mut row = vec![digest::said_anew(log.scope, &last.digest)];
@@ -158,7 +156,7 @@ impl Place {
             let known = log.known(&row.iter().map(String::as_str).collect::<Vec<_>>()).await?;
             for (digest, known) in row.into_iter().zip(known) {
                 if known.is_none() {
-                    return last.or_next(log, digest).await;
+                    return last.or_next(log, digest, turns).await;
                 }
                 last = Self { digest, known };
             }
@@ -167,10 +165,9 @@ impl Place {
     }
 
     /// This last of a row; the next, if its turn was corrected.
-    async fn or_next(self, log: &Log<'_>, next: String) -> Result<Self> {
-        let Some(number) = self.known.as_ref().and_then(|(_, known)| known.n) else { return Ok(self) };
-        let found = changes::at_numbers(log, &[number]).await?.pop();
-        let corrected = found.is_some_and(|found| found.turn.superseded_by.is_some());
+    async fn or_next(self, log: &Log<'_>, next: String, turns: &mut BTreeMap<u64, Found>) -> Result<Self> {
+        turns.append(&mut turns_of(log, std::slice::from_ref(&self.known)).await?);
+        let corrected = self.turn(turns).is_some_and(|found| found.turn.superseded_by.is_some());
         Ok(if corrected { Self { digest: next, known: None } } else { self })
     }
 }

@@ -3,9 +3,10 @@
 use memory_core::layer::{Fact, FactId, Message};
 use memory_core::{Backend, Entry, Result, Scope};
 
+use crate::changes::turns_of;
 use crate::layer::fact;
 use crate::store::log::Log;
-use crate::store::record::{self, Head};
+use crate::store::record::{self, Head, Known};
 use crate::store::{digest, keys};
 
 /// What an entry of a conversation is.
@@ -27,10 +28,12 @@ pub struct ConversationHead(Head);
 /// What a scope knows of a fact by its id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KnownFact {
-    /// Nothing.
+    /// Nothing, or its turn is missing.
     No,
-    /// It is there.
-    Yes,
+    /// It is there and holds.
+    Holds,
+    /// It is there, and was superseded.
+    Superseded,
     /// It was forgotten.
     Forgotten,
 }
@@ -71,11 +74,20 @@ impl ConversationHead {
 /// The store's errors.
 pub async fn known_facts(backend: &dyn Backend, scope: &Scope, ids: &[&FactId]) -> Result<Vec<KnownFact>> {
     let ours: Vec<&str> = ids.iter().filter(|id| digest::is_digest(id)).map(|id| id.as_str()).collect();
-    let mut known = Log { backend, scope }.known(&ours).await?.into_iter();
+    let log = Log { backend, scope };
+    let known = log.known(&ours).await?;
+    let turns = turns_of(&log, &known).await?;
+    let mut known = known.into_iter();
     let of = |id: &&FactId| match digest::is_digest(id).then(|| known.next().flatten()).flatten() {
         None => KnownFact::No,
-        Some((_, known)) if known.n.is_some() => KnownFact::Yes,
-        Some(_) => KnownFact::Forgotten,
+        Some((_, Known { n: None, .. })) => KnownFact::Forgotten,
+        Some((_, Known { n: Some(number), .. })) => {
+            let found = turns.get(&number).filter(|found| found.turn.id == id.as_str());
+            found.map_or(KnownFact::No, |found| match found.turn.superseded_by {
+                None => KnownFact::Holds,
+                Some(_) => KnownFact::Superseded,
+            })
+        }
     };
     Ok(ids.iter().map(of).collect())
 }

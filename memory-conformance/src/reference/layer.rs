@@ -88,18 +88,24 @@ impl Heard {
         self.facts.iter().map(|held| &held.fact).find(|fact| fact.id == *id)
     }
 
-    /// Confirms facts, all or none.
+    /// What superseded a fact, unless that is gone.
+    fn successor<'a>(&self, fact: &'a Fact) -> Option<&'a FactId> {
+        fact.superseded_by.as_ref().filter(|by| self.fact(by).is_some())
+    }
+
+    /// Confirms facts, all or none. One whose successor is gone holds again.
     fn confirm(&mut self, ids: &[FactId], at: Timestamp) -> Result<()> {
         for id in ids {
             let fact = self.fact(id).ok_or_else(|| {
                 Error::new(ErrorKind::NotFound, "there is no such fact to confirm; nothing was changed")
             })?;
-            if fact.superseded_by.is_some() {
+            if self.successor(fact).is_some() {
                 return Err(Error::new(ErrorKind::Conflict, "the fact was superseded by another"));
             }
         }
         for held in self.facts.iter_mut().filter(|held| ids.contains(&held.fact.id)) {
             held.fact.confirmed_at = held.fact.confirmed_at.max(Some(at));
+            (held.fact.superseded_by, held.fact.valid_to) = (None, None);
         }
         Ok(())
     }
@@ -140,10 +146,11 @@ impl Heard {
             let held = self.facts.iter().find(|held| held.fact.id == *id).ok_or_else(|| {
                 Error::new(ErrorKind::NotFound, "there is no such fact to supersede; nothing was changed")
             })?;
-            if ended && held.fact.superseded_by.is_none() {
+            let successor = self.successor(&held.fact);
+            if ended && successor.is_none() {
                 return Err(Error::new(ErrorKind::Conflict, "what was superseded corrects nothing"));
             }
-            if held.fact.superseded_by.as_ref().is_some_and(|other| other != by) {
+            if successor.is_some_and(|other| other != by) {
                 return Err(Error::new(ErrorKind::Conflict, "the fact was superseded before by another"));
             }
         }

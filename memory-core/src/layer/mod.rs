@@ -58,6 +58,7 @@ pub trait MemoryLayer: Send + Sync + Debug {
     /// - LAY-10: System and tool messages, blank messages and speakers' names do not disturb the messages beside
     ///   them.
     /// - LAY-85 to LAY-88: `supersedes` ends the facts that it names in favour of the one message that is added.
+    /// - LAY-100: What was superseded by a fact that is gone can be superseded again, and holds again once it is confirmed.
     /// - LAY-94, LAY-95: `confirms`, and the same words said again, move the `confirmed_at` of facts.
     /// - LAY-89: With a `ttl`, facts are invisible from their expiry on.
     /// - LAY-90 to LAY-93: With `layer_idempotent`, the same message added again is one fact, and what was forgotten

@@ -128,6 +128,20 @@ async fn a_service_that_is_overloaded_is_asked_again() {
 }
 
 #[tokio::test]
+async fn an_answer_counts_whatever_its_usage_looks_like() {
+    for usage in ["null", "[]", "\"12\"", r#"{"prompt_tokens": -1, "completion_tokens": {"n": 5}}"#] {
+        let body = said("{}").to_string().replace(r#""usage":"#, &format!(r#""usage":{usage},"used":"#));
+        let server = Server::always(reply(200, &[], body.as_bytes())).await;
+        let answer = model(&server).complete(&prompt()).await.unwrap();
+        assert_eq!(
+            (answer.text.as_str(), answer.input_tokens, answer.output_tokens),
+            ("{}", None, None),
+            "{usage}"
+        );
+    }
+}
+
+#[tokio::test]
 async fn bad_answers_are_typed_errors_that_repeat_nothing() {
     let ended = |reason: &str| {
         json!({"choices": [{"finish_reason": reason, "message": {"content": "{\"s3cret"}}]}).to_string()

@@ -9,7 +9,7 @@ use memory_mem9::{Mem9Options, Mem9Provider, Ranking, agent_id};
 use serde_json::{Value, json};
 
 use crate::support;
-use crate::support::http::{Server, Step, builder};
+use crate::support::http::{self, Server, Step, builder};
 use crate::support::{key_file, options, run_of};
 
 const ID: &str = "13b475d7-f65e-4ed2-be2a-378592e9f708";
@@ -56,6 +56,15 @@ async fn a_recall_ends_with_a_typed_error() {
         assert!(begun.elapsed() < Duration::from_secs(10), "{what} took {:?}", begun.elapsed());
         assert!(server.sent() < 80_000_000, "{what}: {} bytes were read", server.sent());
     }
+}
+
+#[tokio::test]
+async fn a_list_that_is_null_is_empty() {
+    let server = Server::always(http::json(&json!({"memories": null, "total": 0}))).await;
+    let memory = provider(&server);
+    assert!(memory.recall(&run_of("acme"), &scope(), RecallQuery::new("Lisbon")).await.unwrap().is_empty());
+    let listed = memory.facts(&run_of("acme"), &scope(), FactsQuery::default()).await.unwrap();
+    assert!(listed.facts.is_empty() && listed.next.is_none());
 }
 
 #[tokio::test]

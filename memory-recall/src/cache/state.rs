@@ -105,7 +105,13 @@ impl State {
             }
             Record::Forgot(numbers) => numbers.into_iter().for_each(|number| self.remove(number)),
             Record::Superseded(pairs) => self.superseded.extend(pairs),
-            Record::Confirmed(pairs) => self.confirmed.extend(pairs),
+            Record::Confirmed(pairs) => {
+                // One that was superseded holds again: what superseded it is gone.
+                for (number, _) in &pairs {
+                    self.superseded.remove(number);
+                }
+                self.confirmed.extend(pairs);
+            }
             Record::Gone => self.remove(number),
         }
         self.next = self.next.max(number.saturating_add(1));

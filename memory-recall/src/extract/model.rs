@@ -21,6 +21,9 @@ pub const MAX_DRAWN_FACTS: usize = 40;
 /// Longest fact, in characters.
 pub const MAX_FACT_CHARACTERS: usize = 1_000;
 
+/// Longest name of a member that an error repeats, in bytes.
+const MAX_MEMBER_BYTES: usize = 32;
+
 const SYSTEM: &str = include_str!("prompt.txt");
 const SCHEMA: &str = include_str!("schema.json");
 
@@ -136,8 +139,8 @@ fn count(bytes: usize) -> u64 {
 /// its fact is refused.
 ///
 /// # Errors
-/// `corrupt` for anything that is not exactly what was asked for, `too_large` over [`MAX_REPLY_BYTES`]. No text of the reply is
-/// repeated.
+/// `corrupt` for anything that is not exactly what was asked for, `too_large` over [`MAX_REPLY_BYTES`]. Of the reply no more is
+/// repeated than the plain name of a member.
 pub fn parse_facts_reply(text: &str, turns: &[SourceTurn], known: &[KnownFact]) -> Result<Vec<DrawnFact>> {
     if text.len() > MAX_REPLY_BYTES {
         return Err(Error::too_large("the language model's answer", text.len(), MAX_REPLY_BYTES, "bytes"));
@@ -149,8 +152,10 @@ pub fn parse_facts_reply(text: &str, turns: &[SourceTurn], known: &[KnownFact]) 
         )
     };
     let reply: Reply = serde_json::from_str(unfenced(text)).map_err(|error| {
-        // What serde says may quote the answer.
-        refused(format!("line {}, column {}", error.line(), error.column()))
+        let place = format!("line {}, column {}", error.line(), error.column());
+        refused(
+            member(&error.to_string()).map_or_else(|| place.clone(), |member| format!("{place}: {member}")),
+        )
     })?;
     if reply.facts.len() > MAX_DRAWN_FACTS {
         return Err(refused(format!("{} facts, {MAX_DRAWN_FACTS} are allowed", reply.facts.len())));
@@ -181,6 +186,17 @@ impl ReplyFact {
             supersedes: self.supersedes.iter().map(fact).collect::<Result<_>>()?,
         })
     }
+}
+
+/// The member that serde complains about, where it is a plain name. What else serde says may quote the answer.
+fn member(said: &str) -> Option<String> {
+    let what = ["unknown field", "missing field", "duplicate field"]
+        .into_iter()
+        .find(|what| said.starts_with(what))?;
+    let name = said.split('`').nth(1)?;
+    let is_plain =
+        name.len() <= MAX_MEMBER_BYTES && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+    is_plain.then(|| format!("{} `{name}`", what.replace("field", "member")))
 }
 
 /// The place that an id such as `t1` names.

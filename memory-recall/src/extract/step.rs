@@ -173,9 +173,12 @@ impl ExtractionQueue {
 
     /// Notes a failed attempt: it is repeated later, or with fewer turns, until the turns are set aside.
     async fn failed(&self, scope: &Scope, batch: &Batch, error: Error, spent: Spent) -> Result<Step> {
+        // A model that refuses these turns refuses them later, too.
+        let fewer = matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::TooLarge)
+            || error.kind() == ErrorKind::Unavailable && error.retry() == Retry::Never;
         let later =
             matches!(error.kind(), ErrorKind::RateLimited | ErrorKind::Timeout | ErrorKind::Unavailable);
-        if !later && !matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::TooLarge) {
+        if !fewer && !later {
             self.not_helped(scope, spent).await?;
             return Err(error);
         }
@@ -189,7 +192,7 @@ impl ExtractionQueue {
                 return Some((None, set_aside(progress, batch, &error, now)));
             }
             progress.claim = None;
-            if later {
+            if !fewer {
                 let delay = delay(progress.attempts, error.retry());
                 let until = Timestamp::from_millis_clamped(now).checked_add(delay);
                 progress.not_before = until.unwrap_or(Timestamp::MAX).as_millis();

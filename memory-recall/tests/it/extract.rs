@@ -8,7 +8,9 @@ use memory_core::chat::{ChatModel, ChatPrompt, ChatReply};
 use memory_core::layer::{AddOptions, Fact, FactId, FactsQuery, Forget, Message, RecallQuery, Role};
 use memory_core::{Error, ErrorKind, MemoryLayer, Provider, Result, Retry, Timestamp, Ttl};
 use memory_recall::RecallOptions;
-use memory_recall::extract::{ExtractOptions, ExtractionQueue, ModelExtractor, PROMPT_VERSION, Step};
+use memory_recall::extract::{
+    ExtractOptions, ExtractionQueue, ModelExtractor, PROMPT_VERSION, Step, parse_facts_reply,
+};
 
 use crate::storage::{Conversations, Store, add, recall, run, said, scope};
 
@@ -400,6 +402,22 @@ async fn garbage_is_asked_for_again_with_fewer_turns_and_only_what_stays_is_set_
         "what is forgotten is no longer listed"
     );
     assert_eq!(lab.queue.retry(&scope()).await.unwrap(), 0);
+}
+
+#[test]
+fn a_member_that_was_not_asked_for_is_named_and_nothing_else_is_repeated() {
+    for (reply, named) in [
+        (
+            r#"{"facts":[{"fact":"s3cret","sources":["t1"],"confidence":1}]}"#,
+            Some("unknown member `confidence`"),
+        ),
+        (r#"{"facts":[{"fact":"s3cret"}]}"#, Some("missing member `sources`")),
+        (r#"{"facts":[],"the s3cret":1}"#, None),
+    ] {
+        let error = parse_facts_reply(reply, &[], &[]).unwrap_err();
+        assert!(named.is_none_or(|named| error.message().contains(named)), "{error}");
+        assert!(!error.message().contains("s3cret"), "{error}");
+    }
 }
 
 #[tokio::test]

@@ -31,14 +31,14 @@ pub(super) fn line(command: &Command, words: &[String], shell: &Global) -> Resul
 
 /// Prints what the parser says.
 fn told(error: &clap::Error, json: bool) -> Exit {
-    match moved(error) {
+    match advice(error) {
         Some(why) => terminal::misuse(&why, json),
         None => terminal::end_of_parsing(error, json),
     }
 }
 
-/// The new name of a command that has moved to `memory-lab`.
-fn moved(error: &clap::Error) -> Option<String> {
+/// What to say in place of the parser: the new name of a command that has moved to `memory-lab`, or what a session has.
+fn advice(error: &clap::Error) -> Option<String> {
     let text = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => Some(text.as_str()),
         _ => None,
@@ -48,6 +48,14 @@ fn moved(error: &clap::Error) -> Option<String> {
             name @ ("conformance" | "bench" | "eval") => (name.to_owned(), name.to_owned()),
             _ => return None,
         },
+        ErrorKind::UnknownArgument
+            if text(ContextKind::InvalidArg)? == "--session"
+                && error.render().to_string().contains("memory forget") =>
+        {
+            let why = "a session is forgotten by the ids of its facts: `memory facts --session ID` lists them, and `memory \
+                       forget ID…` forgets them";
+            return Some(why.to_owned());
+        }
         ErrorKind::UnknownArgument if text(ContextKind::InvalidArg)? == "--corpus" => {
             ("sql --corpus FILE".to_owned(), "corpus FILE".to_owned())
         }

@@ -1,6 +1,7 @@
-//! The records of a conversation in an export. Its log is stored as it is where the scope has none; else its turns are added to
-//! the scope's own, because the records of two logs have the same keys.
+//! The records of a conversation in an export. Its log is stored as it is where it is from the same scope and that has none; else
+//! its turns are added to the scope's own, because the records of two logs have the same keys, and digests those of their scope.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use memory::conversations::{ConversationEntry, ConversationHead, KnownFact, is_reserved, known_facts};
@@ -28,6 +29,8 @@ enum Way {
 pub(crate) struct ConversationRecords<'a> {
     backend: &'a dyn Backend,
     scope: &'a Scope,
+    /// The scope of the file is another: digests hold the scope, and would know nothing here.
+    is_from_elsewhere: bool,
     /// What was forgotten in the scope, with everything beside it.
     tombstones: Vec<Tombstone>,
     now: Timestamp,
@@ -45,12 +48,14 @@ impl<'a> ConversationRecords<'a> {
     pub(crate) fn new(
         backend: &'a dyn Backend,
         scope: &'a Scope,
+        from: Option<&Scope>,
         tombstones: Vec<Tombstone>,
         now: Timestamp,
     ) -> Self {
         Self {
             backend,
             scope,
+            is_from_elsewhere: from.is_some_and(|from| from != scope),
             tombstones,
             now,
             way: None,
@@ -91,6 +96,7 @@ impl<'a> ConversationRecords<'a> {
         if self.way.is_none() {
             let there = ConversationHead::of(self.backend, self.scope).await?;
             let way = match (&there, &found) {
+                _ if self.is_from_elsewhere && turns.is_some() => Way::AsTurns,
                 (None, _) => Way::AsTheyAre,
                 // The same log: an import that was interrupted goes on, or fills what is missing.
                 (Some(there), ConversationEntry::Head(head)) if there == head => Way::AsTheyAre,
@@ -141,6 +147,13 @@ impl<'a> ConversationRecords<'a> {
     /// # Errors
     /// The store's errors.
     pub(crate) async fn into_turns(mut self, turns: &mut Turns<'_>) -> Result<Vec<Moved>> {
+        // What a turn answers is named by the message's id, which it has in every scope.
+        let messages: BTreeMap<String, Option<String>> =
+            self.moved.iter().map(|moved| (moved.id.clone(), moved.message.id.clone())).collect();
+        for moved in &mut self.moved {
+            let answered = moved.message.answers.take();
+            moved.message.answers = answered.and_then(|id| messages.get(&id).cloned().flatten());
+        }
         let (mut known, mut forgotten) = (0, 0);
         for chunk in self.moved.chunks_mut(LOOKED_UP) {
             let ids: Vec<FactId> =
@@ -149,7 +162,9 @@ impl<'a> ConversationRecords<'a> {
             for (moved, found) in chunk.iter_mut().zip(known_facts(self.backend, self.scope, &ids).await?) {
                 match found {
                     KnownFact::No => {}
-                    KnownFact::Yes => (moved.is_known, known) = (true, known + 1),
+                    KnownFact::Holds | KnownFact::Superseded => {
+                        (moved.is_known, known) = (true, known + 1);
+                    }
                     KnownFact::Forgotten if turns.again => {}
                     KnownFact::Forgotten => (moved.is_known, forgotten) = (true, forgotten + 1),
                 }

@@ -30,6 +30,7 @@ impl Moved {
         (message.at, message.id) = (fact.at.or(fact.created_at), fact.provenance);
         (message.name, message.session, message.caption) = (fact.speaker, fact.session, fact.caption);
         message.metadata = fact.metadata;
+        message.answers = fact.answers.map(|id| id.as_str().to_owned());
         let by = fact.superseded_by.map(|by| by.as_str().to_owned());
         let ended = fact.valid_to.is_some() || by.is_some();
         let ended = ended.then_some(Ended { valid_to: fact.valid_to, by });
@@ -59,17 +60,13 @@ impl Turns<'_> {
         let index: Index<'_> = moved.iter().map(|moved| ((&moved.scope, moved.id.as_str()), moved)).collect();
         let mut corrections: Vec<(usize, &Moved, &Moved)> = Vec::new();
         for turn in moved {
-            if let Some(ended) = &turn.ended {
-                let by = ended.by.as_deref().and_then(|by| index.get(&(&turn.scope, by)).copied());
-                match by {
-                    Some(by) => corrections.push((followers(&index, turn), turn, by)),
-                    None if turn.is_known => {}
-                    None => {
-                        let why = "it was superseded by a fact that is not in the file, and was left out";
-                        self.problems.add(file, turn.place.clone(), why);
-                        continue;
-                    }
-                }
+            if is_left_out(&index, turn) {
+                let why = "it was superseded by a fact that is not in the file or was left out, and was left out, too";
+                self.problems.add(file, turn.place.clone(), why);
+                continue;
+            }
+            if let Some(by) = successor(&index, turn).filter(|by| !is_left_out(&index, by)) {
+                corrections.push((followers(&index, turn), turn, by));
             }
             match turn.ttl {
                 _ if turn.is_known => {}
@@ -135,12 +132,28 @@ fn is_of_the_turn(kind: ErrorKind) -> bool {
     )
 }
 
+/// The turn of the file that superseded this one.
+fn successor<'a>(index: &Index<'a>, turn: &Moved) -> Option<&'a Moved> {
+    let by = turn.ended.as_ref()?.by.as_deref()?;
+    index.get(&(&turn.scope, by)).copied()
+}
+
+/// Whether a turn cannot be stored: it, or what superseded it, was superseded by a fact that is not in the file, without which
+/// it would hold again.
+fn is_left_out(index: &Index<'_>, turn: &Moved) -> bool {
+    let (mut seen, mut turn) = (BTreeSet::new(), turn);
+    while !turn.is_known && turn.ended.is_some() && seen.insert(&turn.id) {
+        let Some(next) = successor(index, turn) else { return true };
+        turn = next;
+    }
+    false
+}
+
 /// How many turns superseded this one, each the one before.
 fn followers(index: &Index<'_>, turn: &Moved) -> usize {
     let (mut seen, mut turn) = (BTreeSet::new(), turn);
-    while let Some(by) = turn.ended.as_ref().and_then(|ended| ended.by.as_deref())
-        && seen.insert(by)
-        && let Some(next) = index.get(&(&turn.scope, by)).copied()
+    while let Some(next) = successor(index, turn)
+        && seen.insert(&next.id)
     {
         turn = next;
     }

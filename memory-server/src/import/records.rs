@@ -36,11 +36,17 @@ pub(crate) enum Found {
 pub(crate) trait RecordReader: Send {
     /// The next record; `None` at the end.
     fn next_record(&mut self) -> io::Result<Option<Found>>;
+
+    /// The scope that the records are from, if that is known.
+    fn scope(&self) -> Option<&Scope> {
+        None
+    }
 }
 
 /// Reads an export.
 pub(crate) struct Records<R> {
     lines: Lines<R>,
+    scope: Option<Scope>,
 }
 
 impl<R: BufRead> Records<R> {
@@ -52,7 +58,9 @@ impl<R: BufRead> Records<R> {
             _ => None,
         };
         Ok(match header {
-            Some(header) if header.format == FORMAT && header.version <= VERSION => Ok(Self { lines }),
+            Some(header) if header.format == FORMAT && header.version <= VERSION => {
+                Ok(Self { lines, scope: header.scope })
+            }
             Some(header) if header.format == FORMAT => Err(Error::new(
                 ErrorKind::Corrupt,
                 format!(
@@ -69,6 +77,10 @@ impl<R: BufRead> Records<R> {
 }
 
 impl<R: BufRead + Send> RecordReader for Records<R> {
+    fn scope(&self) -> Option<&Scope> {
+        self.scope.as_ref()
+    }
+
     fn next_record(&mut self) -> io::Result<Option<Found>> {
         let Some((number, line)) = self.lines.next_line()? else { return Ok(None) };
         let place = Place::Line(number);

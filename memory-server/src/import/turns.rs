@@ -3,10 +3,11 @@
 
 use std::collections::BTreeMap;
 
+use memory::conversations::{KnownFact, known_facts};
 use memory_core::layer::{
     AddOptions, AddOutcome, AddStatus, Forget, MAX_MESSAGES_BYTES, MemoryLayer, Message, Role,
 };
-use memory_core::{Error, ErrorKind, Result, RunContext, Scope};
+use memory_core::{Backend, Error, ErrorKind, Result, RunContext, Scope};
 
 use super::format::Format;
 use super::problems::Problems;
@@ -34,6 +35,7 @@ struct Batch {
 /// Adds turns to any number of scopes of one store.
 pub(crate) struct Turns<'a> {
     pub(super) layer: &'a dyn MemoryLayer,
+    backend: &'a dyn Backend,
     pub(super) run: RunContext,
     on_different: OnDifferent,
     pub(super) again: bool,
@@ -50,12 +52,14 @@ pub(crate) struct Turns<'a> {
 impl<'a> Turns<'a> {
     pub(crate) fn new(
         layer: &'a dyn MemoryLayer,
+        backend: &'a dyn Backend,
         run: RunContext,
         on_different: OnDifferent,
         again: bool,
     ) -> Self {
         Self {
             layer,
+            backend,
             run,
             on_different,
             again,
@@ -164,6 +168,15 @@ impl<'a> Turns<'a> {
             match self.on_different {
                 OnDifferent::Skip => self.count(scope, &outcome, 0),
                 OnDifferent::Replace => {
+                    let known = known_facts(self.backend, scope, &[&fact]).await?;
+                    if known.contains(&KnownFact::Superseded) {
+                        let why = format!(
+                            "the fact {fact} from the same place was corrected since and keeps its words, which would hold \
+                             again; if these are to hold, forget it and import them with --again"
+                        );
+                        self.problems.add(&waiting.file, waiting.place.clone(), why);
+                        continue;
+                    }
                     self.layer.forget(&self.run, scope, Forget::Ids(vec![fact])).await?;
                     let options = AddOptions::default().with_again(true);
                     let outcome = self.layer.add(&self.run, scope, message, options).await?;

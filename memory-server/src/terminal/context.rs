@@ -47,6 +47,9 @@ pub(crate) struct Elsewhere {
     looked_in: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     elsewhere: Vec<Held>,
+    /// There are facts, and what was asked for leaves all of them out.
+    #[serde(skip)]
+    left_out: bool,
 }
 
 #[derive(Serialize)]
@@ -56,6 +59,11 @@ struct Held {
 }
 
 impl Elsewhere {
+    /// `left_out`: these scopes have facts, and what was asked for leaves all of them out.
+    pub(crate) fn new(looked_in: &[Scope], left_out: bool) -> Self {
+        Self { looked_in: looked_in.iter().map(scope_name).collect(), elsewhere: Vec::new(), left_out }
+    }
+
     /// Says so.
     ///
     /// # Errors
@@ -65,6 +73,12 @@ impl Elsewhere {
             [one] => one.clone(),
             several => format!("{} scopes", several.len()),
         };
+        if self.left_out {
+            return out.line(format!(
+                "nothing found in {looked_in} within --as-of, --unconfirmed-since and --threshold; there are facts: ask \
+                 without them"
+            ));
+        }
         out.line(format!("nothing found in {looked_in}"))?;
         let Some(first) = self.elsewhere.first() else { return Ok(()) };
         let held: Vec<String> = self
@@ -264,8 +278,7 @@ impl Opened {
 
     /// Where was looked, and which other scopes hold something.
     pub(crate) async fn elsewhere(&self, looked_in: &[Scope]) -> Elsewhere {
-        let mut elsewhere =
-            Elsewhere { looked_in: looked_in.iter().map(scope_name).collect(), elsewhere: Vec::new() };
+        let mut elsewhere = Elsewhere::new(looked_in, false);
         let Some(backend) = self.memory.backend() else { return elsewhere };
         let query =
             ScopesQuery::default().with_limit(looked_in.len().saturating_add(OTHERS + 1).min(MAX_PAGE));

@@ -89,7 +89,7 @@ impl MemoryTool {
         }
         let scope = self.memory_scope(op.scope)?;
         let asked = op.limit.unwrap_or(DEFAULT_PAGE);
-        check_count("limit", asked, MAX_PAGE)?;
+        check_count("limit", asked, MAX_PAGE, "rows")?;
         let prefix = op.prefix.unwrap_or_default();
         let mut query = ListQuery::prefix(prefix.clone())
             .with_limit(asked.min(self.policy.max_rows))
@@ -130,7 +130,7 @@ impl MemoryTool {
         let scope = self.memory_scope(op.scope)?;
         let asked = op.top_k.unwrap_or(DEFAULT_TOP_K);
         let most = self.memory.capabilities().max_top_k;
-        check_count("top_k", asked, most)?;
+        check_count("top_k", asked, most, "rows")?;
         let top_k = asked.min(self.policy.max_rows);
         let mut query = SearchQuery::new(op.query)
             .with_mode(op.mode.unwrap_or_default())
@@ -297,10 +297,10 @@ pub(super) fn ttl(seconds: Option<f64>, word: Option<TtlWord>) -> Result<Ttl> {
 }
 
 /// Refuses what the backend would refuse, before the policy lowers it.
-pub(super) fn check_count(name: &'static str, asked: usize, most: usize) -> Result<()> {
+pub(super) fn check_count(name: &'static str, asked: usize, most: usize, unit: &'static str) -> Result<()> {
     match asked {
         0 => Err(Error::invalid(format!("`{name}` is 0; give 1 to {most}"))),
-        asked if asked > most => Err(Error::too_large(name, asked, most, "rows")),
+        asked if asked > most => Err(Error::too_large(name, asked, most, unit)),
         _ => Ok(()),
     }
 }

@@ -138,7 +138,7 @@ impl MemoryTool {
         let most = self.memory.capabilities().max_top_k;
         let asked =
             op.top_k.unwrap_or(if op.max_tokens.is_some() { CONTEXT_FACTS.min(most) } else { DEFAULT_TOP_K });
-        check_count("top_k", asked, most)?;
+        check_count("top_k", asked, most, "facts")?;
         let top_k = asked.min(self.policy.max_rows);
         let explain = op.explain.unwrap_or_default();
         let mut query = RecallQuery::new(op.query).with_top_k(top_k).with_explain(explain || audit.is_some());
@@ -160,7 +160,7 @@ impl MemoryTool {
         let context = match op.max_tokens {
             None => None,
             Some(tokens) => {
-                check_count("max_tokens", tokens, MAX_CONTEXT_TOKENS)?;
+                check_count("max_tokens", tokens, MAX_CONTEXT_TOKENS, "tokens")?;
                 let facts: Vec<Fact> = found.iter().map(|(_, fact)| fact.clone()).collect();
                 // A block is of ASCII for the most part: four bytes a token, and half of the answer.
                 let tokens = tokens.min(self.policy.max_answer_bytes / 8);
@@ -196,7 +196,7 @@ impl MemoryTool {
         let scope = self.memory_scope(op.scope)?;
         let layer = self.layer(ToolOp::Facts)?;
         let asked = op.limit.unwrap_or(DEFAULT_PAGE);
-        check_count("limit", asked, MAX_PAGE)?;
+        check_count("limit", asked, MAX_PAGE, "facts")?;
         let mut query = FactsQuery::default();
         (query.cursor, query.limit) = (op.cursor, asked.min(self.policy.max_rows));
         loop {

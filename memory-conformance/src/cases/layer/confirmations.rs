@@ -1,7 +1,9 @@
 //! Confirmations: when a fact was last said to hold.
 
+use std::time::Duration;
+
 use memory_core::layer::{AddOptions, Fact, FactId, Message, RecallQuery, Role};
-use memory_core::{ErrorKind, Timestamp};
+use memory_core::{ErrorKind, Timestamp, Ttl};
 
 use crate::case::{Case, case};
 use crate::check::{CaseResult, check, expect_eq, expect_kind, expect_some};
@@ -54,6 +56,36 @@ pub(crate) const CASES: &[Case] = &[
             expect_kind!(add, ErrorKind::Conflict, "a confirmation of what was corrected");
             expect_eq!(confirmed(&chat, &carl).await?, Some(at(SAID)), "after a refused confirmation");
             chat.knows_only(&["Dora"], &["true"]).await?;
+        }
+    ),
+    case!(
+        "layer.confirm.successor-gone",
+        [Layer, LayerConfirm, LayerForget, LayerSupersede],
+        ["LAY-100"],
+        |cx, chat: Conversation, other: Conversation| {
+            let dora = [Message::new(Role::User, "My boss is Dora").with_at(at(LATER))];
+            for (chat, expires) in [(chat, false), (other, true)] {
+                let carl = boss(&chat, "Carl", SAID).await?;
+                let mut corrects = AddOptions::default().with_supersedes(vec![carl.clone()]);
+                if expires && cx.capabilities().layer_expiry {
+                    corrects = corrects.with_ttl(Ttl::After(Duration::from_secs(1)));
+                }
+                chat.told(&dora, corrects).await?;
+                let new = chat.wait_for("Dora").await?;
+                if expires && cx.capabilities().layer_expiry {
+                    cx.advance_ms(1_000);
+                } else {
+                    chat.forget(&[new]).await?;
+                }
+                chat.told(&still(Some(LATER + 1)), confirms(&[&carl])).await?;
+                expect_eq!(confirmed(&chat, &carl).await?, Some(at(LATER + 1)), "after its confirmation");
+                let found = chat.recall_with(RecallQuery::new("Who is my boss?")).await?;
+                let held = expect_some!(
+                    found.iter().find(|fact| fact.id == carl),
+                    "what was confirmed is not recalled"
+                );
+                expect_eq!((&held.superseded_by, held.valid_to), (&None, None), "its end");
+            }
         }
     ),
     case!(

@@ -238,6 +238,29 @@ pub(crate) const CASES: &[Case] = &[
             holds_alone(&chat, "Carl", "Dora").await?;
         }
     ),
+    case!(
+        "layer.correct.successor-gone",
+        [Layer, LayerForget, LayerSupersede],
+        ["LAY-100"],
+        |cx, chat: Conversation| {
+            let old = carl(&chat).await?;
+            chat.told(&boss("Dora", SINCE), corrects(std::slice::from_ref(&old))).await?;
+            let new = chat.wait_for("Dora").await?;
+            chat.forget(&[new]).await?;
+            check!(
+                !asked(&chat, None).await?.iter().any(|fact| mentions(fact, "Carl")),
+                "what was corrected holds again, because its correction was forgotten"
+            );
+            chat.told(&boss("Emil", SINCE + 1), corrects(std::slice::from_ref(&old))).await?;
+            let last = chat.wait_for("Emil").await?;
+            holds_alone(&chat, "Emil", "Carl").await?;
+            let facts = chat.facts().await?;
+            let kept =
+                expect_some!(facts.iter().find(|fact| fact.id == old), "what was corrected is not listed");
+            expect_eq!(kept.superseded_by, Some(last), "the fact that corrects it");
+            expect_eq!(kept.valid_to, Some(at(SINCE + 1)), "until when it held");
+        }
+    ),
     case!("layer.expiry.ends", [Layer, LayerExpiry], ["LAY-89"], |cx, chat: Conversation| {
         chat.told(&user(&about("theremin")), for_a_second()).await?;
         chat.told(&user(&about("sextant")), AddOptions::default()).await?;

@@ -1,6 +1,6 @@
 //! Messages that are stored twice, mistaken for others, or that come back unasked; corrections that do not correct.
 
-use memory_core::layer::{AddOptions, AddOutcome, AddStatus, Fact, Forget, Message};
+use memory_core::layer::{AddOptions, AddOutcome, AddStatus, Fact, FactId, Forget, Message};
 use memory_core::{Error, ErrorKind, Next, Reply, Request, Result, Scope, Ttl};
 
 use super::requests::{facts_in, facts_of, forget_in, layer};
@@ -50,6 +50,10 @@ mutants! {
             memory_core::Timestamp::from_millis_clamped(at.as_millis() - 1)
         }));
     "layer.correct-twice": ["LAY-88"] needs [Layer, LayerSupersede], "a second correction of the same fact is stored" => around(twice);
+    "layer.correct-gone-conflicts": ["LAY-100"] needs [Layer, LayerForget, LayerSupersede], "what was superseded by a forgotten fact can never be corrected"
+        => around(gone_conflicts);
+    "layer.confirm-gone-ended": ["LAY-100"] needs [Layer, LayerConfirm, LayerForget, LayerSupersede], "what was superseded by a forgotten fact does not hold when it is confirmed"
+        => around(gone_stays_ended);
     "layer.correct-for-good": ["LAY-98"] needs [Layer, LayerSupersede, LayerIdempotent], "words that were corrected are known for good"
         => around(corrected_for_good);
     "layer.delivered-anew": ["LAY-98"] needs [Layer, LayerSupersede, LayerIdempotent], "a message that was corrected is stored anew when it is delivered again"
@@ -187,6 +191,32 @@ async fn stored_all_the_same(_memory: &Memory, request: Request, next: Next<'_>)
 
 async fn twice(_memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
     Ok(without_the_correction(request, next, ErrorKind::Conflict).await?.0)
+}
+
+/// Facts that were superseded by one that is gone.
+async fn without_successor(next: &Next<'_>, scope: &Scope) -> Result<Vec<FactId>> {
+    let facts = facts_of(next, scope).await?;
+    let is_gone = |by: &FactId| facts.iter().all(|fact| fact.id != *by);
+    let ended = facts.iter().filter(|fact| fact.superseded_by.as_ref().is_some_and(is_gone));
+    Ok(ended.map(|fact| fact.id.clone()).collect())
+}
+
+async fn gone_conflicts(_memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    if let Request::Add { scope, options, .. } = &request {
+        let ended = without_successor(&next, scope).await?;
+        if options.supersedes.iter().any(|id| ended.contains(id)) {
+            return Err(Error::new(ErrorKind::Conflict, "the fact was superseded before by another"));
+        }
+    }
+    next.run(request).await
+}
+
+async fn gone_stays_ended(_memory: &Memory, mut request: Request, next: Next<'_>) -> Result<Reply> {
+    if let Request::Add { scope, options, .. } = &mut request {
+        let ended = without_successor(&next, scope).await?;
+        options.confirms.retain(|id| !ended.contains(id));
+    }
+    next.run(request).await
 }
 
 /// Whether one of these messages has the words of a fact that was corrected.

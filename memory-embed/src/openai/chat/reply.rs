@@ -3,6 +3,7 @@
 use memory_core::{ChatReply, Error, ErrorKind, Result, Retry};
 use memory_http::Reply;
 use serde::Deserialize;
+use serde_json::Value;
 
 use crate::openai::refusal;
 
@@ -10,7 +11,8 @@ use crate::openai::refusal;
 struct Wire {
     #[serde(default)]
     choices: Vec<Choice>,
-    usage: Option<Usage>,
+    /// Services count in many ways, and an answer is worth as much without.
+    usage: Option<Value>,
 }
 
 #[derive(Deserialize)]
@@ -36,12 +38,6 @@ enum Content {
 struct Part {
     #[serde(default)]
     text: String,
-}
-
-#[derive(Deserialize)]
-struct Usage {
-    prompt_tokens: Option<u64>,
-    completion_tokens: Option<u64>,
 }
 
 /// The answer in a reply of `/chat/completions`. Where `json` was asked for, the JSON in it without what a model wrote
@@ -82,9 +78,12 @@ pub fn parse_chat_reply(body: &[u8], json: bool) -> Result<ChatReply> {
         return Err(refused("is empty"));
     }
     let text = if json { bare(&text).unwrap_or(text) } else { text };
-    let (input_tokens, output_tokens) =
-        wire.usage.map_or((None, None), |usage| (usage.prompt_tokens, usage.completion_tokens));
-    Ok(ChatReply { text, input_tokens, output_tokens })
+    let counted = |name| wire.usage.as_ref()?.get(name)?.as_u64();
+    Ok(ChatReply {
+        text,
+        input_tokens: counted("prompt_tokens"),
+        output_tokens: counted("completion_tokens"),
+    })
 }
 
 /// The JSON object or list in a text: all of it, or else the last fenced block that is one, or else what lies between the

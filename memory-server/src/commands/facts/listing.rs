@@ -84,7 +84,23 @@ pub(crate) async fn recall(context: &Context, args: RecallArgs, out: &mut Out) -
         recalled.push((scope, layer.recall(&run, scope, query.clone()).await?));
     }
     let found = merged(recalled, top_k);
-    let elsewhere = if found.is_empty() { Some(opened.elsewhere(&scopes).await) } else { None };
+    let is_limited = args.threshold.is_some() || args.as_of.is_some() || args.unconfirmed_since.is_some();
+    let mut elsewhere = None;
+    if found.is_empty() {
+        let mut is_here = false;
+        for scope in scopes.iter().filter(|_| is_limited) {
+            let mut any = FactsQuery::default();
+            any.limit = 1;
+            // It only helps: the answer stands without it.
+            let page = layer.facts(&run, scope, any).await;
+            is_here = page.is_ok_and(|page| !page.facts.is_empty());
+            if is_here {
+                break;
+            }
+        }
+        elsewhere =
+            Some(if is_here { Elsewhere::new(&scopes, true) } else { opened.elsewhere(&scopes).await });
+    }
     let block = args.max_tokens.map(|tokens| {
         let facts: Vec<Fact> = found.iter().map(|(_, fact)| fact.clone()).collect();
         ContextBlock::of(&facts, tokens, &approximate_tokens)
@@ -98,7 +114,13 @@ pub(crate) async fn recall(context: &Context, args: RecallArgs, out: &mut Out) -
     }
     match (elsewhere, block) {
         (Some(elsewhere), _) => elsewhere.tell(out)?,
-        (None, Some(block)) => print_block(out, &block)?,
+        (None, Some(block)) => {
+            print_block(out, &block)?;
+            if args.explain {
+                out.line("")?;
+                facts.iter().try_for_each(|found| print(out, found))?;
+            }
+        }
         (None, None) => facts.iter().try_for_each(|found| print(out, found))?,
     }
     Ok(Exit::Ok)

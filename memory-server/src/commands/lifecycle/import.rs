@@ -133,7 +133,7 @@ pub(crate) async fn run(context: &Context, args: ImportArgs, out: &mut Out) -> R
         None => None,
         Some(layer) => {
             let run = opened.run(&CredentialArgs::default())?;
-            Some(Turns::new(layer, run, args.on_different(), args.again))
+            Some(Turns::new(layer, opened.backend("add")?, run, args.on_different(), args.again))
         }
     };
     let progress = Progress::new(context.is_quiet());
@@ -333,7 +333,8 @@ impl Import<'_> {
         let scope = self.fixed_scope()?;
         let backend = self.opened.backend("import_scope")?;
         let tombstones = self.tombstones(&scope).await?;
-        let mut conversation = ConversationRecords::new(backend, &scope, tombstones, SystemClock.now());
+        let mut conversation =
+            ConversationRecords::new(backend, &scope, records.scope(), tombstones, SystemClock.now());
         let failed = |error| Failure::File(format!("{} cannot be read", printable(&input.shown, "")), error);
         let (mut batch, mut bytes) = (Vec::with_capacity(RECORDS), 0);
         while let Some(found) = records.next_record().map_err(failed)? {

@@ -4,7 +4,7 @@ use memory_fakes::{Answer, ParsedRequest};
 use serde_json::{Value, json};
 
 use crate::support::service::Service;
-use crate::support::user::User;
+use crate::support::user::{User, has};
 
 /// What a chat service answers with this text.
 fn said(text: &str) -> Answer {
@@ -109,6 +109,23 @@ fn garbage_sets_the_turn_aside_and_retry_takes_it_up_again() {
     assert!(user.ok(&["extract", "--status"]).contains(id.as_str().unwrap()));
     let report = user.json(&["extract", "--retry"]);
     assert_eq!((&report["turns"], &report["aside"]), (&json!(1), &json!([])));
+}
+
+#[test]
+fn a_refusal_in_its_own_field_is_asked_about_with_fewer_turns() {
+    let service = Service::of(move |request| {
+        if given(&request).to_string().contains("poison") {
+            (200, json!({"choices": [{"message": {"content": null, "refusal": "I cannot."}}]}))
+        } else {
+            said(r#"{"facts": []}"#)
+        }
+    });
+    let user = user_of(&service, "");
+    for text in ["one", "poison", "three", "four"] {
+        user.ok(&["add", text]);
+    }
+    let ran = user.run(&["extract", "--json"]);
+    has(&ran.document(), json!({"set_aside": 1, "turns": 3}));
 }
 
 #[test]

@@ -16,6 +16,13 @@ fn a_wrong_command_line_exits_with_usage() {
 }
 
 #[test]
+fn a_session_is_not_forgotten_as_a_whole_and_the_refusal_says_how() {
+    let user = User::new();
+    let error = user.refused(&["forget", "--session", "s"], 2, "invalid_argument");
+    assert!(error["message"].as_str().unwrap().contains("memory facts --session ID"), "{error}");
+}
+
+#[test]
 fn keys_and_values_over_their_limits_are_refused() {
     let user = User::new();
     user.refused(&["get", ""], 3, "invalid_argument");

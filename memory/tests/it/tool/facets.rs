@@ -184,6 +184,8 @@ async fn a_run_s_credentials_reach_the_backend_and_no_answer() {
 #[tokio::test]
 async fn the_layer_s_inputs_are_checked() {
     let tool = tool_over(&Arc::default());
+    let many = tool.call(r#"{"op":"recall","query":"x","max_tokens":1000000000}"#).await;
+    assert!(many.contains("1000000000 tokens"), "{many}");
     for bad in [
         r#"{"op":"add","messages":[]}"#,
         r#"{"op":"add","messages":[{"role":"user"}]}"#,

@@ -87,15 +87,104 @@ fn an_export_restores_a_scope_that_has_no_conversation_as_it_was() {
     add(&user, &["A two", "--supersedes", &one]);
     user.ok(&["export", "--out", "bk.jsonl"]);
     let before = facts(&user, &[]);
-    user.ok(&["import", "bk.jsonl", "--user", "copy"]);
-    assert_eq!(facts(&user, &["--user", "copy"]), before);
-    has(&user.json(&["import", "bk.jsonl", "--user", "copy"]), json!({"created": 0, "kept": 0}));
-    add(&user, &["A three", "--user", "copy"]);
-    has(
-        &user.json(&["import", "bk.jsonl", "--user", "copy"]),
-        json!({"created": 0, "kept": 0, "unchanged": 2}),
-    );
-    assert_eq!(listed(&user, &["--user", "copy"]), ["A one", "A two", "A three"]);
+    let copy = ["--url", "sqlite:copy.db"];
+    let import = ["import", "bk.jsonl", "--url", "sqlite:copy.db"];
+    user.ok(&import);
+    assert_eq!(facts(&user, &copy), before);
+    has(&user.json(&import), json!({"created": 0, "kept": 0}));
+    add(&user, &["A three", "--url", "sqlite:copy.db"]);
+    has(&user.json(&import), json!({"created": 0, "kept": 0, "unchanged": 2}));
+    assert_eq!(listed(&user, &copy), ["A one", "A two", "A three"]);
+}
+
+#[test]
+fn an_import_that_was_interrupted_is_completed_after_something_else_was_added() {
+    let user = User::new();
+    let texts = ["A one", "A two", "A three", "A four"];
+    let ids = texts.map(|text| add(&user, &[text, "--id", text]));
+    let said = add(&user, &["A five"]);
+    add(&user, &["A six", "--id", "A six", "--supersedes", &ids[1]]);
+    user.ok(&["export", "--out", "bk.jsonl"]);
+    let export = std::fs::read_to_string(user.home().join("bk.jsonl")).unwrap();
+    // The head, every digest, and the first turn of the log.
+    let log = export.find(r#"{"entry":{"key":"~turn/log/0000000000000001"#).unwrap();
+    user.file("cut.jsonl", &export[..log]);
+    let copy = ["--url", "sqlite:copy.db"];
+    let with = |arguments: &[&'static str]| [arguments, &copy].concat();
+    user.ok(&with(&["import", "cut.jsonl"]));
+    assert_eq!(listed(&user, &copy), ["A one"]);
+    add(&user, &with(&["A seven"]));
+    assert_ne!(add(&user, &with(&["A three", "--id", "A three"])), "", "what is missing is not known");
+    has(&user.json(&with(&["import", "bk.jsonl"])), json!({"created": 4, "unchanged": 2, "kept": 0}));
+    let expected = ["A one", "A seven", "A three", "A two", "A four", "A five", "A six"];
+    assert_eq!(listed(&user, &copy), expected);
+    let stored = facts(&user, &copy);
+    assert_eq!((&stored[3]["id"], &stored[3]["superseded_by"]), (&json!(ids[1]), &stored[6]["id"]));
+    has(&user.json(&with(&["import", "bk.jsonl"])), json!({"created": 0, "unchanged": 6, "kept": 0}));
+    assert_eq!(listed(&user, &copy), expected);
+    assert_eq!(listed(&user, &[]).len(), 6);
+    assert_ne!(said, stored[5]["id"].as_str().unwrap(), "it has the time when it was stored");
+}
+
+#[test]
+fn an_export_of_another_scope_is_known_there_as_what_it_is() {
+    let user = User::new();
+    let lines = ["one", "two"].map(|text| json!({"role": "user", "content": text}).to_string());
+    user.file("t.jsonl", lines.join("\n"));
+    user.ok(&["import", "t.jsonl", "--user", "ada"]);
+    let answer = json!([{"role": "user", "content": "two it is", "answers": "jsonl/t/00000002"}]);
+    user.file("answer.json", answer.to_string());
+    user.ok(&["add", "--messages", "answer.json", "--user", "ada"]);
+    user.ok(&["export", "--user", "ada", "--out", "ada.jsonl"]);
+    has(&user.json(&["import", "ada.jsonl", "--user", "bob"]), json!({"created": 3}));
+    has(&user.json(&["import", "t.jsonl", "--user", "bob"]), json!({"created": 0, "unchanged": 2}));
+    has(&user.json(&["import", "ada.jsonl", "--user", "bob"]), json!({"created": 0, "unchanged": 3}));
+    let (of_ada, of_bob) = (facts(&user, &["--user", "ada"]), facts(&user, &["--user", "bob"]));
+    for (here, there) in of_ada.iter().zip(&of_bob) {
+        assert_eq!(here["memory"], there["memory"]);
+        assert_ne!(here["id"], there["id"], "ids never repeat across scopes");
+    }
+    assert_eq!(of_bob[2]["answers"], of_bob[1]["id"]);
+}
+
+#[test]
+fn what_was_superseded_by_what_is_left_out_is_left_out_too() {
+    let user = User::new();
+    let rome = add(&user, &["Ida lives in Rome"]);
+    let oslo = add(&user, &["Ida lives in Oslo", "--supersedes", &rome]);
+    let bergen = add(&user, &["Ida lives in Bergen", "--supersedes", &oslo]);
+    add(&user, &["Ida likes tea"]);
+    user.ok(&["forget", &bergen]);
+    let listing = user.run(&["facts", "--all", "--json"]).stdout;
+    user.file("facts.jsonl", listing);
+    user.ok(&["export", "--out", "export.jsonl"]);
+    for (file, to) in [("facts.jsonl", "a"), ("export.jsonl", "b")] {
+        add(&user, &["Bo lives in Rome", "--user", to]);
+        let ran = user.run(&["import", file, "--user", to, "--json"]);
+        let report = ran.document();
+        assert_eq!((ran.code, &report["problems"]["count"]), (Some(7), &json!(2)), "{report}");
+        has(&report, json!({"created": 1}));
+        assert_eq!(listed(&user, &["--user", to]), ["Bo lives in Rome", "Ida likes tea"]);
+    }
+    // Corrected anew, it is complete.
+    add(&user, &["Ida lives in Lima", "--supersedes", &oslo]);
+    assert_eq!(recalled(&user, &["where does Ida live", "-k", "1"]), ["Ida lives in Lima"]);
+}
+
+#[test]
+fn a_turn_that_was_corrected_is_not_replaced() {
+    let user = User::new();
+    user.file("t.jsonl", json!({"role": "user", "content": "Ida lives in Rome"}).to_string());
+    user.ok(&["import", "t.jsonl"]);
+    let rome = facts(&user, &[])[0]["id"].as_str().unwrap().to_owned();
+    add(&user, &["Ida lives in Oslo", "--supersedes", &rome]);
+    let before = facts(&user, &[]);
+    user.file("t.jsonl", json!({"role": "user", "content": "Ida lives in Roma"}).to_string());
+    let ran = user.run(&["import", "t.jsonl", "--on-different", "replace", "--json"]);
+    let report = ran.document();
+    assert_eq!((ran.code, &report["replaced"]), (Some(7), &json!(0)), "{report}");
+    assert!(report["problems"]["first"][0]["why"].as_str().unwrap().contains(&rome), "{report}");
+    assert_eq!(facts(&user, &[]), before);
 }
 
 #[test]

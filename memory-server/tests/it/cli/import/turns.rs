@@ -106,6 +106,10 @@ fn ten_dialogues_are_searched_together_and_nothing_found_says_where() {
     let nowhere = user.json(&["recall", "zebra", "--all-scopes", "--threshold", "0.9"]);
     assert_eq!(nowhere["facts"], json!([]));
     assert_eq!(nowhere["looked_in"].as_array().unwrap().len(), 2, "{nowhere}");
+    let earlier = user.ok(&["recall", "kite", "--as-of", "2001-01-01", "--user", "kite"]);
+    assert!(earlier.contains("without") && !earlier.contains("elsewhere"), "{earlier}");
+    let block = user.ok(&["recall", "kite", "--max-tokens", "100", "--explain", "--user", "kite"]);
+    assert!(block.contains("[1] ") && block.contains("similarity"), "{block}");
 }
 
 #[test]
