@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import pathlib
 from datetime import datetime, timezone
 from decimal import Decimal
 
@@ -15,6 +17,7 @@ from memory_client import (
     Conflict,
     InvalidArgument,
     NotFound,
+    Number,
     Refused,
     ScopeDenied,
     Scope,
@@ -25,6 +28,8 @@ from memory_client import (
     WrongType,
     new_entry,
 )
+
+OPENAPI = pathlib.Path(__file__).parents[3] / "docs" / "openapi.json"
 
 
 def test_an_entry_is_stored_read_and_deleted(client, scope):
@@ -41,6 +46,21 @@ def test_an_entry_is_stored_read_and_deleted(client, scope):
     assert client.delete(scope, "a/b c") is True
     assert client.delete(scope, "a/b c") is False
     assert client.get(scope, "a/b c") is None
+
+
+def test_numbers_of_any_size_are_read_as_they_are_stored_and_can_be_written_back(client, scope):
+    texts = ["1" * 5000, "-" + "9" * 4301, "1e999", "-1E+999", "1e-999", "1e99999999999999999999"]
+    numbers = [Number(text) for text in texts]
+    client.set(scope, "numbers", {"all": [*numbers, 10**400, 0.0, 0e5, 1.5], "text": texts[2]})
+    for _ in range(2):
+        [entry] = client.list(scope).entries
+        assert entry.value == {"all": [*numbers, 10**400, 0.0, 0e5, 1.5], "text": texts[2]}
+        client.set(scope, "numbers", entry.value)
+    with pytest.raises(InvalidArgument, match="nothing was sent"):
+        client.set(scope, "k", {1, 2})
+    for text in ["Infinity", "1,2", "01", "1 ", "1\n", ""]:
+        with pytest.raises(ValueError):
+            Number(text)
 
 
 def test_a_condition_that_does_not_hold_is_a_conflict_with_the_version(client, scope):
@@ -150,6 +170,23 @@ def test_refusals_are_typed_and_carry_the_codes_of_the_wire(client, server, scop
         client.set(scope, "k", float("nan"))
     with pytest.raises(InvalidArgument, match="nothing was sent"):
         client.set(scope, "k", "\ud800")
+    for ttl in (float("inf"), float("nan"), 1e308):
+        with pytest.raises(InvalidArgument, match="finite number of seconds"):
+            client.set(scope, "k", 1, ttl=ttl)
+
+
+def test_a_stream_is_refused_by_name(client):
+    document = json.loads(OPENAPI.read_text())
+    streams = {path.rpartition("/")[2] for path, methods in document["paths"].items() if "ndjson" in json.dumps(methods)}
+    assert streams == {"export_scope", "import_scope", "dump", "restore"}
+    for op in streams:
+        with pytest.raises(InvalidArgument, match=f"`{op}` is a stream"):
+            client.call(op, {})
+
+
+def test_a_timeout_may_be_without_an_end(server, scope):
+    with server.client(timeout=float("inf")) as client:
+        assert client.get(scope, "absent") is None
 
 
 def test_a_write_that_is_refused_before_all_of_it_was_sent_is_told_why(client, scope):
@@ -159,10 +196,7 @@ def test_a_write_that_is_refused_before_all_of_it_was_sent_is_told_why(client, s
 
 
 def test_there_is_a_class_for_every_code_of_the_api():
-    import json
-    import pathlib
-
-    document = json.loads((pathlib.Path(__file__).parents[3] / "docs" / "openapi.json").read_text())
+    document = json.loads(OPENAPI.read_text())
     codes = {kind["const"] for kind in document["components"]["schemas"]["ErrorKind"]["oneOf"]}
     assert codes - Refused._by_code.keys() == set()
     assert all(Refused.from_wire({"code": code}, 500).code == code for code in codes | {"one_of_tomorrow"})
@@ -189,6 +223,8 @@ async def test_the_client_for_asyncio_has_the_same_calls(server, scope):
         assert [entry.value async for entry in client.entries(scope)] == sorted(range(20), key=str)
         with pytest.raises(Conflict):
             await client.set(scope, "k1", 0, if_absent=True)
+    with pytest.raises(Unreachable, match="closed"):
+        await client.get(scope, "k1")
     missing = {name for name in vars(Client) if not name.startswith("_")} - set(dir(AsyncClient))
     assert missing == set()
 

@@ -12,6 +12,7 @@ pytest.importorskip("langgraph.store.base")
 
 from langgraph.store.base import GetOp, InvalidNamespaceError, PutOp, SearchOp  # noqa: E402
 
+from memory_client import Number  # noqa: E402
 from memory_client.langgraph import MemoryStore  # noqa: E402
 
 
@@ -94,6 +95,9 @@ def test_filters_compare_as_json_does(store):
 
     assert (keys(1), keys(True), keys("1"), keys(None)) == ("a", "b", "c", "de")
     assert (keys({"$ne": 1}), keys({"$gt": 0}), keys({"$lt": "x"})) == ("bcde", "abc", "c")
+    store.put(("f",), "big", {"n": 10**400})
+    store.put(("f",), "huge", {"n": Number("1" * 5000)})
+    assert (keys({"$gt": 1}), keys({"$gt": 10**399}), keys({"$lt": 0})) == ("bighuge", "bighuge", "")
     with pytest.raises(ValueError, match="unknown operator"):
         keys({"$like": "x"})
 

@@ -147,7 +147,42 @@ def test_the_calls_of_the_hosted_client(client, scope):
     assert memory.get_all(filters=ADA)["count"] == 0
 
 
-async def test_the_calls_for_asyncio(client, scope):
+def test_whose_a_memory_is_may_be_among_the_filters_of_the_hosted_client(client, scope):
+    memory = MemoryClient(client=client, scope=scope)
+
+    class Options:
+        """As mem0's own, which leave out what was not set."""
+
+        def __init__(self, **given: object) -> None:
+            self.given = given
+
+        def model_dump(self, *, exclude_unset: bool) -> dict[str, object]:
+            return self.given
+
+    memory.add("tea", Options(filters=ADA, metadata={"a": 1}, infer=None))
+    memory.add("cake", filters={"user_id": "bob", "app_id": None})
+    [tea] = memory.get_all(Options(filters=ADA, page=None))["results"]
+    assert (tea["memory"], tea["user_id"], tea["metadata"]) == ("tea", "ada", {"a": 1})
+    for call in (memory.delete_all, lambda **given: memory.add("x", **given)):
+        with pytest.raises(TypeError, match="topic"):
+            call(filters={**ADA, "topic": "x"})
+        with pytest.raises(TypeError, match="user_id"):
+            call(filters=ADA, user_id="bob")
+        with pytest.raises(ValueError, match="at least one of"):
+            call(filters={"user_id": None})
+    memory.delete_all(Options(filters=ADA))
+    memory.delete_all(filters={"user_id": "eve"})
+    assert [memory.get_all(filters={"user_id": name})["count"] for name in ("ada", "bob")] == [0, 1]
+    [cake] = memory.get_all(filters={"user_id": "bob"})["results"]
+    memory.delete(cake["id"], delete_linked=True)
+    assert memory.get(cake["id"]) is None
+
+
+async def test_the_calls_for_asyncio(server, client, scope, monkeypatch):
+    monkeypatch.setenv("MEMORY_URL", server.url)
+    monkeypatch.setenv("MEMORY_TOKEN", server.token)
+    async with AsyncMemory.from_config({}) as configured:
+        assert isinstance(configured, AsyncMemory)
     memory = AsyncMemory(client=client, scope=scope)
     await memory.add("I like tea", user_id="ada")
     assert len((await memory.search("tea", filters=ADA))["results"]) == 1

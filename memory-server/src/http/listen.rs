@@ -20,6 +20,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -32,8 +33,6 @@ use super::routes::Served;
 const MAX_HEAD_BYTES: usize = 32 << 10;
 /// Headers of a request.
 const MAX_HEADERS: usize = 100;
-/// How long requests in flight may take once the server stops.
-const GRACE: Duration = Duration::from_secs(10);
 /// The pause after the system could not accept, as when it has no file left.
 const REST: Duration = Duration::from_millis(100);
 
@@ -61,12 +60,12 @@ pub(crate) fn tls(chain: &Path, key: &Path) -> Result<TlsAcceptor> {
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
-/// Accepts connections until `stopping` is true; then requests in flight are answered, within [`GRACE`].
+/// Accepts connections until `stopping` says when the last of them are closed; until then requests in flight are answered.
 pub(crate) async fn serve(
     listener: TcpListener,
     tls: Option<TlsAcceptor>,
     served: Served,
-    mut stopping: watch::Receiver<bool>,
+    mut stopping: watch::Receiver<Option<Instant>>,
 ) {
     let gate = Arc::clone(served.gate());
     let places = Arc::new(Semaphore::new(gate.limits().max_connections));
@@ -74,7 +73,7 @@ pub(crate) async fn serve(
     loop {
         let accepted = tokio::select! {
             accepted = next(&listener, &places) => accepted,
-            _ = stopping.wait_for(|stop| *stop) => break,
+            _ = stopping.wait_for(Option::is_some) => break,
             Some(_) = connections.join_next() => continue,
         };
         let Ok((place, stream, peer)) = accepted else {
@@ -100,7 +99,8 @@ pub(crate) async fn serve(
     }
     drop(listener);
     let all = async { while connections.join_next().await.is_some() {} };
-    let _ = tokio::time::timeout(GRACE, all).await;
+    let closing = stopping.borrow().unwrap_or_else(Instant::now);
+    let _ = tokio::time::timeout_at(closing, all).await;
 }
 
 /// The next connection, once there is a place for it. Without one it waits in the system's queue: if it were accepted and
@@ -117,7 +117,7 @@ async fn next(
 impl Served {
     /// Serves connections without TLS, as `memory serve --http` does, until the future is dropped.
     pub async fn serve(self, listener: TcpListener) {
-        let (_never, stopping) = watch::channel(false);
+        let (_never, stopping) = watch::channel(None);
         serve(listener, None, self, stopping).await;
     }
 }
@@ -128,7 +128,7 @@ async fn converse(
     peer: SocketAddr,
     served: Served,
     gate: &Gate,
-    mut stopping: watch::Receiver<bool>,
+    mut stopping: watch::Receiver<Option<Instant>>,
 ) {
     let served = &served;
     let service = service_fn(move |request: Request<Incoming>| async move {
@@ -144,7 +144,7 @@ async fn converse(
     tokio::select! {
         // A client that breaks the protocol or goes away is not worth a message.
         _ = connection.as_mut() => return,
-        _ = stopping.wait_for(|stop| *stop) => connection.as_mut().graceful_shutdown(),
+        _ = stopping.wait_for(Option::is_some) => connection.as_mut().graceful_shutdown(),
     }
     let _ = connection.await;
 }

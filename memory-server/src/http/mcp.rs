@@ -114,11 +114,11 @@ impl Hub {
         })
     }
 
-    /// Ends every run, at the end of the server.
-    pub(crate) async fn end(&self) {
+    /// Ends every run, at the end of the server, until then.
+    pub(crate) async fn end(&self, over: Instant) {
         let mut ending = tokio::task::JoinSet::new();
         for sessions in std::mem::take(&mut *self.open()).into_values() {
-            ending.spawn(async move { sessions.end(PURGE).await });
+            ending.spawn(async move { sessions.end(over.saturating_duration_since(Instant::now())).await });
         }
         while let Some(ended) = ending.join_next().await {
             if let Ok(Err(error)) = ended {
@@ -140,13 +140,16 @@ impl Drop for Session {
     fn drop(&mut self) {
         self.hub.metrics.sessions.fetch_sub(1, Relaxed);
         // Where the server has ended, it has ended the run too.
-        if let (Some(sessions), Ok(runtime)) =
-            (self.hub.open().remove(&self.number), tokio::runtime::Handle::try_current())
+        if let Ok(runtime) = tokio::runtime::Handle::try_current()
+            && self.hub.open().contains_key(&self.number)
         {
+            let (sessions, hub, number) = (Arc::clone(&self.sessions), Arc::clone(&self.hub), self.number);
             runtime.spawn(async move {
                 if let Err(error) = sessions.end(PURGE).await {
                     note(&format!("memory: {error}"));
                 }
+                // Until now, so that the end of the server waits for this one.
+                hub.open().remove(&number);
             });
         }
     }
@@ -307,6 +310,7 @@ impl Mcp {
     async fn answer(&self, caller: &Arc<Caller>, request: Request) -> Result<Response> {
         let service = self.service(caller)?;
         let (mut parts, mut body) = request.into_parts();
+        let ends = parts.method == Method::DELETE;
         let mut place = None;
         if parts.method == Method::POST {
             // Its answer may be a stream; a stream that waits for what may come, as of GET, keeps no place.
@@ -330,7 +334,11 @@ impl Mcp {
             parts.headers.remove(axum::http::header::CONTENT_LENGTH);
             body = Body::from(Bytes::from(text));
         }
-        let response = service.handle(Request::from_parts(parts, body)).await.map(Body::new);
+        let mut response = service.handle(Request::from_parts(parts, body)).await.map(Body::new);
+        // The transport's 202 is a failure to clients, which expect 200 or 204.
+        if ends && response.status() == StatusCode::ACCEPTED {
+            *response.status_mut() = StatusCode::NO_CONTENT;
+        }
         Ok(response.map(|body| keeping(body, place)))
     }
 

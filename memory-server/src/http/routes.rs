@@ -129,7 +129,7 @@ async fn unknown() -> Response {
 }
 
 async fn other_method() -> Response {
-    let error = Error::new(ErrorKind::NotFound, "this path has another method; see docs/http.md");
+    let error = Error::invalid("this path has other methods, which `Allow` names");
     refused_as(StatusCode::METHOD_NOT_ALLOWED, &error)
 }
 

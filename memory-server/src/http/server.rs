@@ -11,6 +11,7 @@ use memory_core::{Clock as _, Error, ErrorKind, Op, Result};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
+use tokio::time::{Instant, timeout_at};
 
 use super::authority::Authority;
 use super::caller::Grant;
@@ -28,8 +29,10 @@ use super::v1::{self, V1};
 use crate::serve::{ServeArgs, Sweeps, schedule, with_workers};
 use crate::terminal::{Context, Exit, Failure, note, signal};
 
-/// How long calls in flight may take once the server stops, before their streams end.
+/// How long the end takes at most.
 const GRACE: Duration = Duration::from_secs(5);
+/// What of it is left for connections once calls in flight have had their time, and then for runs.
+const STEP: Duration = Duration::from_millis(500);
 
 /// Serves until a signal comes; what was begun is answered first.
 pub(crate) async fn run(context: &Context, args: ServeArgs) -> Result<Exit, Failure> {
@@ -110,14 +113,17 @@ pub(crate) async fn run(context: &Context, args: ServeArgs) -> Result<Exit, Fail
         note(&welcome(scheme, bound, has_tokens));
     }
 
-    let (stopping, stopped) = watch::channel(false);
+    let (stopping, stopped) = watch::channel(None);
     let ending = tokio::spawn(end(stopping, gate, mcp));
-    listen::serve(listener, acceptor, served, stopped).await;
+    listen::serve(listener, acceptor, served, stopped.clone()).await;
     ending.abort();
-    if let Some(sweeps) = sweeps {
-        sweeps.end().await;
-    }
-    hub.end().await;
+    let over = stopped.borrow().unwrap_or_else(Instant::now) + STEP;
+    let swept = async {
+        if let Some(sweeps) = sweeps {
+            let _ = timeout_at(over, sweeps.end()).await;
+        }
+    };
+    tokio::join!(swept, hub.end(over));
     Ok(Exit::Ok)
 }
 
@@ -143,14 +149,15 @@ fn safe(args: &ServeArgs, has_tokens: bool) -> Result<SocketAddr> {
 }
 
 /// Waits for a signal, then lets calls in flight end; a second signal ends the process.
-async fn end(stopping: watch::Sender<bool>, gate: Arc<Gate>, mcp: Arc<Mcp>) {
+async fn end(stopping: watch::Sender<Option<Instant>>, gate: Arc<Gate>, mcp: Arc<Mcp>) {
     signal().await;
     tokio::spawn(async {
         signal().await;
         std::process::exit(i32::from(Exit::Interrupted.code()));
     });
-    stopping.send_replace(true);
-    let _ = tokio::time::timeout(GRACE, gate.idle()).await;
+    let closing = Instant::now() + GRACE - STEP;
+    stopping.send_replace(Some(closing));
+    let _ = timeout_at(closing - STEP, gate.idle()).await;
     mcp.stop();
 }
 

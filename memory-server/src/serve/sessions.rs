@@ -10,6 +10,7 @@ use memory::audit::Auditor;
 use memory::{IdGen, Memory, MemoryTool, Policy, ToolOp};
 use memory_core::{ChatModel, Error, ErrorKind, Result, Retry, RunContext, ScopeId, TenantId};
 use rmcp::model::RequestMetaObject;
+use tokio::sync::OnceCell;
 
 use crate::terminal::CredentialArgs;
 
@@ -50,6 +51,7 @@ pub(crate) struct Sessions {
     run: ScopeId,
     default_tool: Arc<MemoryTool>,
     named: Mutex<BTreeMap<Named, Arc<MemoryTool>>>,
+    ended: OnceCell<()>,
 }
 
 impl Sessions {
@@ -62,7 +64,8 @@ impl Sessions {
     ) -> Result<Self> {
         let run = ScopeId::new(format!("{}{:032x}", identity.runs, ids.fresh()))?;
         let default_tool = tool(&memory, &identity, auditor.as_ref(), (identity.user.clone(), run.clone()))?;
-        Ok(Self { memory, identity, auditor, run, default_tool, named: Mutex::default() })
+        let (named, ended) = (Mutex::default(), OnceCell::new());
+        Ok(Self { memory, identity, auditor, run, default_tool, named, ended })
     }
 
     pub(crate) fn default_tool(&self) -> &Arc<MemoryTool> {
@@ -97,7 +100,7 @@ impl Sessions {
         }
     }
 
-    /// Ends every run of the connection and purges what was kept for the run only.
+    /// Ends every run of the connection and purges what was kept for the run only; whoever asks again waits for the first.
     pub(crate) async fn end(&self, patience: Duration) -> Result<()> {
         let mut runs = vec![self.run.clone()];
         {
@@ -114,7 +117,8 @@ impl Sessions {
             }
             outcome
         };
-        tokio::time::timeout(patience, end_all).await.unwrap_or_else(|_| {
+        let ended = async { self.ended.get_or_try_init(|| end_all).await.copied() };
+        tokio::time::timeout(patience, ended).await.unwrap_or_else(|_| {
             Err(Error::new(
                 ErrorKind::Timeout,
                 "the run was not purged in time; its entries stay stored but are unreachable",

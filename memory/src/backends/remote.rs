@@ -130,7 +130,8 @@ pub(crate) fn with_advice(error: Error) -> Error {
         return error;
     }
     let message = format!(
-        "{}: in `allow` under [egress] of memory.toml, or with --allow-host of the command line",
+        "{}: in `allow` under [egress] of memory.toml, with --allow-host of the command line, or in a program with \
+         `Registry::with_allowed_hosts`",
         error.message()
     );
     error.retold(message)

@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from .client import Client
+from .errors import Unreachable
 from .types import Entry, Filter, Scope
 
 P = ParamSpec("P")
@@ -24,7 +25,11 @@ def _awaitable(
     async def call(self: AsyncClient, /, *args: P.args, **kwargs: P.kwargs) -> R:
         context = contextvars.copy_context()
         work = functools.partial(context.run, method, self._client, *args, **kwargs)
-        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+        try:
+            running = asyncio.get_running_loop().run_in_executor(self._threads, work)
+        except RuntimeError as error:
+            raise Unreachable("the client is closed; make another") from error
+        return await running
 
     return call
 

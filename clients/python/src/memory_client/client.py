@@ -22,6 +22,8 @@ READS = frozenset(
     "get get_many list search stats scopes scope_uses tenants tombstones drift_state health recall facts event query "
     "describe_tables sql_usage sql_scopes".split()
 )
+#: Operations that this client does not serve, and the commands that do the same.
+STREAMS = {"export_scope": "export", "import_scope": "import", "dump": "sql --dump", "restore": "sql --restore"}
 MAX_BATCH = 100
 
 #: Seconds to live; ``"never"`` clears an expiry; ``None`` keeps it.
@@ -80,7 +82,9 @@ class Client:
     def call(
         self, op: str, arguments: Mapping[str, Any], *, timeout: float | None = None, idempotency_key: str | None = None
     ) -> Any:
-        """Any operation of the API by name, with arguments and reply as in ``openapi.json``."""
+        """Any operation of the API by name but the streams, with arguments and reply as in ``openapi.json``."""
+        if op in STREAMS:
+            raise InvalidArgument(f"`{op}` is a stream, which this client does not serve; use `memory {STREAMS[op]}`")
         write = op not in READS
         options = arguments.get("options") or {}
         expect = options.get("expect", "any") if isinstance(options, Mapping) else "any"
@@ -322,7 +326,10 @@ def new_entry(
 def _ttl(ttl: Ttl) -> Any:
     if ttl is None or ttl == "never":
         return ttl or "keep"
-    return {"after_ms": round(ttl * 1000)}
+    try:
+        return {"after_ms": round(ttl * 1000)}
+    except (OverflowError, ValueError) as error:
+        raise InvalidArgument('`ttl` is a finite number of seconds; "never" clears an expiry') from error
 
 
 def _object(reply: Any) -> dict[str, Any]:

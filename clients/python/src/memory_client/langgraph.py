@@ -30,7 +30,7 @@ from langgraph.store.base import (
 
 from .client import Client, Ttl, new_entry
 from .errors import Conflict
-from .types import Entry, Scope
+from .types import Entry, Number, Scope
 
 _MAX_GET = 1000
 _MAX_PUT = 1000
@@ -222,11 +222,16 @@ def _compare(value: Any, operator: str, operand: Any) -> bool:
     one, other = value, operand
     # As in LangGraph's own stores, a text that is a number counts as one. Other texts have the order of texts.
     try:
-        one, other = float(value), float(operand)
+        one, other = _number(value), _number(operand)
     except (TypeError, ValueError):
         if not (isinstance(value, str) and isinstance(operand, str)):
             return False
     return one == one and other == other and ((one > other) - (one < other)) in order
+
+
+def _number(value: Any) -> int | float:
+    # An integer is compared as it is: it may be beyond the range of a double.
+    return value if isinstance(value, int) else float(value.text if isinstance(value, Number) else value)
 
 
 def _equal(value: Any, wanted: Any) -> bool:

@@ -261,8 +261,8 @@ class MemoryClient(Memory):
     def add(
         self, messages: str | dict[str, Any] | list[dict[str, Any]], options: Any = None, **kwargs: Any
     ) -> dict[str, Any]:
-        given = _options(options, kwargs)
-        ids = _ids({name: given.pop(name, None) for name in _IDS})
+        given = _given(options, kwargs)
+        ids = _whose(given)
         metadata, expiration_date = given.pop("metadata", None), given.pop("expiration_date", None)
         given.pop("infer", None)
         _none_left(given)
@@ -270,7 +270,7 @@ class MemoryClient(Memory):
 
     def get_all(self, options: Any = None, **kwargs: Any) -> dict[str, Any]:
         """One page: ``{"count", "next", "previous", "results"}``, where ``next`` and ``previous`` are numbers of pages."""
-        given = _options(options, kwargs)
+        given = _given(options, kwargs)
         page, size = int(given.pop("page", 1)), int(given.pop("page_size", 100))
         if page < 1 or size < 1:
             raise ValueError("page and page_size are at least 1")
@@ -283,14 +283,19 @@ class MemoryClient(Memory):
         }
 
     def search(self, query: str, options: Any = None, **kwargs: Any) -> dict[str, Any]:
-        return super().search(query, **_options(options, kwargs))
+        return super().search(query, **_given(options, kwargs))
 
     def update(self, memory_id: str, options: Any = None, **kwargs: Any) -> dict[str, Any]:  # type: ignore[override]
-        return super().update(memory_id, **_options(options, kwargs))
+        given = _given(options, kwargs, but="expiration_date")
+        return super().update(memory_id, **given)
+
+    def delete(self, memory_id: str, delete_linked: bool = False) -> dict[str, Any]:
+        """Deletes the memory. ``delete_linked`` changes nothing: no memory replaces another here."""
+        return super().delete(memory_id)
 
     def delete_all(self, options: Any = None, **kwargs: Any) -> dict[str, Any]:  # type: ignore[override]
-        given = _options(options, kwargs)
-        ids = _ids({name: given.pop(name, None) for name in _IDS})
+        given = _given(options, kwargs)
+        ids = _whose(given)
         _none_left(given)
         self._delete_all(ids)
         return {"message": "Memories deleted successfully!"}
@@ -309,6 +314,18 @@ class AsyncMemory:
 
     def __init__(self, config: Any = None, *, client: Client | None = None, scope: Scope | None = None) -> None:
         self._memory = Memory(config, client=client, scope=scope)
+
+    @classmethod
+    def from_config(cls, config_dict: dict[str, Any]) -> AsyncMemory:
+        return cls(config_dict)
+
+    async def __aenter__(self) -> AsyncMemory:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
 
     add = _awaitable(Memory.add)
     get = _awaitable(Memory.get)
@@ -464,10 +481,19 @@ def _names_an_id(filters: Mapping[str, Any]) -> bool:
     )
 
 
-def _options(options: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
-    """The options of the hosted client: a mapping, or an object of its own classes."""
+def _given(options: Any, kwargs: dict[str, Any], *, but: str = "") -> dict[str, Any]:
+    """The options of the hosted client: a mapping, or an object of its own classes. None is as if it were not given, ``but``
+    for one that it clears."""
     dumped = options.model_dump(exclude_unset=True) if hasattr(options, "model_dump") else dict(options or {})
-    return {**dumped, **kwargs}
+    return {name: value for name, value in {**dumped, **kwargs}.items() if value is not None or name == but}
+
+
+def _whose(given: dict[str, Any]) -> dict[str, str]:
+    """Takes the ids out of the options of the hosted client, where they are among the filters since version 2."""
+    filters = dict(given.pop("filters", {}))
+    ids = {name: given.pop(name, filters.get(name)) for name in _IDS}
+    _none_left({name: value for name, value in filters.items() if ids.get(name) != value})
+    return _ids(ids)
 
 
 def _none_left(given: Mapping[str, Any]) -> None:

@@ -6,6 +6,7 @@ import functools
 import http.client
 import io
 import json
+import math
 import random
 import selectors
 import socket
@@ -17,10 +18,13 @@ import uuid
 from typing import Any
 
 from .errors import BadReply, InvalidArgument, OutcomeUnknown, RateLimited, Refused, Timeout, Unavailable, Unreachable
+from .types import Number
 
 #: A connection that was idle for longer is not used again: the server ends one after 15 seconds.
 IDLE_SECONDS = 5.0
 MAX_IDLE = 8
+#: A socket takes no timeout over 24 days.
+MAX_WAIT = 86_400.0
 
 
 class _Lost(Exception):
@@ -56,7 +60,34 @@ def _left(deadline: float) -> float:
     left = deadline - time.monotonic()
     if left <= 0:
         raise TimeoutError("the deadline has passed")
-    return left
+    return min(left, MAX_WAIT)
+
+
+def _encoded(value: object) -> bytes:
+    """The JSON of it. Python's encoder has no way to write a number as it is, so each is put in the place of a mark."""
+    mark, numbers = uuid.uuid4().hex, []
+
+    def marked(each: object) -> str:
+        if not isinstance(each, Number):
+            raise TypeError(f"Object of type {type(each).__name__} is not JSON serializable")
+        numbers.append(each.text)
+        return mark
+
+    first, *rest = json.dumps(value, ensure_ascii=False, allow_nan=False, default=marked).split(f'"{mark}"')
+    return (first + "".join(number + part for number, part in zip(numbers, rest, strict=True))).encode()
+
+
+def _integer(text: str) -> int | Number:
+    try:
+        return int(text)
+    except ValueError:
+        return Number(text)
+
+
+def _float(text: str) -> float | Number:
+    value = float(text)
+    digits = text.lower().partition("e")[0].strip("-0.")
+    return Number(text) if math.isinf(value) or (value == 0 and digits) else value
 
 
 def _is_readable(sock: socket.socket) -> bool:
@@ -85,7 +116,7 @@ class Transport:
             )
         if not token or not token.isascii() or not token.isprintable() or " " in token:
             raise ValueError("no token; pass `token` or set MEMORY_TOKEN (`memory token create NAME` prints one)")
-        if timeout <= 0 or retries < 0:
+        if not timeout > 0 or retries < 0:
             raise ValueError("`timeout` is in seconds and above 0, `retries` at least 0")
         self._host, self._port = parts.hostname, parts.port
         self._tls = ssl.create_default_context(cafile=ca_file) if parts.scheme == "https" else None
@@ -111,7 +142,7 @@ class Transport:
         this write by its key.
         """
         try:
-            content = None if body is None else json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
+            content = None if body is None else _encoded(body)
         except (TypeError, ValueError, RecursionError) as error:
             raise InvalidArgument(f"an argument has no JSON form ({error}); nothing was sent") from error
         headers = dict(self._headers)
@@ -182,7 +213,7 @@ class Transport:
         else:
             connection.close()
         try:
-            answer = json.loads(text)
+            answer = json.loads(text, parse_int=_integer, parse_float=_float)
         except (ValueError, RecursionError) as error:
             raise _Lost(f"status {status} without JSON", final=status < 500) from error
         if status in (200, 201):

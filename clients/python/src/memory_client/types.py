@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
@@ -11,6 +12,18 @@ Scalar = Union[bool, int, float, str]
 Json = Any
 Metadata = Mapping[str, Scalar]
 Filter = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number in JSON that ``int`` or ``float`` does not hold, as it is written: an integer of more digits than
+    :func:`sys.get_int_max_str_digits`, or a number beyond the range of a double. It is read as this, and may be stored."""
+
+    text: str
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?", self.text):
+            raise ValueError("the text is not a number in JSON")
 
 
 @dataclass(frozen=True)
@@ -155,7 +168,11 @@ def optional_time(text: str | None) -> datetime | None:
 def rfc3339(at: datetime) -> str:
     if at.tzinfo is None:
         raise ValueError("the time has no time zone; use datetime.now(timezone.utc)")
-    return at.astimezone(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    try:
+        at = at.astimezone(timezone.utc)
+    except OverflowError as error:
+        raise ValueError("the time is before the year 1 or after 9999 in UTC") from error
+    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def entry(wire: dict[str, Any]) -> Entry:

@@ -284,9 +284,8 @@ fn sqlite(place: &str, url: &BackendUrl, config: &Config, checked: &mut Checked)
     };
     let folder =
         path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
-    if !folder.is_dir() {
-        let message = format!("the folder {} does not exist; create it", folder.display());
-        return checked.note(place, "file", Status::Problem, message);
+    if let Err(why) = may_hold(folder) {
+        return checked.note(place, "file", Status::Problem, why + "; name another file");
     }
     let mut header = Vec::new();
     match std::fs::File::open(&path).and_then(|file| file.take(16).read_to_end(&mut header)) {
@@ -309,4 +308,28 @@ fn sqlite(place: &str, url: &BackendUrl, config: &Config, checked: &mut Checked)
             format!("{} cannot be read: {error}", path.display()),
         ),
     }
+}
+
+/// Whether a store can be made in this folder, which is made with it if it is not there.
+pub(super) fn may_hold(folder: &Path) -> Result<(), String> {
+    let here = |folder: &Path| folder.as_os_str().is_empty();
+    let there = folder.ancestors().find(|folder| folder.exists() || here(folder));
+    let there = there.filter(|folder| !here(folder)).unwrap_or(Path::new("."));
+    if !there.is_dir() {
+        return Err(format!("{} is no folder", there.display()));
+    }
+    if !may_write(there) {
+        return Err(format!("you may not create anything in {}", there.display()));
+    }
+    Ok(())
+}
+
+#[cfg(unix)]
+pub(super) fn may_write(path: &Path) -> bool {
+    rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_ok()
+}
+
+#[cfg(not(unix))]
+pub(super) fn may_write(_path: &Path) -> bool {
+    true
 }

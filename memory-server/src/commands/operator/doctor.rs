@@ -8,9 +8,9 @@ use memory::{Access, HealthStatus};
 use memory_core::{Error, ErrorKind, Provider as _};
 use serde::Serialize;
 
-use super::config_check::{self, Status as Found};
+use super::config_check::{self, Status as Found, may_hold, may_write};
 use crate::http::tokens::{TokenFile, tokens_file};
-use crate::terminal::{Context, Exit, Failure, Out, Settings, bytes, data_folder};
+use crate::terminal::{Context, Exit, Failure, Out, Settings, bytes};
 
 /// Larger files are not read whole.
 const MAX_CHECKED_BYTES: u64 = 1 << 30;
@@ -226,27 +226,24 @@ async fn store(settings: &Settings, timeout: Duration, offline: bool, report: &m
 
 /// A file that the first command which stores something makes.
 fn new_file(file: &Path, folder: &Path, report: &mut Report) {
-    let own = data_folder();
-    let made = own.as_deref().is_some_and(|own| folder.starts_with(own));
-    if folder.is_dir() || made {
-        report.ok(
-            "store",
-            format!("{} will be created by the first command that stores something", file.display()),
-        );
-    } else {
-        report.fail(
-            "store",
-            format!("the folder {} does not exist", folder.display()),
-            "create it, or name another file",
-        );
+    match may_hold(folder) {
+        Ok(()) => {
+            let with = if folder.is_dir() { "" } else { ", with its folder," };
+            report.ok(
+                "store",
+                format!(
+                    "{}{with} will be created by the first command that stores something",
+                    file.display()
+                ),
+            );
+        }
+        Err(why) => report.fail("store", why, "name another file"),
     }
 }
 
 /// Whether this user may change the store.
-#[cfg(unix)]
 fn writable(file: &Path, folder: &Path, report: &mut Report) {
-    let may = |path: &Path| rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_ok();
-    if may(file) && may(folder) {
+    if may_write(file) && may_write(folder) {
         return;
     }
     report.warn(
@@ -258,9 +255,6 @@ fn writable(file: &Path, folder: &Path, report: &mut Report) {
         "to store something, run as a user who may write the file and its folder",
     );
 }
-
-#[cfg(not(unix))]
-fn writable(_file: &Path, _folder: &Path, _report: &mut Report) {}
 
 /// Reads every page.
 fn pages(file: &Path, report: &mut Report) {

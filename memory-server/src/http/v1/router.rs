@@ -97,7 +97,7 @@ fn nothing() -> Response {
 }
 
 fn other_method(allowed: &'static str) -> Response {
-    let error = Error::new(ErrorKind::NotFound, "this route has another method; see /v1/openapi.json");
+    let error = Error::invalid("this route has other methods, which `Allow` names; see /v1/openapi.json");
     let mut response = refusal::refused_as(StatusCode::METHOD_NOT_ALLOWED, &error);
     response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allowed));
     response

@@ -87,7 +87,16 @@ fn what_is_wrong_is_refused_with_a_code_and_a_fitting_status() {
         "]".repeat(5_000)
     );
     assert_eq!(api.send("POST", "/v1/ops/set", &[], &deep).status, 400);
-    assert_eq!(api.send("GET", "/v1/ops/get", &[], "").status, 405);
+    for (method, path, allowed) in [
+        ("GET", "/v1/ops/get", "POST"),
+        ("POST", "/v1/capabilities", "GET,HEAD"),
+        ("PATCH", "/v1/tenants/acme/agent/ann/entries/k", "GET,HEAD,PUT,DELETE"),
+        ("POST", "/metrics", "GET,HEAD"),
+    ] {
+        let answer = api.send(method, path, &[], "");
+        assert_eq!((answer.status, answer.code()), (405, "invalid_argument".to_owned()), "{path}");
+        assert_eq!(answer.header("allow"), Some(allowed), "{path}");
+    }
     assert_eq!(api.send("GET", "/v1/nothing", &[], "").status, 404);
     assert_eq!(api.door.get("/v1/capabilities", &[]).status, 401);
 }

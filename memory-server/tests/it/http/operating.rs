@@ -2,6 +2,9 @@
 
 use std::io::{Read as _, Write as _};
 use std::process::Command;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
 
 use super::door::{Door, RULES, answer, set};
 use crate::support::user::User;
@@ -71,6 +74,50 @@ fn a_signal_ends_the_server_once_requests_in_flight_are_answered() {
     assert_eq!(answer(stream).status, 200);
     let kept = door.user.json(&["get", "k", "--agent", "ann"]);
     assert_eq!(kept["value"], "v", "{kept}");
+}
+
+#[test]
+fn it_ends_in_time_whatever_its_clients_leave_undone() {
+    let mut door = Door::open("");
+    let (token, ann) = (door.token("ops", &["--tenant", "acme"]), door.token("ann", &["--agent", "ann"]));
+    let session = door.session(&ann);
+    door.ok(&ann, &session, set("run", "scratch", "1"));
+    let scope = json!({"tenant": "acme", "kind": "agent", "id": "ann"});
+    let head = |op: &str, length: usize| {
+        format!(
+            "POST /v1/ops/{op} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {token}\r\n\
+             Content-Length: {length}\r\n\r\n"
+        )
+    };
+    let text = "x".repeat(1_000_000);
+    for key in 0..12 {
+        let body = json!({"scope": scope, "key": format!("k{key}"), "value": text}).to_string();
+        let bearer = format!("Bearer {token}");
+        let set = door.request("POST", "/v1/ops/set", &[("Authorization", &bearer)], &body);
+        assert_eq!(set.status, 200, "{set:?}");
+    }
+    let arguments = json!({ "scope": scope }).to_string();
+    let undone = [
+        "POST /v1/ops/set HTTP/1.1\r\nHost:".to_owned(),
+        head("set", 100) + "{",
+        head("import_scope", 1_000) + &arguments + "\n",
+        head("export_scope", arguments.len()) + &arguments,
+    ];
+    let open: Vec<_> = undone
+        .iter()
+        .map(|bytes| {
+            let mut stream = door.connect();
+            stream.write_all(bytes.as_bytes()).unwrap();
+            stream
+        })
+        .collect();
+    // The answer to the last is on its way.
+    open.last().unwrap().peek(&mut [0; 12]).unwrap();
+    let begun = Instant::now();
+    door.signal("TERM");
+    let (status, stderr) = door.ended();
+    assert!(begun.elapsed() < Duration::from_secs(7), "{:?}", begun.elapsed());
+    assert!(status.success() && !stderr.contains("memory: the"), "the run is purged: {stderr}");
 }
 
 #[test]

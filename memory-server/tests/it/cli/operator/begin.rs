@@ -141,3 +141,19 @@ fn doctor_and_config_check_see_what_stops_the_server() {
     let error = user.refused(&["serve", "--http", "127.0.0.1:0"], 3, "not_found");
     assert!(error["message"].as_str().unwrap().contains("`jwks` under [http.jwt]"), "{error}");
 }
+
+#[test]
+fn doctor_says_of_a_store_in_a_new_folder_what_happens() {
+    let user = User::new();
+    let url = format!("sqlite:{}", user.home().join("new/deep/x.db").display());
+    let ran = user.run(&["doctor", "--url", &url]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.stdout.contains("x.db, with its folder, will be created"), "{ran:?}");
+    user.ok(&["set", "k", "1", "--url", &url]);
+    user.file("taken", "a file");
+    let url = format!("sqlite:{}", user.home().join("taken/x.db").display());
+    let ran = user.run(&["doctor", "--url", &url]);
+    assert_eq!(ran.code, Some(8), "{ran:?}");
+    assert!(ran.stdout.contains("taken is no folder"), "{ran:?}");
+    assert_ne!(user.run(&["set", "k", "1", "--url", &url]).code, Some(0));
+}
