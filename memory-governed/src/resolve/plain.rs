@@ -11,8 +11,7 @@ use super::plain_tokens::{Token, name_words, named, sentences, without_statement
 use super::plain_words::{
     ADVERBS, ARTICLES, BE, BRANCHES, CAUSES, CHANGES, CHECKED, CONFIRMS, DETERMINERS, DID, ENDED, ENDING,
     ENDS_NOW, EVERYONE, FINISHED, GREETINGS, HAVE, INVALIDATES, IT, KINDS, LABELS, LATEST, LEADS, MEANS,
-    PEOPLE, PREPOSITIONS, PROVE, PROVES, REASONS, REPORTED, REQUESTED, SOUND, THANKS, TIMES, TURNING,
-    WATCHES, WORKED,
+    PEOPLE, PREPOSITIONS, PROVE, PROVES, REASONS, REQUESTED, SOUND, THANKS, TIMES, TURNING, WATCHES, WORKED,
 };
 use super::resolution::Place;
 use crate::bucket::Operation;
@@ -93,11 +92,6 @@ pub(super) fn is_calm_where_it_ends(spoken: &str) -> bool {
     sentences(spoken)
         .iter()
         .all(|sentence| sentence.tokens.split(|token| !matches!(token, Token::Word(_))).all(is_calm))
-}
-
-/// Whether one of these words tells of work that was done.
-pub(super) fn tells_of_work(words: &[String]) -> bool {
-    words.iter().any(|word| is(word, WORKED.split_whitespace().chain(REPORTED.split_whitespace())))
 }
 
 /// What a sentence says of the row that it names.

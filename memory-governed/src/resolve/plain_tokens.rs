@@ -2,6 +2,8 @@
 
 use unicode_normalization::UnicodeNormalization as _;
 
+use super::plain_words::{REPORTED, WORKED};
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Token {
     /// In lower case.
@@ -179,4 +181,11 @@ pub(super) fn without_statements(text: &str, names: &[Vec<String>]) -> String {
             && !sentences(line).into_iter().any(|one| named(one.tokens, names, None).contains(&Token::Name))
     };
     text.lines().filter(|line| !is_own(line)).collect::<Vec<_>>().join("\n")
+}
+
+/// Whether one of these words tells of work that was done.
+pub(super) fn tells_of_work(words: &[String]) -> bool {
+    let known =
+        |word: &String| [WORKED, REPORTED].iter().any(|list| list.split_whitespace().any(|one| one == word));
+    words.iter().any(known)
 }

@@ -10,7 +10,7 @@ use super::phrases::{
     FUTURE, FUTURE_AFTER, HEARSAY, HEDGES, HEDGES_AFTER, LINKS, NEXT, NOUNS, OTHER_ROWS, QUESTION_STARTS,
     RELAPSES,
 };
-use super::plain::tells_of_work;
+use super::plain_tokens::{ASKS as MARKS, tells_of_work};
 
 /// Why a note's words state no end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -226,7 +226,7 @@ pub(crate) fn ends_in(tokens: &[String]) -> Vec<usize> {
 
 /// Whether a text has a question mark, in any script.
 pub(crate) fn asks(text: &str) -> bool {
-    text.contains(|c: char| super::plain_tokens::ASKS.contains(c))
+    text.contains(|c: char| MARKS.contains(c))
 }
 
 /// Whether any sentence has a verb of ending.

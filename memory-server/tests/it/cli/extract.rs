@@ -114,7 +114,7 @@ fn garbage_sets_the_turn_aside_and_retry_takes_it_up_again() {
 #[test]
 fn a_refusal_in_its_own_field_is_asked_about_with_fewer_turns() {
     let service = Service::of(move |request| {
-        if given(&request).to_string().contains("poison") {
+        if given(request).to_string().contains("poison") {
             (200, json!({"choices": [{"message": {"content": null, "refusal": "I cannot."}}]}))
         } else {
             said(r#"{"facts": []}"#)

@@ -468,7 +468,7 @@ fn what_a_command_of_graphs_does_not_take_is_refused() {
     let user = User::new();
     user.ok(&ada(&["remember", "one", "--id", "a"]));
     user.ok(&ada(&["remember", "two", "--id", "b"]));
-    user.file("file", "no folder".to_owned());
+    user.file("file", "no folder");
     for (arguments, told) in [
         (vec!["graph", "stats", "--user", "ada"], "--agent"),
         (vec!["graph", "tree", "--run", "ada"], "--agent"),
