@@ -38,8 +38,7 @@ on_both_stores! {
         let mut half = small();
         half.push(supersedes("a", "b"));
         import(&*world.graphs, &ada, half.clone(), Mode::Merge).await.unwrap();
-        let mut closing = Graph::default();
-        closing.semantic = vec![semantic("c")];
+        let mut closing = Graph { semantic: vec![semantic("c")], ..Graph::default() };
         closing.push(supersedes("c", "a"));
         closing.push(supersedes("b", "c"));
         let mut whole = small();
