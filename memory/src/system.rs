@@ -23,6 +23,10 @@ pub struct RandomIds;
 impl IdGen for RandomIds {
     #[allow(clippy::disallowed_methods, reason = "the adapter between IdGen and the host's randomness")]
     fn fresh(&self) -> u128 {
+        // It has no ids of a time before 1970.
+        if SystemTime::now() < SystemTime::UNIX_EPOCH {
+            return uuid::Uuid::new_v7(uuid::Timestamp::from_unix(uuid::NoContext, 0, 0)).as_u128();
+        }
         uuid::Uuid::now_v7().as_u128()
     }
 }

@@ -59,7 +59,7 @@ pub(super) async fn run(
 }
 
 async fn script(session: &mut Session<'_>, out: &mut Out) -> std::result::Result<Exit, Failure> {
-    let (mut lines, mut splitter) = (Lines::piped()?, Splitter::default());
+    let (mut lines, mut splitter) = (Lines::piped()?, Splitter::new(session.dialect()));
     while let Read::Line(line) = lines.next("").await? {
         let more = take(session, &mut splitter, &line, out).await;
         out.flush()?;
@@ -79,7 +79,7 @@ async fn typed(
     out: &mut Out,
 ) -> std::result::Result<Exit, Failure> {
     note(&format!("the SQL database of {}; .help lists the commands besides SQL", session.scope()));
-    let names = Names::default();
+    let names = Names { dialect: session.dialect(), ..Names::default() };
     let history = if history { History::open("sql_history") } else { None };
     let mut lines = Lines::typed(names.clone(), history)?;
     let mut asked = Signals::listen()?;
@@ -101,7 +101,7 @@ async fn typed(
         };
         // A statement that a signal ends runs completely or not at all.
         let mut signals = Signals::listen()?;
-        let mut splitter = Splitter::default();
+        let mut splitter = Splitter::new(session.dialect());
         let taken = tokio::select! {
             taken = take(session, &mut splitter, &line, out) => taken,
             signal = signals.any() => {
@@ -127,7 +127,10 @@ async fn typed(
 
 /// SQL as it is typed, and the names of tables and columns that it may use.
 #[derive(Clone, Default)]
-struct Names(Arc<Mutex<BTreeSet<String>>>);
+struct Names {
+    dialect: Option<SqlDialect>,
+    names: Arc<Mutex<BTreeSet<String>>>,
+}
 
 impl Names {
     /// Asks what there is. It only helps: a statement that failed or is not allowed changes nothing here.
@@ -135,7 +138,7 @@ impl Names {
         let Ok(Ok(tables)) = tokio::time::timeout(LEARNING, session.tables()).await else { return };
         let columns =
             |table: TableInfo| table.columns.into_iter().map(|column| column.name).chain([table.name]);
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) =
+        *self.names.lock().unwrap_or_else(PoisonError::into_inner) =
             tables.into_iter().flat_map(columns).collect();
     }
 }
@@ -149,7 +152,7 @@ impl Language for Names {
             let known = DOTS.iter().filter(|dot| dot.starts_with(word)).map(|dot| (*dot).to_owned());
             return (start, known.collect());
         }
-        let names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
         (start, names.iter().filter(|name| name.starts_with(word)).cloned().collect())
     }
 
@@ -157,7 +160,7 @@ impl Language for Names {
         if text.trim_start().starts_with('.') {
             return false;
         }
-        let mut splitter = Splitter::default();
+        let mut splitter = Splitter::new(self.dialect);
         // One that is too long is refused as it is.
         splitter.push(&format!("{text}\n")).is_ok() && splitter.is_waiting()
     }

@@ -12,6 +12,10 @@ use super::settings::Global;
 /// How long the end of a program waits for stores to write the access counts that they hold. Everything else is stored.
 pub(crate) const CLOSING: Duration = Duration::from_secs(30);
 
+/// A file is longer than the process may write.
+#[cfg(any(target_os = "linux", target_os = "macos"))]
+const SIGXFSZ: i32 = 25;
+
 /// Runs one command, and prints why if it fails. The runtime and the log start here, not earlier: help and version need neither.
 pub fn run(
     program: &str,
@@ -26,6 +30,11 @@ pub fn run(
     let context = Context::new(global);
     let result = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
         Ok(runtime) => {
+            // With `ulimit -f` a write that goes beyond it fails, as on a full disk; it would end the process.
+            #[cfg(any(target_os = "linux", target_os = "macos"))]
+            drop(runtime.block_on(async {
+                tokio::signal::unix::signal(tokio::signal::unix::SignalKind::from_raw(SIGXFSZ))
+            }));
             let command = Box::pin(command(&context, &mut out));
             let result = runtime.block_on(observed(program, json, command));
             runtime.block_on(close(program, &context));
