@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 
 import pytest
 
@@ -39,12 +39,18 @@ def test_labels_and_keys_of_any_characters_come_back_and_stay_apart(store, clien
 
 
 def test_an_imported_store_is_the_same_store(store, client, scope, server):
-    row = {"prefix": "users.ada", "key": "food/likes", "value": {"likes": "tea"}, "created_at": "2026-01-02T03:04:05+00:00"}
+    soon = (datetime.now(timezone.utc) + timedelta(seconds=60)).isoformat()
+    row = {
+        "prefix": "users.ada", "key": "food/likes", "value": {"likes": "tea"},
+        "created_at": "2026-01-02T03:04:05+00:00", "expires_at": soon, "ttl_minutes": 10,
+    }  # fmt: skip
     subprocess.run(
         [server.binary, "import", "-", "--tenant", scope.tenant, "--agent", scope.id],
         cwd=server.folder, env=server.environment, input=json.dumps(row), text=True, capture_output=True, check=True,
     )  # fmt: skip
+    assert lifetime(client, scope) <= 60
     assert store.get(("users", "ada"), "food/likes").value == {"likes": "tea"}
+    assert lifetime(client, scope) > 590, "as of an item that the store wrote"
     assert [item.key for item in store.search(("users",), query="tea")] == ["food/likes"]
     assert store.list_namespaces() == [("users", "ada")]
     store.put(("users", "ada"), "food/likes", {"likes": "coffee"})

@@ -164,8 +164,10 @@ pub trait Backend: Send + Sync + Debug {
         delta: i64,
         options: UpdateOptions,
     ) -> Result<IncrementOutcome> {
+        let mut last = None;
         for _ in 0..MAX_TRIES {
             let live = self.get(scope, key, GetOptions::uncounted()).await?;
+            moved_on(&mut last, live.as_ref())?;
             let sum = incremented(live.as_ref().map(|live| &live.value), delta)?;
             if let Some(set) = exchange(self, scope, key, live, sum.into(), options).await? {
                 return Ok(IncrementOutcome::new(sum, set.version, set.expires_at));
@@ -203,8 +205,10 @@ pub trait Backend: Send + Sync + Debug {
         options: UpdateOptions,
     ) -> Result<UpdateOutcome> {
         let limit = self.max_value_bytes();
+        let mut last = None;
         for _ in 0..MAX_TRIES {
             let live = self.get(scope, key, GetOptions::uncounted()).await?;
+            moved_on(&mut last, live.as_ref())?;
             let reduced = reduce(live.as_ref().map(|live| &live.value), &reducer)?;
             if reduced.value.len_bytes() > limit {
                 return Err(Error::too_large("value", reduced.value.len_bytes(), limit, "bytes"));
@@ -428,6 +432,20 @@ async fn exchange<B: Backend + ?Sized>(
         Err(error) if error.kind() == ErrorKind::Conflict => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+/// Refuses to try again where the version is still the one whose exchange did not succeed: then nobody else wrote, and no try
+/// will succeed.
+fn moved_on(last: &mut Option<u64>, live: Option<&Entry>) -> Result<()> {
+    let version = live.map(|live| live.version);
+    if version.is_some() && version == *last {
+        return Err(Error::internal(
+            "`set` refuses the version that `get` returns, though nobody wrote in between; correct how the backend compares \
+             versions (`Expect::Version`), on which the default `increment` and `update` build",
+        ));
+    }
+    *last = version;
+    Ok(())
 }
 
 fn contended() -> Error {

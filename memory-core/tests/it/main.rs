@@ -1,4 +1,5 @@
 //! The crate seen from outside.
 #![allow(missing_docs)]
 
+mod defaults;
 mod wrappers;

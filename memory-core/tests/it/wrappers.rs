@@ -18,7 +18,7 @@ use memory_core::{
 };
 
 /// Polls a future that never waits.
-fn now<F: Future>(future: F) -> F::Output {
+pub(crate) fn now<F: Future>(future: F) -> F::Output {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => output,
         Poll::Pending => panic!("the future waits"),
@@ -140,11 +140,11 @@ impl Backend for Counting {
     }
 }
 
-fn scope() -> Scope {
+pub(crate) fn scope() -> Scope {
     Scope::agent("t", "a").unwrap()
 }
 
-fn key() -> Key {
+pub(crate) fn key() -> Key {
     Key::new("k").unwrap()
 }
 

@@ -2,13 +2,12 @@
 //! its turns are added to the scope's own, because the records of two logs have the same keys, and digests those of their scope.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use memory::conversations::{ConversationEntry, ConversationHead, KnownFact, is_reserved, known_facts};
 use memory_core::layer::FactId;
-use memory_core::{Backend, Error, ErrorKind, Record, Result, Scope, Timestamp, Tombstone, Ttl};
+use memory_core::{Backend, Error, ErrorKind, Record, Result, Scope, Timestamp, Tombstone};
 
-use super::moved::Moved;
+use super::moved::{Moved, left};
 use super::problems::Problems;
 use super::readers::Place;
 use super::turns::Turns;
@@ -133,8 +132,7 @@ impl<'a> ConversationRecords<'a> {
         } else if !again && self.tombstones.iter().any(is_erased) {
             self.forgotten += 1;
         } else {
-            let left = |at: Timestamp| at.saturating_since(self.now).max(Duration::from_millis(1));
-            let ttl = entry.expires_at.map_or(Ttl::Keep, |at| Ttl::After(left(at)));
+            let ttl = left(entry.expires_at, self.now);
             match Moved::of_fact(self.scope.clone(), place, *fact, ttl) {
                 Some(moved) => self.moved.push(moved),
                 None => self.passed_over += 1,

@@ -5,7 +5,7 @@
 use std::io::{self, BufRead};
 use std::path::Path;
 
-use memory_core::{Entry, Error, ErrorKind, Json, Key, Metadata, Result, Source, Timestamp};
+use memory_core::{Entry, Error, ErrorKind, Json, Key, Result, Source, Timestamp};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags};
 use serde::Deserialize;
@@ -26,8 +26,8 @@ pub(crate) const SQLITE: &[u8] = b"SQLite format 3\0";
 /// Reads a store, in the order of its keys.
 pub(crate) struct LangGraph {
     connection: Connection,
-    /// Whether the table has a column of expiry, which older ones lack.
-    expires: bool,
+    /// The columns of expiry, `NULL` for one that the table lacks, as older ones do.
+    expiry: [&'static str; 2],
     after: Option<(String, String)>,
     ready: std::vec::IntoIter<Found>,
 }
@@ -57,15 +57,17 @@ impl LangGraph {
                 "the SQLite file has no table `store` of LangGraph; a store of `memory` is copied with `memory migrate`",
             ));
         }
-        Ok(Self { expires: has("expires_at"), connection, after: None, ready: Vec::new().into_iter() })
+        let expiry = ["expires_at", "ttl_minutes"].map(|name| if has(name) { name } else { "NULL" });
+        Ok(Self { expiry, connection, after: None, ready: Vec::new().into_iter() })
     }
 
     fn page(&mut self) -> rusqlite::Result<Vec<Found>> {
-        let expires = if self.expires { "expires_at" } else { "NULL" };
+        let [expires, minutes] = self.expiry;
         let (prefix, key) = self.after.clone().unwrap_or_default();
         let begins = self.after.is_none();
         let mut statement = self.connection.prepare(&format!(
-            "SELECT prefix, key, value, CAST(created_at AS TEXT), CAST(updated_at AS TEXT), CAST({expires} AS TEXT), length(CAST(value AS BLOB)) \
+            "SELECT prefix, key, value, CAST(created_at AS TEXT), CAST(updated_at AS TEXT), CAST({expires} AS TEXT), length(CAST(value AS BLOB)), \
+             CAST({minutes} AS REAL) \
              FROM store WHERE ?1 OR (prefix, key) > (?2, ?3) ORDER BY prefix, key LIMIT {ROWS}"
         ))?;
         let mut rows = statement.query(rusqlite::params![begins, prefix, key])?;
@@ -80,7 +82,7 @@ impl LangGraph {
                 }
                 (_, ValueRef::Text(value) | ValueRef::Blob(value)) => {
                     let times: [Option<String>; 3] = [row.get(3)?, row.get(4)?, row.get(5)?];
-                    match entry(&prefix, &key, value, &times) {
+                    match entry(&prefix, &key, value, &times, row.get(7)?) {
                         Ok(entry) => Found::Record(place, Box::new(entry.into())),
                         Err(error) => Found::Broken(place, error.message().to_owned()),
                     }
@@ -113,6 +115,7 @@ struct Row<'a> {
     created_at: Option<String>,
     updated_at: Option<String>,
     expires_at: Option<String>,
+    ttl_minutes: Option<f64>,
 }
 
 /// Reads rows, one a line.
@@ -136,7 +139,7 @@ impl<R: BufRead + Send> RecordReader for LangGraphRows<R> {
         let read =
             serde_json::from_str::<Row<'_>>(text).map_err(|error| json_complaint(&error)).and_then(|row| {
                 let times = [row.created_at, row.updated_at, row.expires_at];
-                entry(&row.prefix, &row.key, row.value.get().as_bytes(), &times)
+                entry(&row.prefix, &row.key, row.value.get().as_bytes(), &times, row.ttl_minutes)
                     .map_err(|error| error.message().to_owned())
             });
         Ok(Some(match read {
@@ -146,9 +149,16 @@ impl<R: BufRead + Send> RecordReader for LangGraphRows<R> {
     }
 }
 
-/// The entry of a row, under the key where `MemoryStore` of our Python client looks for it: the labels of the namespace, and
-/// the key behind `//`, so that no namespace reaches into another.
-fn entry(prefix: &str, key: &str, value: &[u8], times: &[Option<String>; 3]) -> Result<Entry> {
+/// The entry of a row as `MemoryStore` of our Python client writes it. Its key has the labels of the namespace, and the item's
+/// key behind `//`, so that no namespace reaches into another. Its metadata has the minutes of a lifetime that a read begins
+/// anew.
+fn entry(
+    prefix: &str,
+    key: &str,
+    value: &[u8],
+    times: &[Option<String>; 3],
+    minutes: Option<f64>,
+) -> Result<Entry> {
     let text = std::str::from_utf8(value).map_err(|_| Error::invalid("the value is not UTF-8"))?;
     let escaped = |part: &str| part.replace('%', "%25").replace('/', "%2F").replace('\0', "%00");
     let mut path = "langgraph/".to_owned();
@@ -165,7 +175,9 @@ fn entry(prefix: &str, key: &str, value: &[u8], times: &[Option<String>; 3]) -> 
     let mut entry = Entry::new(Key::new(path)?, Json::parse(text)?, 1, updated);
     entry.created_at = created.unwrap_or(updated).min(updated);
     entry.expires_at = at(expires)?;
-    entry.metadata = Metadata::new().with("namespace", prefix).with("key", key);
+    if let Some(minutes) = minutes.filter(|minutes| *minutes > 0.0) {
+        entry.metadata.insert("ttl_minutes", minutes);
+    }
     entry.metadata.check()?;
     entry.source = Some(Source::new("import:langgraph")?);
     Ok(entry)
@@ -216,10 +228,7 @@ mod tests {
         assert_eq!(entry.created_at.to_string(), "2026-01-02T03:04:05.000Z");
         assert_eq!(entry.updated_at.to_string(), "2026-01-03T03:04:05.000Z");
         assert_eq!(entry.expires_at.unwrap().to_string(), "2036-01-01T00:00:00.795Z");
-        assert_eq!(
-            serde_json::to_string(&entry.metadata).unwrap(),
-            r#"{"key":"a/b","namespace":"users.ada"}"#
-        );
+        assert_eq!(serde_json::to_string(&entry.metadata).unwrap(), r#"{"ttl_minutes":5.0}"#);
     }
 
     #[test]
@@ -237,6 +246,7 @@ mod tests {
         );
         assert_eq!(entry.created_at.to_string(), "2026-01-02T03:04:05.123Z");
         assert_eq!(entry.updated_at.to_string(), "2026-01-03T03:04:05.000Z");
+        assert!(entry.metadata.is_empty());
         assert!(matches!(rows.next_record().unwrap(), Some(Found::Broken(Place::Line(2), _))));
         assert!(rows.next_record().unwrap().is_none());
     }

@@ -21,7 +21,7 @@ pub(crate) use detect::{Opened, detect, undetected};
 pub(crate) use format::Format;
 pub(crate) use inputs::{Input, Inputs, MAX_DEPTH, inputs};
 pub(crate) use langgraph::{LangGraph, LangGraphRows, SQLITE};
-pub(crate) use moved::Moved;
+pub(crate) use moved::{Moved, left};
 pub(crate) use problems::Problems;
 pub(crate) use readers::{Item, Place, Source, Turn, reader};
 pub(crate) use records::{

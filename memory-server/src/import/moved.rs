@@ -1,13 +1,21 @@
 //! Turns that come with what became of them: facts of a listing, or turns of an export, of which some were superseded.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use memory::conversations::fact_of_message;
 use memory_core::layer::{AddOptions, Fact, FactId, Message};
-use memory_core::{ErrorKind, Result, Scope, Ttl};
+use memory_core::limits::MAX_TTL_MILLIS;
+use memory_core::{ErrorKind, Result, Scope, Timestamp, Ttl};
 
 use super::readers::{Ended, Place};
 use super::turns::Turns;
+
+/// The lifetime that is left until then, of what has not expired.
+pub(crate) fn left(expires_at: Option<Timestamp>, now: Timestamp) -> Ttl {
+    let (least, most) = (Duration::from_millis(1), Duration::from_millis(MAX_TTL_MILLIS));
+    expires_at.map_or(Ttl::Keep, |at| Ttl::After(at.saturating_since(now).clamp(least, most)))
+}
 
 /// A turn, and what became of it where it comes from.
 pub(crate) struct Moved {

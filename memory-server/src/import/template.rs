@@ -87,6 +87,7 @@ mod tests {
         let tenant = TenantId::new("t").unwrap();
         let turn = Turn {
             ended: None,
+            expires_at: None,
             place: Place::Line(1),
             conversation: "c".into(),
             session: Some(3.into()),

@@ -86,8 +86,8 @@ def _integer(text: str) -> int | Number:
 
 def _float(text: str) -> float | Number:
     value = float(text)
-    digits = text.lower().partition("e")[0].strip("-0.")
-    return Number(text) if math.isinf(value) or (value == 0 and digits) else value
+    too_small = value == 0 and text.lower().partition("e")[0].strip("-0.")
+    return Number(text) if too_small or math.isinf(value) else value
 
 
 def _is_readable(sock: socket.socket) -> bool:

@@ -1,12 +1,13 @@
 //! ERR: errors that help and leak nothing.
 
+use memory_core::ErrorKind::{Conflict, InvalidArgument, QuotaExceeded, TooLarge, WrongType};
 use memory_core::{
     Cursor, DeleteOptions, Error, ErrorKind, Expect, Field, Filter, ListQuery, Metadata, OnExisting, Reducer,
     Result, Scalar, Scope, ScopeId, ScopeKind, SearchMode, SearchQuery, SetOptions, Ttl, UpdateOptions,
 };
 
 use crate::case::{Case, case};
-use crate::check::{CaseResult, Stop, check};
+use crate::check::{CaseResult, check, expect_kind};
 use crate::cx::entries::{entries, item, item_with, string_of};
 use crate::cx::{Cx, json, key, ms, source, tagged};
 
@@ -46,7 +47,11 @@ pub(crate) const CASES: &[Case] = &[
         cx.set(&foreign, SECRET, "1").await?;
         let theirs = cx.kv().list(&foreign, ListQuery::default().with_limit(1)).await?.next;
         let mut errors = refusals(cx, &scope).await?;
-        errors.push(error(cx.keys(&scope, ListQuery::default().with_cursor(theirs)).await)?);
+        errors.push(expect_kind!(
+            cx.keys(&scope, ListQuery::default().with_cursor(theirs)).await,
+            InvalidArgument,
+            "`list` from another tenant's cursor"
+        ));
         for error in errors {
             let shown = shown(&error);
             check!(
@@ -71,11 +76,10 @@ pub(crate) const CASES: &[Case] = &[
     case!("err.retry.conflict", [Kv, Cas], ["ERR-1", "ERR-3"], |cx, scope: Scope| {
         cx.set(&scope, "k", "1").await?;
         let stale = SetOptions::default().with_expect(Expect::Absent);
-        let conflict = error(cx.set_with(&scope, "k", "2", stale).await)?;
-        check!(
-            conflict.kind() == ErrorKind::Conflict,
-            "a failed precondition has the code {}",
-            conflict.kind()
+        let conflict = expect_kind!(
+            cx.set_with(&scope, "k", "2", stale).await,
+            Conflict,
+            "`set` that expects no entry where there is one"
         );
         check!(conflict.retry().is_retryable(), "a conflict says that reading and trying again is of no use");
         // The advice works: read, decide again, write.
@@ -86,13 +90,6 @@ pub(crate) const CASES: &[Case] = &[
         check!(again.written, "a set with the version just read wrote nothing");
     }),
 ];
-
-fn error<T>(result: Result<T>) -> CaseResult<Error> {
-    match result {
-        Err(error) => Ok(error),
-        Ok(_) => Err(Stop::failed("a call that must be refused succeeded")),
-    }
-}
 
 const SECRET: &str = "wombat-7731";
 
@@ -117,46 +114,120 @@ async fn refusals(cx: &Cx, scope: &Scope) -> CaseResult<Vec<Error>> {
     let kv = cx.kv();
     let text = key("text")?;
     let mut errors = vec![
-        error(kv.increment(scope, &text, 1, UpdateOptions::default()).await)?,
-        error(cx.update(scope, "text", Reducer::Merge(json("{}")?)).await)?,
-        error(cx.update(scope, "object", Reducer::AppendDedupe(json("1")?)).await)?,
-        error(cx.update(scope, "list", Reducer::BoundedList { item: json("1")?, limit: 0 }).await)?,
-        error(cx.set(scope, "text", &string_of(capabilities.max_value_bytes + 1)).await)?,
-        error(cx.set_with(scope, "text", "1", SetOptions::default().with_ttl(Ttl::After(ms(0)))).await)?,
-        error(cx.set_with(scope, "text", "1", tagged(Metadata::new().with("", 1))).await)?,
-        error(cx.bulk(scope, vec![item_with("text", "1", SetOptions::default().with_text("\0"))?]).await)?,
-        error(cx.keys(scope, ListQuery::default().with_limit(0)).await)?,
-        error(cx.keys(scope, ListQuery::default().with_limit(1_001)).await)?,
-        error(cx.keys(scope, ListQuery::default().with_cursor(Some(Cursor::from_text("x")))).await)?,
-        error(
+        expect_kind!(
+            kv.increment(scope, &text, 1, UpdateOptions::default()).await,
+            WrongType,
+            "`increment` of a text"
+        ),
+        expect_kind!(
+            cx.update(scope, "text", Reducer::Merge(json("{}")?)).await,
+            WrongType,
+            "`merge` into a text"
+        ),
+        expect_kind!(
+            cx.update(scope, "object", Reducer::AppendDedupe(json("1")?)).await,
+            WrongType,
+            "`append_dedupe` to an object"
+        ),
+        expect_kind!(
+            cx.update(scope, "list", Reducer::BoundedList { item: json("1")?, limit: 0 }).await,
+            InvalidArgument,
+            "`bounded_list` with the limit 0"
+        ),
+        expect_kind!(
+            cx.set(scope, "text", &string_of(capabilities.max_value_bytes + 1)).await,
+            TooLarge,
+            "`set` of a value one byte over `max_value_bytes`"
+        ),
+        expect_kind!(
+            cx.set_with(scope, "text", "1", SetOptions::default().with_ttl(Ttl::After(ms(0)))).await,
+            InvalidArgument,
+            "`set` with a lifetime of 0 ms"
+        ),
+        expect_kind!(
+            cx.set_with(scope, "text", "1", tagged(Metadata::new().with("", 1))).await,
+            InvalidArgument,
+            "`set` with metadata without a name"
+        ),
+        expect_kind!(
+            cx.bulk(scope, vec![item_with("text", "1", SetOptions::default().with_text("\0"))?]).await,
+            InvalidArgument,
+            "`bulk_insert` of a text with a NUL"
+        ),
+        expect_kind!(
+            cx.keys(scope, ListQuery::default().with_limit(0)).await,
+            InvalidArgument,
+            "`list` with the limit 0"
+        ),
+        expect_kind!(
+            cx.keys(scope, ListQuery::default().with_limit(1_001)).await,
+            TooLarge,
+            "`list` with the limit 1,001"
+        ),
+        expect_kind!(
+            cx.keys(scope, ListQuery::default().with_cursor(Some(Cursor::from_text("x")))).await,
+            InvalidArgument,
+            "`list` from the cursor `x`"
+        ),
+        expect_kind!(
             cx.keys(
                 scope,
-                ListQuery::default().with_filter(Filter::Eq(Field::CreatedAt, Scalar::from("soon"))),
+                ListQuery::default().with_filter(Filter::Eq(Field::CreatedAt, Scalar::from("soon")))
             )
             .await,
-        )?,
+            InvalidArgument,
+            "`list` with `created_at` compared to a text"
+        ),
     ];
     let mut records = cx.export(scope).await?;
     if let Some(record) = records.first_mut() {
         record.entry.version = 0;
     }
-    errors.push(error(cx.import(scope, records, OnExisting::Replace).await)?);
-    errors.push(error(cx.import(scope, cx.export(scope).await?, OnExisting::Fail).await)?);
+    errors.push(expect_kind!(
+        cx.import(scope, records, OnExisting::Replace).await,
+        InvalidArgument,
+        "`import_scope` of a record with the version 0"
+    ));
+    errors.push(expect_kind!(
+        cx.import(scope, cx.export(scope).await?, OnExisting::Fail).await,
+        Conflict,
+        "`import_scope` of keys that are there, with `on_existing` at `fail`"
+    ));
     if capabilities.compare_and_set {
         let stale = || SetOptions::default().with_expect(Expect::Version(u64::MAX));
-        errors.push(error(cx.set_with(scope, "text", "1", stale()).await)?);
-        errors.push(error(cx.bulk(scope, vec![item("text", "1")?, item_with("list", "1", stale())?]).await)?);
-        errors.push(error(kv.delete(scope, &text, DeleteOptions::expecting(Expect::Absent)).await)?);
+        errors.push(expect_kind!(
+            cx.set_with(scope, "text", "1", stale()).await,
+            Conflict,
+            "`set` that expects another version"
+        ));
+        errors.push(expect_kind!(
+            cx.bulk(scope, vec![item("text", "1")?, item_with("list", "1", stale())?]).await,
+            Conflict,
+            "`bulk_insert` whose second item expects another version"
+        ));
+        errors.push(expect_kind!(
+            kv.delete(scope, &text, DeleteOptions::expecting(Expect::Absent)).await,
+            Conflict,
+            "`delete` that expects no entry where there is one"
+        ));
     }
     if capabilities.quotas {
         let none = SetOptions::default().with_quota(entries(0));
-        errors.push(error(cx.set_with(scope, "new", "1", none).await)?);
+        errors.push(expect_kind!(
+            cx.set_with(scope, "new", "1", none).await,
+            QuotaExceeded,
+            "`set` over a quota of no entries"
+        ));
     }
     if capabilities.lexical_search {
         let query = |text: &str| SearchQuery::new(text).with_mode(SearchMode::Lexical);
-        errors.push(error(cx.find(scope, query(" ")).await)?);
-        errors.push(error(cx.find(scope, query("x").with_top_k(0)).await)?);
-        errors.push(error(cx.find(scope, query("x").with_threshold(2.0)).await)?);
+        for (what, query) in [
+            ("`search` of a blank", query(" ")),
+            ("`search` for no hits", query("x").with_top_k(0)),
+            ("`search` over the threshold 2", query("x").with_threshold(2.0)),
+        ] {
+            errors.push(expect_kind!(cx.find(scope, query).await, InvalidArgument, "{what}"));
+        }
     }
     Ok(errors)
 }

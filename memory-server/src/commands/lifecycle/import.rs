@@ -11,7 +11,7 @@ use memory::system::SystemClock;
 use memory_core::limits::MAX_PAGE;
 use memory_core::{
     Clock as _, GetOptions, ImportOptions, Key, OnExisting, Provider as _, Record, Scope, Taken, Tombstone,
-    TombstonesOf, Ttl,
+    TombstonesOf,
 };
 use serde::Serialize;
 
@@ -275,7 +275,11 @@ impl Import<'_> {
                     "it has a NUL character, which a conversation does not store; remove it",
                 );
             }
+            Item::Turn(turn) if turn.expires_at.is_some_and(|at| at <= SystemClock.now()) => {
+                self.report.expired += 1;
+            }
             Item::Turn(turn) => {
+                let ttl = import::left(turn.expires_at, SystemClock.now());
                 let (place, ended) = (turn.place.clone(), turn.ended.clone());
                 let id = turn.position.last().cloned().filter(|_| format == Format::Mem0);
                 match (self.scope_of(format, &turn), &mut self.turns) {
@@ -285,21 +289,18 @@ impl Import<'_> {
                             self.report.turns = self.report.turns.map(|turns| turns + 1);
                         }
                         Some(message) => match id {
-                            Some(id) => moved.push(Moved {
-                                scope,
-                                place,
-                                id,
-                                message,
-                                ttl: Ttl::Keep,
-                                ended,
-                                is_known: false,
-                            }),
+                            Some(id) => {
+                                moved.push(Moved { scope, place, id, message, ttl, ended, is_known: false });
+                            }
                             None => turns.push(scope, &input.shown, place, message).await?,
                         },
                         None => self.report.passed_over += 1,
                     },
                     (Ok(scope), None) => match turn.into_entry(format.name()) {
-                        Ok(entry) => self.store.push(scope, &input.shown, place, entry).await?,
+                        Ok(mut entry) => {
+                            entry.options.ttl = ttl;
+                            self.store.push(scope, &input.shown, place, entry).await?;
+                        }
                         Err(error) => self.problem(input, place, error.message()),
                     },
                 }

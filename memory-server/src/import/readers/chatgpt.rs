@@ -183,6 +183,7 @@ fn turn(
     }
     Ok(Item::Turn(Box::new(Turn {
         ended: None,
+        expires_at: None,
         place: place.clone(),
         conversation: id.to_owned(),
         session: None,

@@ -73,6 +73,7 @@ fn turn(conversation: &Conversation<'_>, raw: &RawValue, index: u64, place: &Pla
     let name = conversation.name.as_deref().filter(|name| !name.is_empty());
     Ok(Item::Turn(Box::new(Turn {
         ended: None,
+        expires_at: None,
         place: place.clone(),
         conversation: conversation.uuid.clone(),
         session: None,

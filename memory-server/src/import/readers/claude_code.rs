@@ -112,6 +112,7 @@ fn turn(kind: String, record: Record<'_>, number: u64, name: &str) -> Result<Ite
     }
     Ok(Item::Turn(Box::new(Turn {
         ended: None,
+        expires_at: None,
         place: Place::Line(number),
         conversation: record.session_id.filter(|id| !id.is_empty()).unwrap_or_else(|| name.to_owned()),
         session: None,

@@ -163,6 +163,7 @@ fn message(raw: &RawValue, agent: &str, number: u64, place: &Place) -> Result<It
     };
     Ok(Item::Turn(Box::new(Turn {
         ended: None,
+        expires_at: None,
         place: place.clone(),
         conversation: agent.to_owned(),
         session: None,

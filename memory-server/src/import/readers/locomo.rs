@@ -87,6 +87,7 @@ fn turn(
     let said: Said = serde_json::from_str(raw.get()).map_err(|error| json_complaint(&error))?;
     Ok(Item::Turn(Box::new(Turn {
         ended: None,
+        expires_at: None,
         place: place.clone(),
         conversation: dialogue.to_owned(),
         session: Some(session.into()),

@@ -3,6 +3,8 @@
 
 use std::io::{self, BufRead};
 
+use jiff::civil::Date;
+use memory_core::Timestamp;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -11,6 +13,7 @@ use super::item::{Bytes, Item, Reader, json_complaint};
 use super::lines::{Line, Lines};
 use super::time;
 use super::turn::{Ended, Place, Turn};
+use crate::terminal::values;
 
 #[derive(Deserialize)]
 struct Listed<'a> {
@@ -36,6 +39,8 @@ struct Fact<'a> {
     #[serde(borrow)]
     valid_to: Option<&'a RawValue>,
     superseded_by: Option<String>,
+    /// Its last day.
+    expiration_date: Option<String>,
 }
 
 /// Reads facts a line.
@@ -97,6 +102,10 @@ fn turn(text: &str, conversation: &str, place: Place) -> Result<Item, String> {
         Some(raw) => time::instant(raw).map_err(|error| error.message().to_owned())?,
         None => None,
     };
+    let expires_at = match fact.expiration_date.filter(|date| !date.is_empty()) {
+        Some(date) => expiry(&date).map_err(|error| error.message().to_owned())?,
+        None => None,
+    };
     let is_ended = valid_to.is_some() || fact.superseded_by.is_some();
     let whose = fact.user_id.or(fact.agent_id);
     Ok(Item::Turn(Box::new(Turn {
@@ -111,7 +120,14 @@ fn turn(text: &str, conversation: &str, place: Place) -> Result<Item, String> {
         caption: None,
         labels: Vec::new(),
         ended: is_ended.then_some(Ended { valid_to, by: fact.superseded_by }),
+        expires_at,
     })))
+}
+
+/// When a fact ends: after a day, or at a time. `None`: never, for no time is after the last days of 9999.
+fn expiry(written: &str) -> memory_core::Result<Option<Timestamp>> {
+    let Ok(day) = written.parse::<Date>() else { return time::written(written).map(Some) };
+    Ok(day.tomorrow().ok().and_then(|next| values::utc(next.at(0, 0, 0, 0)).ok()))
 }
 
 #[cfg(test)]
@@ -142,6 +158,18 @@ mod tests {
             assert_eq!(found.keys(Format::Mem0), ["mem0/ada/f-1"], "{text}: {:?}", found.broken);
             assert_eq!(found.turns[0].time.unwrap().to_string(), "2026-01-02T11:04:05.678Z");
         }
+        let dated = |date: &str| format!(r#"{{"id":"1","memory":"a","expiration_date":{date}}}"#);
+        for (date, end) in [
+            (r#""2030-01-31""#, Some("2030-02-01T00:00:00.000Z")),
+            (r#""2030-01-31T12:00:00Z""#, Some("2030-01-31T12:00:00.000Z")),
+            (r#""9999-12-31""#, None),
+            (r#""""#, None),
+            ("null", None),
+        ] {
+            let found = read(&dated(date));
+            assert_eq!(found.turns[0].expires_at.map(|at| at.to_string()).as_deref(), end, "{date}");
+        }
+        assert_eq!(read(&dated(r#""soon""#)).broken.len(), 1);
         let found = read("{\"id\":\"1\",\"memory\":\"a\"}\n{\"id\":2}\n{\"id\":\"3\",\"memory\":\" \"}\n");
         assert_eq!(
             (found.keys(Format::Mem0), found.broken.len(), found.passed_over),

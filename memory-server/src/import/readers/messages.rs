@@ -156,6 +156,7 @@ fn turn(
     let time = time.map_or(Ok(None), time::instant).map_err(|error| error.message().to_owned())?;
     Ok(Item::Turn(Box::new(Turn {
         ended: None,
+        expires_at: None,
         place,
         conversation: conversation.to_owned(),
         session: session(message)?.or(inherited),

@@ -49,6 +49,8 @@ pub(crate) struct Turn {
     pub(crate) labels: Vec<(&'static str, Scalar)>,
     /// That it no longer holds, if it was superseded where it comes from.
     pub(crate) ended: Option<Ended>,
+    /// When it is forgotten, if it was to be where it comes from.
+    pub(crate) expires_at: Option<Timestamp>,
 }
 
 /// That a fact was superseded.
@@ -185,6 +187,7 @@ mod tests {
     fn turn() -> Turn {
         Turn {
             ended: None,
+            expires_at: None,
             place: Place::Line(3),
             conversation: "a/b".into(),
             session: Some(Scalar::Int(2)),

@@ -78,3 +78,23 @@ fn a_store_of_langgraph_keeps_its_times() {
     let ran = user.run_with(&["import", "-", "--json"], &file);
     assert!(ran.stderr.contains("cannot be read from standard input"), "{ran:?}");
 }
+
+#[test]
+fn a_fact_of_mem0_expires_when_it_does_there() {
+    let user = User::new();
+    let fact =
+        |id: &str, date: &str| json!({"id": id, "memory": id, "user_id": "ada", "expiration_date": date});
+    let days =
+        [("over", "2020-01-01"), ("later", "2099-01-01"), ("far", "9998-01-01"), ("last", "9999-12-31")];
+    let facts = days.map(|(id, date)| fact(id, date));
+    user.file("mem0.json", json!({ "results": facts }).to_string());
+    let report = user.json(&["import", "mem0.json"]);
+    assert_eq!((counts(&report), &report["expired"]), ([3, 0, 0, 0], &json!(1)));
+    let report = user.json(&["import", "mem0.json"]);
+    assert_eq!((counts(&report), &report["expired"]), ([0, 3, 0, 0], &json!(1)));
+    assert!(user.ok(&["import", "mem0.json", "--entries"]).contains("1 had expired"));
+    let end = |key: &str| user.json(&["get", key])["expires_at"].clone();
+    assert!(end("mem0/ada/later").as_str().unwrap().starts_with("2099-01-02T00:00:00"), "after the day");
+    assert!(end("mem0/ada/far").as_str().unwrap() > "2120", "as late as an expiry may be");
+    assert!(end("mem0/ada/last").is_null(), "never");
+}

@@ -229,7 +229,7 @@ fn config_check_names_everything_that_is_wrong_and_opens_nothing() {
         "memory.toml",
         concat!(
             "[backends.main]\nurl = \"sqlite:main.db\"\nspeed = \"fast\"\n",
-            "[backends.lost]\nurl = \"sqlite:none/lost.db\"\n",
+            "[backends.lost]\nurl = \"sqlite:memory.toml/lost.db\"\n",
             "[backends.far]\nurl = \"postgres://nobody@127.0.0.1:1/none?password_env=MEMORY_TEST_NOT_SET\"\n",
             "[nonsense]\nx = 1\n",
             "[default]\nbackend = \"main\"\nmemory_scopes = [\"agent\"]\n",
@@ -243,7 +243,8 @@ fn config_check_names_everything_that_is_wrong_and_opens_nothing() {
     let findings = checked["findings"].as_array().unwrap();
     let problems: Vec<String> =
         findings.iter().filter(|found| found["status"] == "problem").map(ToString::to_string).collect();
-    for named in ["speed", "nonsense", "[agents.x]", "none does not exist", "password_env", "[backends.far]"]
+    for named in
+        ["speed", "nonsense", "[agents.x]", "memory.toml is no folder", "password_env", "[backends.far]"]
     {
         assert!(problems.iter().any(|found| found.contains(named)), "{named} is not among {problems:#?}");
     }
