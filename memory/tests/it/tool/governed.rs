@@ -342,7 +342,7 @@ async fn a_store_without_tables_of_the_host_refuses_and_says_what_serves_them() 
     ] {
         let (code, message, details) = refused(&tool, input).await;
         assert_eq!((code.as_str(), &details["provider"]), ("capability_unsupported", &json!(fake.name())));
-        assert!(message.contains("sqlite or postgres"), "{message}");
+        assert!(message.contains("such as sqlite, or postgres with `sql.url`"), "{message}");
     }
     assert!(!tool.description().contains("- shared("));
 }

@@ -169,6 +169,6 @@ async fn a_store_without_tables_of_the_host_refuses_and_says_what_serves_them() 
     let tool = tool(&fake, "ada", GraphAccess::Supersede);
     let (code, message, details) = refused(&tool, r#"{"op":"recall_graph","query":"x"}"#).await;
     assert_eq!((code.as_str(), &details["provider"]), ("capability_unsupported", &json!(fake.name())));
-    assert!(message.contains("sqlite or postgres"), "{message}");
+    assert!(message.contains("such as sqlite, or postgres with `sql.url`"), "{message}");
     assert!(!tool.description().contains("- recall_graph("));
 }
