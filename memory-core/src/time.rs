@@ -118,22 +118,27 @@ fn zoned(text: &str) -> Option<jiff::Timestamp> {
         let (local, zone) = text.rsplit_once(' ')?;
         match zone {
             "UTC" | "GMT" | "Z" => utc(local),
-            _ if zone.starts_with(['+', '-']) => with_offset(&format!("{local}{zone}")).ok(),
+            _ if zone.starts_with(['+', '-']) => format!("{local}{zone}").parse().ok(),
             _ => None,
         }
     };
-    let parsed = with_offset(text).ok().or_else(|| utc(text)).or_else(spelled);
+    // Read as a local time, it would lose its offset.
+    if is_too_far(text) {
+        return None;
+    }
+    let parsed = text.parse().ok().or_else(|| utc(text)).or_else(spelled);
     parsed.or_else(|| Some(jiff::fmt::rfc2822::parse(text).ok()?.timestamp()))
 }
 
-/// RFC 3339, whose offsets have hours of 00 to 23; jiff reads more.
-fn with_offset(text: &str) -> std::result::Result<jiff::Timestamp, jiff::Error> {
-    let hours = text.rsplit_once(['+', '-']).filter(|(time, _)| time.contains(':'));
-    let hours = hours.and_then(|(_, offset)| offset.get(..2)?.parse::<u8>().ok());
-    if hours.is_some_and(|hours| hours > 23) {
-        return Err(jiff::Error::from_args(format_args!("an offset has at most 23 hours")));
-    }
-    text.parse()
+/// Whether a time has an offset of more than 23 hours, which jiff reads and RFC 3339 does not have.
+fn is_too_far(text: &str) -> bool {
+    let is_time = |time: &str| {
+        time.rsplit_once(':')
+            .is_some_and(|(_, rest)| rest.chars().all(|c| c.is_ascii_digit() || " .".contains(c)))
+    };
+    let offset = text.rsplit_once(['+', '-']).filter(|(time, _)| is_time(time));
+    let hours = offset.and_then(|(_, offset)| offset.get(..2)?.parse::<u8>().ok());
+    hours.is_some_and(|hours| hours > 23)
 }
 
 /// Deserialises a time as it may be written, by [`Timestamp::read`] and [`Timestamp::of_number`]; `null` is `None`. For
@@ -169,10 +174,12 @@ impl FromStr for Timestamp {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let parsed = with_offset(text).map_err(|error| {
-            Error::invalid("a time is RFC 3339 with an offset, as 2026-01-31T09:30:00Z, and no later than 9999-12-30T22:00:00Z")
-                .with_source(error)
-        })?;
+        let form = "a time is RFC 3339 with an offset, as 2026-01-31T09:30:00Z, and no later than 9999-12-30T22:00:00Z";
+        if is_too_far(text) {
+            return Err(Error::invalid(form));
+        }
+        let parsed: jiff::Timestamp =
+            text.parse().map_err(|error: jiff::Error| Error::invalid(form).with_source(error))?;
         Self::from_millis(parsed.as_millisecond())
     }
 }
