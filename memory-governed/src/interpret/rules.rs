@@ -228,37 +228,13 @@ fn prefixed(text: &str) -> Option<Result<WriteRequest, String>> {
 
 /// Whether a body says that there is nothing: "none so far", "n/a", "TBD".
 fn says_nothing(body: &str) -> bool {
-    const NOTHING: [&str; 12] =
-        ["none", "no", "nothing", "n/a", "na", "nope", "nil", "tbd", "tba", "unknown", "-", "see"];
-    const SO_FAR: [&str; 24] = [
-        "so",
-        "far",
-        "yet",
-        "today",
-        "that",
-        "i",
-        "we",
-        "know",
-        "of",
-        "known",
-        "at",
-        "the",
-        "moment",
-        "right",
-        "now",
-        "currently",
-        "here",
-        "from",
-        "me",
-        "this",
-        "week",
-        "above",
-        "below",
-        "really",
-    ];
+    const NOTHING: &str = "none no nothing n/a na nope nil tbd tba unknown - see";
+    const SO_FAR: &str = "so far yet today that i we know of known at the moment right now currently here from me this week above \
+         below really";
+    let is = |list: &str, word: &str| list.split_whitespace().any(|one| one == word);
     let body = body.to_lowercase();
     let mut words = body.split_whitespace().map(|word| word.trim_matches(['.', ',', '!', ';', '(', ')']));
-    words.next().is_some_and(|first| NOTHING.contains(&first)) && words.all(|word| SO_FAR.contains(&word))
+    words.next().is_some_and(|first| is(NOTHING, first)) && words.all(|word| is(SO_FAR, word))
 }
 
 /// An issue's first line is its title, the rest its description.

@@ -296,13 +296,13 @@ fn phrase(text: &str) -> String {
 fn with_id(text: &str, row: &Row) -> Option<String> {
     let title = row.title.to_ascii_lowercase();
     let text = text.replace(&format!("\"{}\"", row.title), &row.title);
-    let (mut named, mut rest) = (String::new(), text.as_str());
-    while let Some(at) = rest.to_ascii_lowercase().find(&title) {
-        named.push_str(rest.get(..at)?);
+    let (mut named, mut end) = (String::new(), 0);
+    for (at, found) in text.to_ascii_lowercase().match_indices(&title) {
+        named.push_str(text.get(end..at)?);
         named.push_str(&row.id);
-        rest = rest.get(at + title.len()..)?;
+        end = at + found.len();
     }
-    (rest.len() < text.len()).then(|| named + rest)
+    (end > 0).then(|| named + text.get(end..).unwrap_or_default())
 }
 
 /// Whether a text has a name as a whole phrase, in any case.

@@ -100,6 +100,7 @@ pub(crate) async fn serve(
     drop(listener);
     let all = async { while connections.join_next().await.is_some() {} };
     let closing = stopping.borrow().unwrap_or_else(Instant::now);
+    // What is still open then is cut off.
     let _ = tokio::time::timeout_at(closing, all).await;
 }
 
