@@ -71,6 +71,8 @@ pub fn is_guarded(note: &str) -> bool {
 }
 
 /// As [`resolve`](super::resolve), with another table of weights.
+///
+/// With [`Model::at_any_odds`] it tells what the rules leave of a decision.
 #[must_use]
 pub fn resolve_by(model: &Model, space: &Space, request: &WriteRequest, note: &Note) -> Resolution {
     resolve_with(model, space, request, note, &[])

@@ -117,6 +117,13 @@ impl Model {
         self.threshold
     }
 
+    /// The same table, binding the first row however unlikely.
+    #[cfg(feature = "lab")]
+    #[must_use]
+    pub fn at_any_odds(&self) -> Self {
+        Self { threshold: f64::MIN, ..self.clone() }
+    }
+
     /// Ranks what was weighed.
     pub(super) fn rank(&self, weighed: &Weighed<'_>) -> Ranking {
         let gaps = gaps(&weighed.measures);

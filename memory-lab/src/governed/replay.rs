@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use memory_core::Result;
 use memory_eval::Judged;
-use memory_governed::resolve::{Model, Resolution, Row, Space, lab};
+use memory_governed::resolve::{BoundBy, Model, Resolution, Row, Space, lab};
 use memory_governed::{Actor, Bucket, Note, NoteSource, Operation, Trust, WriteRequest};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::data::{Case, Item, Tracker};
@@ -24,6 +25,7 @@ pub(super) fn replay(
     if with_features {
         write(&json!({ "repo": name, "rows": items.len(), "words": words(&items) }))?;
     }
+    let any = model.at_any_odds();
     let mut items = items.into_iter().peekable();
     let mut space = Space::new();
     let mut judged = Vec::new();
@@ -34,9 +36,9 @@ pub(super) fn replay(
         for id in &case.open {
             space.set_live(Bucket::Issues, id, true);
         }
-        let present = Seen::of(model, &space, &case);
+        let present = Seen::of(&any, &space, &case);
         let gold = space.remove(Bucket::Issues, &case.gold);
-        let removed = Seen::of(model, &space, &case);
+        let removed = Seen::of(&any, &space, &case);
         space.extend(gold);
         for id in &case.open {
             space.set_live(Bucket::Issues, id, false);
@@ -44,29 +46,34 @@ pub(super) fn replay(
         if with_features {
             write(&json!({
                 "repo": name, "case": case.case, "gold": case.gold, "guarded": lab::is_guarded(&case.note),
-                "present": present.features, "removed": removed.features,
+                "present": present, "removed": removed,
             }))?;
         }
+        let bound = |seen: &Seen| seen.bound.is_some() && seen.certainty >= model.threshold();
         judged.push(Judged {
             group: name.clone(),
             rank: present.features.ranked.iter().position(|id| *id == case.gold).map(|at| at + 1),
-            answered: present.bound.as_ref().map(|id| *id == case.gold),
-            answered_without: removed.bound.is_some(),
-            certainty: present.certainty(&case.note),
-            certainty_without: removed.certainty(&case.note),
+            answered: bound(&present).then(|| present.bound.as_ref() == Some(&case.gold)),
+            answered_without: bound(&removed),
+            certainty: present.certainty,
+            certainty_without: removed.certainty,
         });
     }
     Ok(judged)
 }
 
 /// What was made of a note.
+#[derive(Serialize)]
 struct Seen {
+    /// The row that the rules let the words bind, however unlikely.
     bound: Option<String>,
+    /// The log odds that it is meant; infinite, written as `null` with `bound`, where the note names it.
+    certainty: f64,
     features: lab::Features,
 }
 
 impl Seen {
-    fn of(model: &Model, space: &Space, case: &Case) -> Self {
+    fn of(any: &Model, space: &Space, case: &Case) -> Self {
         let note = Note {
             id: case.case.clone(),
             actor: Actor { agent: "lab".to_owned(), run: "lab".to_owned(), trust: Trust::Authority },
@@ -75,16 +82,13 @@ impl Seen {
             text: case.note.clone(),
         };
         let request = WriteRequest::new(Bucket::Issues, Operation::Resolve);
-        let bound = match lab::resolve_by(model, space, &request, &note) {
-            Resolution::Bind(binding) => Some(binding.id),
-            _ => None,
+        let features = lab::features(any, space, Bucket::Issues, &case.note, case.observed_at);
+        let (bound, certainty) = match lab::resolve_by(any, space, &request, &note) {
+            Resolution::Bind(binding) if binding.by == BoundBy::Words => (Some(binding.id), features.certainty),
+            Resolution::Bind(binding) => (Some(binding.id), f64::INFINITY),
+            _ => (None, f64::NEG_INFINITY),
         };
-        let features = lab::features(model, space, Bucket::Issues, &case.note, case.observed_at);
-        Self { bound, features }
-    }
-
-    fn certainty(&self, note: &str) -> f64 {
-        if lab::is_guarded(note) { f64::NEG_INFINITY } else { self.features.certainty }
+        Self { bound, certainty, features }
     }
 }
 

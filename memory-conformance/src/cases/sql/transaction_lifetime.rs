@@ -85,7 +85,7 @@ pub(crate) const CASES: &[Case] = &[
         tx.exec("INSERT INTO t VALUES (1)").await?;
         cx.provider().end_run(&db.run.tenant, &db.run.root_run).await?;
         is_lost(&tx, "whose run has ended").await?;
-        let other = db.by_another_run()?.with(|options| options.timeout = Some(ms(30_000)));
+        let other = db.by_another_run()?.with(|options| options.timeout = Some(ms(BEFORE_IDLE)));
         other.exec("INSERT INTO t VALUES (2)").await?;
         expect_eq!(db.ints(ALL).await?, [2], "after the run of a transaction has ended");
     }),
@@ -199,7 +199,7 @@ pub(crate) const CASES: &[Case] = &[
                 tx.rollback().await?;
             }
         }
-        let other = db.by_another_run()?.with(|options| options.timeout = Some(ms(30_000)));
+        let other = db.by_another_run()?.with(|options| options.timeout = Some(ms(BEFORE_IDLE)));
         other.exec("INSERT INTO t VALUES (1)").await?;
         expect_eq!(db.count("t").await?, 1, "rows after dropped calls of `begin`");
     }),
@@ -263,6 +263,9 @@ async fn poll_once<T>(mut future: BoxFuture<'_, T>) -> Option<T> {
 
 /// Long for a statement, short to wait for.
 const IDLE: u64 = 2_500;
+
+/// Less than the default idle limit, at whose end a transaction that was left open no longer blocks.
+const BEFORE_IDLE: u64 = 10_000;
 
 /// Lets time pass on both clocks.
 fn pass(cx: &Cx, millis: u64) {
