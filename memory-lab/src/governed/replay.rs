@@ -84,7 +84,9 @@ impl Seen {
         let request = WriteRequest::new(Bucket::Issues, Operation::Resolve);
         let features = lab::features(any, space, Bucket::Issues, &case.note, case.observed_at);
         let (bound, certainty) = match lab::resolve_by(any, space, &request, &note) {
-            Resolution::Bind(binding) if binding.by == BoundBy::Words => (Some(binding.id), features.certainty),
+            Resolution::Bind(binding) if binding.by == BoundBy::Words => {
+                (Some(binding.id), features.certainty)
+            }
             Resolution::Bind(binding) => (Some(binding.id), f64::INFINITY),
             _ => (None, f64::NEG_INFINITY),
         };
