@@ -56,7 +56,7 @@ impl Resolver for Calibrated {
     }
 
     fn version(&self) -> String {
-        "calibrated/2".to_owned()
+        "calibrated/3".to_owned()
     }
 }
 
