@@ -17,6 +17,17 @@ async fn a_database_opens_again_and_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn health_reports_tables_that_were_dropped_while_open() {
+    let Some(database) = Database::fresh().await else { return };
+    let provider = PostgresProvider::open(database.config()).await.unwrap();
+    assert_eq!(provider.health().await.unwrap().status, HealthStatus::Ok);
+    database.client().await.batch_execute("DROP SCHEMA memory CASCADE").await.unwrap();
+    let health = provider.health().await.unwrap();
+    assert_eq!(health.status, HealthStatus::Down);
+    assert!(health.message.contains("tables are missing"), "{}", health.message);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn replicas_that_open_at_once_create_the_tables_once() {
     let Some(database) = Database::fresh().await else { return };
     let opening: Vec<_> = (0..8).map(|_| tokio::spawn(PostgresProvider::open(database.config()))).collect();
