@@ -65,6 +65,18 @@ async fn missing_tables_are_reported_without_the_right_to_create_them() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_takes_no_writes_is_not_called_unreachable() {
+    let Some(database) = Database::fresh().await else { return };
+    let read_only = "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET default_transaction_read_only = on', current_database()); \
+                     END $$";
+    database.client().await.batch_execute(read_only).await.unwrap();
+    let config = database.config().with_wait_timeout(std::time::Duration::from_millis(200));
+    let error = PostgresProvider::open(config).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    assert!(error.message().contains("read-only") && error.message().contains("primary"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_missing_server_is_unavailable_and_no_secret_is_shown() {
     let nobody = PostgresConfig::new("postgres://app:hunter2@127.0.0.1:1/memory")
         .with_wait_timeout(std::time::Duration::from_millis(200));
