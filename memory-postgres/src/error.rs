@@ -73,11 +73,23 @@ pub(crate) fn engine(error: &tokio_postgres::Error, effect: Effect) -> Error {
 
 type Verdict = (ErrorKind, &'static str, Retry);
 
+/// No connection to the server can be made.
+pub(crate) const UNREACHABLE: &str = "the PostgreSQL server cannot be reached; check that it runs and that the URL names it, or \
+                                      try again";
+
 const SOON: Retry = Retry::After(Duration::from_millis(100));
 const LATER: Retry = Retry::After(Duration::from_secs(1));
 
 /// The SQLSTATE raised by our function `check_run`.
 const RUN_ENDED: &str = "ME001";
+
+/// Also of a session that is refused since its transactions would be read-only.
+const TAKES_NO_WRITES: Verdict = (
+    ErrorKind::Unavailable,
+    "the PostgreSQL server is a standby, or its transactions are read-only (`default_transaction_read_only`); nothing was \
+     written, name the primary, or try again once it takes writes",
+    SOON,
+);
 
 fn of_state(state: &str) -> Verdict {
     match state {
@@ -103,12 +115,7 @@ fn of_state(state: &str) -> Verdict {
             SOON,
         ),
         "57P04" => (ErrorKind::Unavailable, "the database was dropped; create it again", Retry::Never),
-        "25006" => (
-            ErrorKind::Unavailable,
-            "the PostgreSQL server is a standby or read-only; nothing was written, try again once there is a \
-             primary",
-            SOON,
-        ),
+        "25006" => TAKES_NO_WRITES,
         RUN_ENDED => (
             ErrorKind::RunEnded,
             "the run has ended and its scope is gone; write to the agent's or the user's scope, or start \
@@ -206,7 +213,11 @@ fn without_state(error: &tokio_postgres::Error, effect: Effect) -> Verdict {
         return (ErrorKind::InvalidArgument, "the PostgreSQL URL cannot be used; check it", Retry::Never);
     }
     if text.contains("connecting to server") {
-        return (ErrorKind::Unavailable, "the PostgreSQL server cannot be reached; try again", SOON);
+        let cause = std::error::Error::source(error).map(ToString::to_string);
+        return match cause.is_some_and(|cause| cause.contains("does not allow writes")) {
+            true => TAKES_NO_WRITES,
+            false => (ErrorKind::Unavailable, UNREACHABLE, SOON),
+        };
     }
     if error.is_closed() || text.contains("communicating with the server") || text.contains("timeout") {
         return match effect {

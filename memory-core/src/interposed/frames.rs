@@ -181,18 +181,33 @@ impl<B: AsRef<[u8]>, S: Stream<Item = Result<B>> + Unpin> Lines<S> {
     }
 }
 
+/// How far a body was read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Progress {
+    Items,
+    /// Its last line was read, which nothing may follow.
+    Last,
+    Ended,
+}
+
 /// The items of a body, up to its last line.
 pub struct Read<T, S> {
     lines: Lines<S>,
     count: u64,
-    ended: bool,
+    progress: Progress,
+    is_request: bool,
     item: std::marker::PhantomData<fn() -> T>,
 }
 
 impl<T, S> Read<T, S> {
     /// Reads the lines that follow.
     pub fn new(lines: Lines<S>) -> Self {
-        Self { lines, count: 0, ended: false, item: std::marker::PhantomData }
+        Self { lines, count: 0, progress: Progress::Items, is_request: false, item: std::marker::PhantomData }
+    }
+
+    /// The same of what a caller sends: an error in its last line is one of the caller.
+    pub fn of_request(lines: Lines<S>) -> Self {
+        Self { is_request: true, ..Self::new(lines) }
     }
 }
 
@@ -201,28 +216,44 @@ impl<T: Item, B: AsRef<[u8]>, S: Stream<Item = Result<B>> + Unpin> Stream for Re
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<T>>> {
         let this = &mut *self;
-        if this.ended {
-            return Poll::Ready(None);
+        while this.progress != Progress::Ended {
+            let line = ready!(this.lines.poll_line(context));
+            let item = match line {
+                None if this.progress == Progress::Last && this.lines.bytes.is_empty() => break,
+                Some(Err(error)) => Err(error),
+                _ if this.progress == Progress::Last => Err(Error::invalid(
+                    "something follows the last line of the stream; send each stream by itself",
+                )),
+                None => Err(cut()),
+                Some(Ok(line)) => match serde_json::from_str(&line) {
+                    Err(error) => Err(unreadable(error)),
+                    Ok(Frame::Item(json)) => T::read(json.get()),
+                    Ok(Frame::End(count)) if count == this.count => {
+                        this.progress = Progress::Last;
+                        continue;
+                    }
+                    Ok(Frame::End(_)) => Err(cut()),
+                    Ok(Frame::Error(failure)) if this.is_request => Err(given_up(&failure.into())),
+                    Ok(Frame::Error(failure)) => Err(failure.into()),
+                },
+            };
+            this.count += 1;
+            if item.is_err() {
+                this.progress = Progress::Ended;
+            }
+            return Poll::Ready(Some(item));
         }
-        let line = ready!(this.lines.poll_line(context));
-        let item = match line {
-            None => Err(cut()),
-            Some(Err(error)) => Err(error),
-            Some(Ok(line)) => match serde_json::from_str(&line) {
-                Err(error) => Err(unreadable(error)),
-                Ok(Frame::Item(json)) => T::read(json.get()),
-                Ok(Frame::End(count)) if count == this.count => {
-                    this.ended = true;
-                    return Poll::Ready(None);
-                }
-                Ok(Frame::End(_)) => Err(cut()),
-                Ok(Frame::Error(failure)) => Err(failure.into()),
-            },
-        };
-        this.count += 1;
-        this.ended = item.is_err();
-        Poll::Ready(Some(item))
+        this.progress = Progress::Ended;
+        Poll::Ready(None)
     }
+}
+
+fn given_up(error: &Error) -> Error {
+    Error::invalid(format!(
+        "the stream ends with an error of its sender, `{}`: {}; mend it and send the stream again",
+        error.kind().code(),
+        error.message()
+    ))
 }
 
 fn cut() -> Error {
@@ -275,6 +306,29 @@ mod tests {
             let last = read(&bytes[..length], 5).pop().unwrap();
             assert_eq!(last.unwrap_err().kind(), ErrorKind::Unavailable, "cut after {length} bytes");
         }
+    }
+
+    #[test]
+    fn what_follows_the_last_line_is_not_left_out_in_silence() {
+        for more in ["{\"item\":\"AQ==\"}\n", "{\"end\":1}\n", "{\"end\":2}\n", "\n", "x"] {
+            let bytes = format!("{{\"item\":\"AQ==\"}}\n{{\"end\":1}}\n{more}");
+            for part in [1, 100] {
+                let mut back = read(bytes.as_bytes(), part);
+                assert_eq!(back.pop().unwrap().unwrap_err().kind(), ErrorKind::InvalidArgument, "{more}");
+                assert_eq!(back.len(), 1, "{more}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_error_of_the_sender_is_not_one_of_the_reader() {
+        let parts = vec![Ok(b"{\"error\":{\"code\":\"internal\",\"message\":\"oh\"}}\n")];
+        let error = all(Read::<Vec<u8>, _>::of_request(Lines::new(Of(parts.into_iter())))).pop().unwrap();
+        let error = error.unwrap_err();
+        assert!(
+            error.kind() == ErrorKind::InvalidArgument && error.message().contains("`internal`: oh"),
+            "{error}"
+        );
     }
 
     #[test]

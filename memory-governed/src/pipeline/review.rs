@@ -1,6 +1,8 @@
 //! What people decide about deferred writes.
 
-use memory_core::{Error, ErrorKind, Result};
+use std::borrow::Cow;
+
+use memory_core::{Error, ErrorKind, Result, Retry};
 
 use super::outcome::{Outcome, changed};
 use super::queue::{Pending, PendingMemoryQueue, PendingStatus, find, finish};
@@ -60,7 +62,7 @@ impl Review {
                 self.record(tx, id, "bind", Some(target), by).await?;
                 finish(tx, &pending, outcome).await
             }
-            Settled::Waits { reason, .. } => Err(Error::new(ErrorKind::Conflict, reason)),
+            Settled::Waits { reason, .. } => Err(refused(reason)),
         }
     }
 
@@ -120,8 +122,13 @@ async fn undecided(tx: &Session<'_>, id: &str) -> Result<Pending> {
     let pending = find(tx, id).await?.ok_or_else(|| not_found("deferred write"))?;
     match pending.status {
         PendingStatus::Waiting | PendingStatus::NeedsReview => Ok(pending),
-        _ => Err(Error::new(ErrorKind::Conflict, "the deferred write is decided already")),
+        _ => Err(refused("the deferred write is decided already; look at what still waits")),
     }
+}
+
+/// The same decision would be refused again.
+fn refused(why: impl Into<Cow<'static, str>>) -> Error {
+    Error::new(ErrorKind::Conflict, why).with_retry(Retry::Never)
 }
 
 fn not_found(what: &'static str) -> Error {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use memory_core::ErrorKind;
+use memory_core::{ErrorKind, Retry};
 use memory_governed::{Bucket, Options, PendingStatus, Trust};
 use serde_json::json;
 
@@ -102,7 +102,8 @@ on_both_stores! {
         assert_eq!(world.review.bind(&first, "disk_full", &eve).await.unwrap_err().kind(), ErrorKind::Forbidden);
         assert_eq!(world.review.bind(&first, "nowhere", &person()).await.unwrap_err().kind(), ErrorKind::NotFound);
         assert!(is_committed(&world.review.bind(&first, "disk_full", &person()).await.unwrap()));
-        assert_eq!(world.review.bind(&first, "net_down", &person()).await.unwrap_err().kind(), ErrorKind::Conflict);
+        let again = world.review.bind(&first, "net_down", &person()).await.unwrap_err();
+        assert_eq!((again.kind(), again.retry()), (ErrorKind::Conflict, Retry::Never));
         world.review.reject(&second, "nothing was meant", &person()).await.unwrap();
         assert_eq!(world.queue.show(&second).await.unwrap().unwrap().status, PendingStatus::Rejected);
         assert_eq!(world.row(Bucket::Issues, "net_down").await.status, "open");

@@ -252,7 +252,7 @@ async fn guard(connection: &Connection, schema_name: &str, report: &mut Report) 
         report.say(
             "triggers",
             Status::Warning,
-            format!("the tables have foreign triggers that run in the memory's writes: {others}"),
+            format!("the tables have foreign triggers that run in the memory's writes: {others}; drop those that you do not know"),
         );
     }
     Ok(())
@@ -311,7 +311,7 @@ async fn vectors(connection: &Connection, report: &mut Report) -> Result<()> {
             Status::Warning,
             "pgvector is available but not installed in this database: no search by meaning; run CREATE EXTENSION vector".to_owned(),
         ),
-        (true, _, _, false) => (Status::Warning, "the server has no pgvector: no search by meaning".to_owned()),
+        (true, _, _, false) => (Status::Warning, "the server has no pgvector: no search by meaning; install it to have that".to_owned()),
     };
     report.say("pgvector", status, message);
     Ok(())
@@ -369,7 +369,7 @@ async fn durability(connection: &Connection, report: &mut Report) -> Result<()> 
         report.say(
             "durability",
             Status::Warning,
-            "synchronous_commit is local: synchronous_standby_names has no effect, and a failover may lose the last writes",
+            "synchronous_commit is local: synchronous_standby_names has no effect, and a failover may lose the last writes; set it on",
         );
     } else {
         report.say(

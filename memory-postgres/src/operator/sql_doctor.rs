@@ -51,7 +51,7 @@ pub(super) async fn look(config: &SqlConfig, base_dir: Option<&Path>, report: &m
         "agents have vectors",
         (
             Status::Warning,
-            "the database for agents' SQL has no pgvector: no vectors in agents' tables".to_owned(),
+            "the database for agents' SQL has no pgvector, so no vectors in agents' tables; run CREATE EXTENSION vector there".to_owned(),
         ),
     );
     report.expect(
@@ -80,8 +80,10 @@ pub(super) async fn look(config: &SqlConfig, base_dir: Option<&Path>, report: &m
         );
     }
     for exposure in &found.exposures {
-        let message =
-            format!("{} shows {}; only the validator keeps agents from it", exposure.object, exposure.shows);
+        let message = format!(
+            "{} shows {}, and only the validator keeps agents from it",
+            exposure.object, exposure.shows
+        );
         report.say("sql_names", Status::Warning, message);
     }
     report.exposures = found.exposures;

@@ -9,18 +9,18 @@ use std::time::Duration;
 use async_trait::async_trait;
 use memory_core::{
     Backend, Capabilities, Clock, DriftPolicy, Embedder, EmbeddingOwner, EraseTarget, Erased, Error,
-    ErrorKind, EvictOutcome, Figure, Health, HealthStatus, Provider, ReadSnapshot, Reclaimed, Result, Scope,
-    ScopeId, ScopeKind, ScopeUsesPage, ScopeUsesQuery, SqlDialect, SqlFacet, TenantId, Timestamp, Tombstone,
-    TombstoneId, TombstonesOf,
+    ErrorKind, EvictOutcome, Figure, Health, HealthStatus, Key, Provider, ReadSnapshot, Reclaimed, Result,
+    Scope, ScopeId, ScopeKind, ScopeUsesPage, ScopeUsesQuery, SqlDialect, SqlFacet, TenantId, Timestamp,
+    Tombstone, TombstoneId, TombstonesOf,
 };
 use tokio::task::AbortHandle;
 
 use crate::config::PostgresConfig;
-use crate::error::Effect;
 use crate::kv::{access, expiry, read};
 use crate::lifecycle::snapshot::SharedSnapshot;
 use crate::lifecycle::{background, erase, eviction, tombstones, uses};
 use crate::sql::{Engine, Exposure};
+use crate::store::scope_ref::ScopeRef;
 use crate::store::{Store, Time};
 use crate::vector::embed::Timed;
 use crate::vector::index;
@@ -221,11 +221,9 @@ impl Provider for PostgresProvider {
     }
 
     async fn health(&self) -> Result<Health> {
-        let asked = async {
-            let connection = self.store.connections.read().await?;
-            connection.query("SELECT pg_is_in_recovery()", &[], Effect::None).await
-        };
-        Ok(match asked.await {
+        // As every `get` reads, so that tables which are gone or changed are found.
+        let (nobody, nothing) = (ScopeRef::of(&Scope::host("health", "health")?), Key::new("health")?);
+        Ok(match read::stored(&self.store, &nobody, &nothing).await {
             Ok(_) => Health::new(HealthStatus::Ok, "the database can be read"),
             Err(error) => Health::new(HealthStatus::Down, error.message().to_owned()),
         })

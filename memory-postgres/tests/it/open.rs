@@ -17,6 +17,17 @@ async fn a_database_opens_again_and_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn health_reports_tables_that_were_dropped_while_open() {
+    let Some(database) = Database::fresh().await else { return };
+    let provider = PostgresProvider::open(database.config()).await.unwrap();
+    assert_eq!(provider.health().await.unwrap().status, HealthStatus::Ok);
+    database.client().await.batch_execute("DROP SCHEMA memory CASCADE").await.unwrap();
+    let health = provider.health().await.unwrap();
+    assert_eq!(health.status, HealthStatus::Down);
+    assert!(health.message.contains("tables are missing"), "{}", health.message);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn replicas_that_open_at_once_create_the_tables_once() {
     let Some(database) = Database::fresh().await else { return };
     let opening: Vec<_> = (0..8).map(|_| tokio::spawn(PostgresProvider::open(database.config()))).collect();
@@ -51,6 +62,18 @@ async fn missing_tables_are_reported_without_the_right_to_create_them() {
     let error = PostgresProvider::open(database.config().with_migrate(false)).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound);
     assert!(error.message().contains("provision"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_takes_no_writes_is_not_called_unreachable() {
+    let Some(database) = Database::fresh().await else { return };
+    let read_only = "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET default_transaction_read_only = on', current_database()); \
+                     END $$";
+    database.client().await.batch_execute(read_only).await.unwrap();
+    let config = database.config().with_wait_timeout(std::time::Duration::from_millis(200));
+    let error = PostgresProvider::open(config).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    assert!(error.message().contains("read-only") && error.message().contains("primary"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

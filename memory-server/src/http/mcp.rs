@@ -38,7 +38,7 @@ use crate::serve::{Identity, MemoryServer, PURGE, Sessions};
 use crate::terminal::{CredentialArgs, note};
 
 /// Sessions at a time, of all tokens.
-const MAX_SESSIONS: usize = 1_024;
+const MAX_SESSIONS: i64 = 1_024;
 /// Callers that are known at a time.
 const MAX_SERVICES: usize = 1_024;
 /// Time limit for asking in which state the run finds its scopes.
@@ -105,7 +105,6 @@ impl Hub {
             Arc::new(Sessions::begin(self.memory.clone(), identity, self.auditor.clone(), &RandomIds)?);
         let number = self.next.fetch_add(1, Relaxed);
         self.open().insert(number, Arc::clone(&sessions));
-        self.metrics.sessions.fetch_add(1, Relaxed);
         Ok(Session {
             server: MemoryServer::new(Arc::clone(&sessions)),
             sessions,
@@ -138,7 +137,6 @@ struct Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        self.hub.metrics.sessions.fetch_sub(1, Relaxed);
         // Where the server has ended, it has ended the run too.
         if let Ok(runtime) = tokio::runtime::Handle::try_current()
             && self.hub.open().contains_key(&self.number)
@@ -170,6 +168,14 @@ impl Door {
     }
 }
 
+impl Drop for Door {
+    fn drop(&mut self) {
+        if self.own.get().is_some() {
+            self.hub.metrics.sessions.fetch_sub(1, Relaxed);
+        }
+    }
+}
+
 impl rmcp::ServerHandler for Door {
     fn get_info(&self) -> ServerConfig {
         self.server().get_info()
@@ -186,7 +192,9 @@ impl rmcp::ServerHandler for Door {
         })?;
         // A store that cannot be asked now is asked by the first call.
         let _ = tokio::time::timeout(BEGIN, session.sessions.default_tool().begin()).await;
-        let _ = self.own.set(session);
+        if self.own.set(session).is_ok() {
+            self.hub.metrics.sessions.fetch_add(1, Relaxed);
+        }
         context.peer.set_peer_info(request.clone());
         self.negotiate_initialize(&request)
     }
@@ -346,11 +354,15 @@ impl Mcp {
     fn examined(&self, caller: &Caller, message: &mut ClientJsonRpcMessage) -> Result<Option<Arguments>> {
         let JsonRpcMessage::Request(request) = message else { return Ok(None) };
         match &mut request.request {
-            ClientRequest::InitializeRequest(_) if self.hub.open().len() >= MAX_SESSIONS => Err(Error::new(
-                ErrorKind::Unavailable,
-                format!("{MAX_SESSIONS} sessions are open, as many as allowed; end one, or try later"),
-            )
-            .with_retry(Retry::After(Duration::from_secs(10)))),
+            ClientRequest::InitializeRequest(_)
+                if self.hub.metrics.sessions.load(Relaxed) >= MAX_SESSIONS =>
+            {
+                Err(Error::new(
+                    ErrorKind::Unavailable,
+                    format!("{MAX_SESSIONS} sessions are open, as many as allowed; end one, or try later"),
+                )
+                .with_retry(Retry::After(Duration::from_secs(10))))
+            }
             ClientRequest::CallToolRequest(call) => {
                 let arguments = call.extensions.remove::<Arguments>();
                 if let Some(op) = arguments.as_ref().and_then(|Arguments(text)| named(text)).and_then(needs) {

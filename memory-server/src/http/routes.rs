@@ -13,6 +13,7 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{any, get};
+use memory::audit::Auditor;
 use memory::{HealthStatus, Memory};
 use memory_core::{Error, ErrorKind, Provider as _};
 use tokio::sync::Mutex;
@@ -43,15 +44,16 @@ pub struct Served {
     beside: Router,
 }
 
-/// Whether the store answered, and when it was asked.
+/// Whether the store answered, and when it was asked; the audit, for its figures.
 struct Ready {
     memory: Memory,
+    auditor: Option<Arc<Auditor>>,
     last: Mutex<Option<(Instant, bool)>>,
 }
 
 impl Served {
     pub(crate) fn new(memory: Memory, api: V1, page: Page, mcp: Arc<Mcp>, gate: Arc<Gate>) -> Self {
-        let ready = Arc::new(Ready { memory, last: Mutex::default() });
+        let ready = Arc::new(Ready { memory, auditor: page.beside.auditor.clone(), last: Mutex::default() });
         let beside = Router::new()
             .merge(page::router(page))
             .route("/mcp", any(mcp::handle).with_state(mcp))
@@ -118,7 +120,9 @@ async fn readiness(State(ready): State<Arc<Ready>>) -> Response {
 }
 
 async fn counters(State((gate, store)): State<(Arc<Gate>, Arc<Ready>)>) -> Response {
-    let mut response = gate.metrics().text(&store.memory.figures()).into_response();
+    let mut figures = store.memory.figures();
+    figures.extend(store.auditor.iter().flat_map(|auditor| auditor.figures()));
+    let mut response = gate.metrics().text(&figures).into_response();
     let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
     response.headers_mut().insert(header::CONTENT_TYPE, kind);
     response

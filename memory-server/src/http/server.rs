@@ -195,11 +195,18 @@ fn welcome(scheme: &str, bound: SocketAddr, has_tokens: bool) -> String {
     } else {
         "There is no token yet, so every request is refused: make one by `memory token create NAME --agent ID`.\n"
     };
+    let (host, which) = match bound.ip().is_unspecified() {
+        true => {
+            let which = ", and the name or address by which clients reach this machine in the place of HOST";
+            (format!("HOST:{}", bound.port()), which)
+        }
+        false => (bound.to_string(), ""),
+    };
     format!(
         "{first}To connect an MCP client, put this into its configuration (.mcp.json of Claude Code), with a token in the \
-         variable MEMORY_TOKEN:\n\
-         {{\"mcpServers\": {{\"memory\": {{\"type\": \"http\", \"url\": \"{scheme}://{bound}/mcp\", \"headers\": \
+         variable MEMORY_TOKEN{which}:\n\
+         {{\"mcpServers\": {{\"memory\": {{\"type\": \"http\", \"url\": \"{scheme}://{host}/mcp\", \"headers\": \
          {{\"Authorization\": \"Bearer ${{MEMORY_TOKEN}}\"}}}}}}}}\n\
-         {scheme}://{bound}/ is a page for people, who sign in with a token. Ctrl-C stops it. See docs/http.md."
+         {scheme}://{host}/ is a page for people, who sign in with a token. Ctrl-C stops it. See docs/http.md."
     )
 }

@@ -110,6 +110,13 @@ pub(crate) fn id_of(text: &str) -> Option<String> {
     (id.len() == ID_DIGITS && secret.len() == SECRET_DIGITS).then(|| ["t-", id].concat())
 }
 
+/// Whether a text has the form of a token's id.
+pub(crate) fn is_id(text: &str) -> bool {
+    text.strip_prefix("t-").is_some_and(|digits| {
+        digits.len() == ID_DIGITS && digits.bytes().all(|digit| digit.is_ascii_hexdigit())
+    })
+}
+
 fn hash(text: &str) -> [u8; HASH_BYTES] {
     Sha256::digest(text.as_bytes()).into()
 }

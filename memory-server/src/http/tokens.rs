@@ -12,7 +12,7 @@ use memory::Config;
 use memory_core::{Error, ErrorKind, Result, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use super::token::Token;
+use super::token::{Token, is_id};
 use crate::terminal::{create_private_folder, data_folder};
 
 /// Longest file, in bytes: about 30,000 tokens.
@@ -102,10 +102,14 @@ impl TokenFile {
     /// Appends a token.
     ///
     /// # Errors
-    /// `conflict` if a token that is in force has its name; otherwise as [`TokenFile::read`].
+    /// `invalid_argument` if its name looks like an id; `conflict` if a token that is in force has its name; otherwise as [`TokenFile::read`].
     pub(crate) fn create(&self, token: Token, now: Timestamp) -> Result<()> {
         if let Some(folder) = self.path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             create_private_folder(folder)?;
+        }
+        if is_id(&token.name) {
+            let words = "the name looks like the id of a token, and would be taken for one; use another name";
+            return Err(Error::invalid(words));
         }
         self.append(|known| {
             let taken = known.values().any(|known| {
@@ -125,15 +129,19 @@ impl TokenFile {
         })
     }
 
-    /// Revokes a token by its id, or by the name of one that is in force; returns its id.
+    /// Revokes a token by its id, or where none has this id, by the name of one that is in force; returns its id.
     ///
     /// # Errors
     /// `not_found`; otherwise as [`TokenFile::read`].
     pub(crate) fn revoke(&self, which: &str, now: Timestamp) -> Result<Arc<str>> {
         let mut revoked = None;
         self.append(|known| {
+            let named = |known: &&Known| known.token.name == which && !known.token.is_expired(now);
             let mut standing = known.values().filter(|known| known.revoked_at.is_none());
-            let found = standing.find(|known| &*known.token.id == which || known.token.name == which);
+            let found = match known.get(which) {
+                Some(known) => Some(known).filter(|known| known.revoked_at.is_none()),
+                None => standing.find(named),
+            };
             let id = found.map(|known| Arc::clone(&known.token.id)).ok_or_else(|| {
                 Error::new(
                     ErrorKind::NotFound,
@@ -223,6 +231,22 @@ impl TokenFile {
 mod tests {
     use super::*;
     use crate::http::caller::Grant;
+
+    #[test]
+    fn an_id_revokes_its_own_token_whatever_others_are_called() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = TokenFile::new(folder.path().join("tokens"));
+        let made = |name: &str| Token::make(name.to_owned(), Grant::default(), Timestamp::EPOCH).unwrap().1;
+        let (first, mut second) = (made("first"), made("second"));
+        let id = Arc::clone(&first.id);
+        file.create(first, Timestamp::EPOCH).unwrap();
+        assert_eq!(file.create(made(&id), Timestamp::EPOCH).unwrap_err().kind(), ErrorKind::InvalidArgument);
+        // As an earlier version let it be called. It comes first.
+        (second.name, second.id) = (id.to_string(), "t-000000000000".into());
+        file.append(|_| Ok(Line::Created(Box::new(second)))).unwrap();
+        assert_eq!(file.revoke(&id, Timestamp::EPOCH).unwrap(), id);
+        assert_eq!(file.revoke(&id, Timestamp::EPOCH).unwrap_err().kind(), ErrorKind::NotFound);
+    }
 
     #[test]
     fn a_damaged_file_or_one_that_others_may_read_holds_no_token() {

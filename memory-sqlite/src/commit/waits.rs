@@ -86,19 +86,25 @@ impl fmt::Display for Stuck {
     }
 }
 
-/// Warns about stuck calls, at most once per interval.
+/// Warns about one matter, at most once per interval.
 #[derive(Debug, Default)]
 pub(crate) struct Alarm(Mutex<Option<Instant>>);
 
 impl Alarm {
-    pub(crate) fn raise(&self, stuck: &Stuck) {
+    /// Whether to warn now.
+    pub(crate) fn is_due(&self) -> bool {
         let mut last = lock(&self.0);
-        if last.is_some_and(|last| last.elapsed() < WARNING_INTERVAL) {
-            return;
+        let is_due = last.is_none_or(|last| last.elapsed() >= WARNING_INTERVAL);
+        if is_due {
+            *last = Some(Instant::now());
         }
-        *last = Some(Instant::now());
-        drop(last);
-        tracing::warn!(waits = %stuck, "calls to the database have waited for long");
+        is_due
+    }
+
+    pub(crate) fn raise(&self, stuck: &Stuck) {
+        if self.is_due() {
+            tracing::warn!(waits = %stuck, "calls to the database have waited for long");
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! What nobody waits for: access counts and uses are written, expired entries and dropped scopes reclaimed, and the log is
 //! moved into the file.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use memory_core::{Reclaimed, Result};
@@ -9,6 +10,7 @@ use super::{eviction, uses};
 use crate::commit::background::Schedule;
 use crate::commit::checkpoint::Checkpointer;
 use crate::commit::store::Store;
+use crate::commit::waits::Alarm;
 use crate::commit::writer::Cost;
 use crate::error::engine;
 use crate::kv::{accesses, sweep};
@@ -36,10 +38,12 @@ impl Upkeep {
     /// The background thread.
     pub(crate) fn run(&self, mut checkpointer: Option<&mut Checkpointer>) {
         let mut schedule = Schedule::new(&self.store.config);
-        let report = |what: &'static str, done: Result<()>| {
+        let mut alarms: BTreeMap<&'static str, Alarm> = BTreeMap::new();
+        let mut report = |what: &'static str, done: Result<()>| {
             // What is cut short by closing is done by whoever opens the database next.
             if let Err(error) = done
                 && !self.store.is_closed()
+                && alarms.entry(what).or_default().is_due()
             {
                 tracing::warn!(%error, what, "background work failed and will be tried again");
             }

@@ -326,13 +326,13 @@ impl Engine {
             let mut conn = conn;
             match conn.sandbox.checkpoint() {
                 Ok(true) => state.log_tolerated.store(engine.pool.log_bytes(), Ordering::Relaxed),
-                // A reader blocks the checkpoint. Do not try again after every write.
-                Ok(false) => {
+                // A reader blocks the checkpoint, or the disk is full. Do not try again after every write.
+                done => {
                     let more = state.place.log_bytes().saturating_add(engine.pool.log_bytes());
                     state.log_tolerated.store(more, Ordering::Relaxed);
-                }
-                Err(error) => {
-                    tracing::warn!(%error, "a checkpoint failed and will be tried again");
+                    if let Err(error) = done {
+                        tracing::warn!(%error, "a checkpoint failed and will be tried again");
+                    }
                 }
             }
             engine.pool.rest(conn);

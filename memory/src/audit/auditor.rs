@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use memory_core::{Clock, Error, ErrorKind, Result};
+use memory_core::{Clock, Error, ErrorKind, Figure, Result};
 
 use super::observation::Observation;
 use super::queue::{Counters, Message};
@@ -117,6 +117,20 @@ impl Auditor {
             dropped: self.counters.dropped.load(Ordering::Acquire),
             failed: self.counters.failed.load(Ordering::Acquire),
         }
+    }
+
+    /// The same for `/metrics`.
+    #[must_use]
+    pub fn figures(&self) -> [Figure; 2] {
+        let AuditCounts { written, dropped, failed } = self.counts();
+        [
+            Figure::counter("audit_records_total", "Records of the audit that were written.", written),
+            Figure::counter(
+                "audit_missing_total",
+                "Those that were dropped or could not be written.",
+                dropped + failed,
+            ),
+        ]
     }
 
     /// Waits until every record taken before has reached the sinks and they are flushed, for at most `timeout`. Returns

@@ -20,7 +20,7 @@ const PATIENCE: std::time::Duration = std::time::Duration::from_secs(5);
 pub struct JsonLines {
     path: PathBuf,
     file: Option<File>,
-    /// A line may have been written partially.
+    /// The last line may have been written partially.
     torn: bool,
 }
 
@@ -48,7 +48,7 @@ impl JsonLines {
 impl AuditSink for JsonLines {
     fn write(&mut self, record: &AuditRecord) -> Result<()> {
         let mut line = Vec::with_capacity(512);
-        if self.torn {
+        if self.torn && !ends_with_a_newline(&self.path) {
             line.push(b'\n');
         }
         serde_json::to_writer(&mut line, record).map_err(|error| {
@@ -73,7 +73,6 @@ impl AuditSink for JsonLines {
         let synced = file.sync_data();
         if synced.is_err() || is_displaced(file, &self.path) {
             self.file = None;
-            self.torn = false;
         }
         synced.map_err(unwritten)
     }

@@ -49,9 +49,8 @@ impl Observation {
         self.sql = None;
     }
 
-    pub(super) fn record(self, number: u64, mode: AuditMode, redactor: &Redactor) -> AuditCall {
+    pub(super) fn record(self, mode: AuditMode, redactor: &Redactor) -> AuditCall {
         let Self { mut call, statement, sql, content } = self;
-        call.number = number;
         match (mode, content) {
             (AuditMode::Full, Content::Input(input)) => {
                 call.input = Some(shown(&input, call.op, statement, redactor));

@@ -289,7 +289,7 @@ impl AuditFact {
     }
 }
 
-/// Records dropped because the queue was full.
+/// Records dropped because the queue was full, or not taken by the sink.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct AuditGap {

@@ -11,7 +11,7 @@ pub trait AuditSink: Send + Debug {
     /// Takes a record.
     ///
     /// # Errors
-    /// If it cannot; the record is counted as failed and not offered again.
+    /// If it cannot; the record is counted as failed and not offered again. The next record that it takes is a gap.
     fn write(&mut self, record: &AuditRecord) -> Result<()>;
 
     /// Makes everything taken so far survive the process, as far as the sink can.

@@ -31,6 +31,7 @@ pub struct OpUsage {
     pub since: Timestamp,
 }
 
+/// Of a record.
 #[derive(Deserialize)]
 struct Line {
     kind: String,
@@ -40,6 +41,7 @@ struct Line {
     rows: Option<u64>,
     micros: Option<u64>,
     outcome: Option<String>,
+    dropped: Option<u64>,
 }
 
 /// What the last 16 MiB of an audit file say of the calls of a tenant, by operation. Lines that are no records are passed over.
@@ -47,21 +49,9 @@ struct Line {
 /// # Errors
 /// `not_found` if there is no file, `unavailable` if it cannot be read.
 pub fn usage(path: &Path, tenant: &TenantId) -> Result<Vec<OpUsage>> {
-    let unread = |error: std::io::Error| {
-        let kind = match error.kind() {
-            std::io::ErrorKind::NotFound => ErrorKind::NotFound,
-            _ => ErrorKind::Unavailable,
-        };
-        Error::new(kind, format!("the audit file cannot be read: {error}")).with_source(error)
-    };
-    let mut file = File::open(path).map_err(unread)?;
-    let length = file.metadata().map_err(unread)?.len();
-    file.seek(SeekFrom::Start(length.saturating_sub(MAX_READ))).map_err(unread)?;
-    let (mut reader, mut line) = (BufReader::new(file.take(MAX_READ)), Vec::new());
     let mut calls: BTreeMap<String, (OpUsage, Vec<u64>)> = BTreeMap::new();
-    while reader.read_until(b'\n', &mut line).map_err(unread)? > 0 {
-        if let Ok(record) = serde_json::from_slice::<Line>(&line)
-            && record.kind == "call"
+    each(path, |record| {
+        if record.kind == "call"
             && record.tenant.as_deref() == Some(tenant.as_str())
             && let Some(op) = record.op
         {
@@ -83,9 +73,40 @@ pub fn usage(path: &Path, tenant: &TenantId) -> Result<Vec<OpUsage>> {
             usage.empty += u64::from(ok && record.rows == Some(0));
             micros.extend(record.micros);
         }
+    })?;
+    Ok(calls.into_values().map(|(usage, micros)| timed(usage, micros)).collect())
+}
+
+/// How many records are missing in the last 16 MiB of an audit file, as its gaps say.
+///
+/// # Errors
+/// As [`usage`].
+pub fn missing(path: &Path) -> Result<u64> {
+    let mut missing = 0;
+    each(path, |record| missing += record.dropped.unwrap_or_default())?;
+    Ok(missing)
+}
+
+/// Reads the records at the end of a file.
+fn each(path: &Path, mut take: impl FnMut(Line)) -> Result<()> {
+    let unread = |error: std::io::Error| {
+        let kind = match error.kind() {
+            std::io::ErrorKind::NotFound => ErrorKind::NotFound,
+            _ => ErrorKind::Unavailable,
+        };
+        Error::new(kind, format!("the audit file cannot be read: {error}")).with_source(error)
+    };
+    let mut file = File::open(path).map_err(unread)?;
+    let length = file.metadata().map_err(unread)?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(MAX_READ))).map_err(unread)?;
+    let (mut reader, mut line) = (BufReader::new(file.take(MAX_READ)), Vec::new());
+    while reader.read_until(b'\n', &mut line).map_err(unread)? > 0 {
+        if let Ok(record) = serde_json::from_slice::<Line>(&line) {
+            take(record);
+        }
         line.clear();
     }
-    Ok(calls.into_values().map(|(usage, micros)| timed(usage, micros)).collect())
+    Ok(())
 }
 
 fn timed(mut usage: OpUsage, mut micros: Vec<u64>) -> OpUsage {
@@ -127,7 +148,8 @@ mod tests {
         let of: Vec<_> = found.iter().map(|of| (of.op.as_str(), of.calls, of.failed, of.empty)).collect();
         assert_eq!(of, [("add", 1, 0, 0), ("recall", 3, 1, 1)]);
         assert!((found[1].median_ms - 2.0).abs() < 1e-9 && (found[1].p99_ms - 9.0).abs() < 1e-9);
-        let missing = usage(&folder.path().join("none"), &"a".parse().unwrap()).unwrap_err();
-        assert_eq!(missing.kind(), ErrorKind::NotFound);
+        assert_eq!(missing(&path).unwrap(), 4);
+        let none = usage(&folder.path().join("none"), &"a".parse().unwrap()).unwrap_err();
+        assert_eq!(none.kind(), ErrorKind::NotFound);
     }
 }

@@ -19,14 +19,47 @@ const IDLE: Duration = Duration::from_millis(200);
 pub(super) struct Writer {
     mode: AuditMode,
     redactor: Redactor,
-    sinks: Vec<Box<dyn AuditSink>>,
+    outlets: Vec<Outlet>,
     counters: Arc<Counters>,
     clock: Arc<dyn Clock>,
-    /// The number of the last record.
-    number: u64,
-    /// Dropped records already reported by a gap.
-    reported: u64,
+    /// Dropped records that the outlets know of.
+    known: u64,
     unflushed: bool,
+}
+
+/// A sink, and what it lacks.
+struct Outlet {
+    sink: Box<dyn AuditSink>,
+    /// The number of the last record for it.
+    number: u64,
+    /// Records that it lacks and no gap has told of.
+    missing: u64,
+}
+
+impl Outlet {
+    /// Offers a record, unless a gap comes first; whether the sink took it.
+    fn offer(&mut self, record: &mut AuditRecord) -> bool {
+        self.number += 1;
+        record.set_number(self.number);
+        let taken = self.missing == 0
+            && self.sink.write(record).inspect_err(|error| {
+                tracing::warn!(%error, "an audit record is lost, and so are those that follow until the audit can be written");
+            })
+            .is_ok();
+        self.missing += u64::from(!taken);
+        taken
+    }
+
+    /// Reports what is missing, once the sink takes that.
+    fn report_gap(&mut self, clock: &dyn Clock) {
+        if self.missing == 0 {
+            return;
+        }
+        let gap = AuditGap { number: self.number + 1, time: clock.now(), dropped: self.missing };
+        if self.sink.write(&AuditRecord::Gap(gap)).is_ok() {
+            (self.number, self.missing) = (gap.number, 0);
+        }
+    }
 }
 
 impl Writer {
@@ -37,7 +70,8 @@ impl Writer {
         counters: Arc<Counters>,
         clock: Arc<dyn Clock>,
     ) -> Self {
-        Self { mode, redactor, sinks, counters, clock, number: 0, reported: 0, unflushed: false }
+        let outlets = sinks.into_iter().map(|sink| Outlet { sink, number: 0, missing: 0 }).collect();
+        Self { mode, redactor, outlets, counters, clock, known: 0, unflushed: false }
     }
 
     /// Writes records until every sender is gone.
@@ -47,16 +81,13 @@ impl Writer {
                 Ok(Message::Call(observation)) => {
                     self.report_gap();
                     let bytes = observation.content_bytes();
-                    self.number += 1;
-                    let record = observation.record(self.number, self.mode, &self.redactor);
+                    let record = observation.record(self.mode, &self.redactor);
                     self.counters.waiting_bytes.fetch_sub(bytes, Ordering::AcqRel);
-                    self.hand_over(&AuditRecord::Call(Box::new(record)));
+                    self.hand_over(AuditRecord::Call(Box::new(record)));
                 }
-                Ok(Message::Record(mut record)) => {
+                Ok(Message::Record(record)) => {
                     self.report_gap();
-                    self.number += 1;
-                    record.set_number(self.number);
-                    self.hand_over(&record);
+                    self.hand_over(record);
                 }
                 Ok(Message::Flush(done)) => {
                     self.report_gap();
@@ -74,38 +105,31 @@ impl Writer {
         self.flush();
     }
 
-    /// Reports the records that were dropped since the last gap.
+    /// Reports the records that were dropped, or not taken, since the last gap.
     fn report_gap(&mut self) {
         let dropped = self.counters.dropped.load(Ordering::Acquire);
-        let records = dropped.saturating_sub(self.reported);
-        if records > 0 {
-            self.number += 1;
-            let gap = AuditGap { number: self.number, time: self.clock.now(), dropped: records };
-            self.reported = dropped;
-            self.hand_over(&AuditRecord::Gap(gap));
+        let more = dropped.saturating_sub(std::mem::replace(&mut self.known, dropped));
+        for outlet in &mut self.outlets {
+            outlet.missing += more;
+            self.unflushed |= outlet.missing > 0;
+            outlet.report_gap(&*self.clock);
         }
     }
 
-    fn hand_over(&mut self, record: &AuditRecord) {
+    fn hand_over(&mut self, mut record: AuditRecord) {
         self.unflushed = true;
-        let mut taken = true;
-        for sink in &mut self.sinks {
-            if sink.write(record).is_err() {
-                taken = false;
-                self.counters.failed.fetch_add(1, Ordering::AcqRel);
-            }
-        }
-        if taken && !matches!(record, AuditRecord::Gap(_)) {
-            self.counters.written.fetch_add(1, Ordering::AcqRel);
-        }
+        let refused =
+            self.outlets.iter_mut().filter_map(|outlet| (!outlet.offer(&mut record)).then_some(1)).sum();
+        self.counters.failed.fetch_add(refused, Ordering::AcqRel);
+        self.counters.written.fetch_add(u64::from(refused == 0), Ordering::AcqRel);
     }
 
     fn flush(&mut self) {
         if !std::mem::take(&mut self.unflushed) {
             return;
         }
-        for sink in &mut self.sinks {
-            if sink.flush().is_err() {
+        for outlet in &mut self.outlets {
+            if outlet.sink.flush().is_err() {
                 self.counters.failed.fetch_add(1, Ordering::AcqRel);
             }
         }

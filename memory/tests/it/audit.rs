@@ -1,5 +1,6 @@
 //! Audit records of tool operations.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -15,13 +16,13 @@ const PATIENCE: Duration = Duration::from_secs(30);
 struct Kept {
     records: Arc<Mutex<Vec<AuditRecord>>>,
     gate: Arc<Mutex<()>>,
-    fails: bool,
+    fails: Arc<AtomicBool>,
 }
 
 impl AuditSink for Kept {
     fn write(&mut self, record: &AuditRecord) -> Result<()> {
         let _open = self.gate.lock().unwrap();
-        if self.fails {
+        if self.fails.load(Ordering::SeqCst) {
             return Err(Error::new(ErrorKind::Unavailable, "full"));
         }
         self.records.lock().unwrap().push(record.clone());
@@ -202,13 +203,33 @@ async fn a_slow_sink_blocks_no_call_and_dropped_records_are_counted() {
 
 #[tokio::test]
 async fn a_failing_sink_is_counted_and_the_others_continue() {
-    let (good, bad) = (Kept::default(), Kept { fails: true, ..Kept::default() });
+    let (good, bad) = (Kept::default(), Kept { fails: Arc::new(true.into()), ..Kept::default() });
     let auditor =
         Arc::new(Auditor::builder(Arc::new(SystemClock)).sink(bad).sink(good.clone()).start().unwrap());
     let answer = tool(&auditor).await.call(r#"{"op":"get","key":"city"}"#).await;
     assert!(answer.contains("found"));
     assert!(auditor.flush(PATIENCE));
     assert_eq!((good.calls().len(), auditor.counts().failed, auditor.counts().written), (1, 1, 0));
+}
+
+#[tokio::test]
+async fn records_that_a_full_disk_refused_are_reported_once_there_is_room() {
+    let (disk, other) = (Kept { fails: Arc::new(true.into()), ..Kept::default() }, Kept::default());
+    let full = Arc::clone(&disk.fails);
+    let auditor = Auditor::builder(Arc::new(SystemClock)).sink(disk.clone()).sink(other.clone());
+    let auditor = Arc::new(auditor.start().unwrap());
+    let tool = tool(&auditor).await;
+    for is_full in [true, true, false] {
+        full.store(is_full, Ordering::SeqCst);
+        tool.call(r#"{"op":"get","key":"city"}"#).await;
+        assert!(auditor.flush(PATIENCE));
+    }
+    let records = disk.records.lock().unwrap();
+    let [AuditRecord::Gap(gap), AuditRecord::Call(call)] = &records[..] else { panic!("{records:?}") };
+    assert_eq!((gap.number, gap.dropped, call.number), (3, 2, 4));
+    assert_eq!((auditor.counts().failed, auditor.figures()[1].value), (2, 2));
+    assert_eq!(other.calls().iter().map(|call| call.number).collect::<Vec<_>>(), [1, 2, 3]);
+    assert_eq!(other.records.lock().unwrap().len(), 3, "nothing is missing there");
 }
 
 #[tokio::test]

@@ -17,7 +17,7 @@ use tokio_postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream}
 
 use super::session::{Duplex, Session};
 use crate::connect::{Address, Tls};
-use crate::error::{Effect, engine};
+use crate::error::{Effect, UNREACHABLE, engine};
 
 /// A session, and the token to cancel its statements.
 pub(crate) struct Opened {
@@ -81,9 +81,7 @@ async fn connect_to(address: &Address, tls: &Tls, host: usize) -> Result<Opened>
 }
 
 fn unreachable(error: io::Error) -> Error {
-    Error::new(ErrorKind::Unavailable, "the PostgreSQL server cannot be reached; try again")
-        .with_retry(Retry::Now)
-        .with_source(error)
+    Error::new(ErrorKind::Unavailable, UNREACHABLE).with_retry(Retry::Now).with_source(error)
 }
 
 /// A stream to a host, and the name expected in its certificate.

@@ -214,6 +214,12 @@ fn references(place: &str, url: &BackendUrl, config: &Config, checked: &mut Chec
     }
 }
 
+/// A server gave no answer in time.
+pub(super) fn late(after: Duration) -> Error {
+    let words = "start the server, or wait for what keeps it busy";
+    Error::new(ErrorKind::Timeout, format!("no answer within {} s; {words}", after.as_secs()))
+}
+
 /// Checks a server without writing to it.
 async fn reach(
     name: &str,
@@ -223,14 +229,13 @@ async fn reach(
     timeout: Duration,
     checked: &mut Checked,
 ) {
-    let late = || Error::new(ErrorKind::Timeout, format!("no answer within {} s", timeout.as_secs()));
     match url.scheme() {
         "sqlite" => sqlite(place, url, config, checked),
         "postgres" | "postgresql" => {
             let mut open = memory::OpenContext::default();
             open.base_dir = config.base_dir();
             let looked = async { operator::doctor(&memory::postgres::config(url, &open)?).await };
-            match tokio::time::timeout(timeout, looked).await.unwrap_or_else(|_| Err(late())) {
+            match tokio::time::timeout(timeout, looked).await.unwrap_or_else(|_| Err(late(timeout))) {
                 Ok(report) => {
                     for finding in report.findings {
                         let status = match finding.status {
@@ -256,7 +261,7 @@ async fn reach(
         }
         scheme if scheme.starts_with("mem0+") || scheme.starts_with("mem9+") => {
             let asked = async { config.open_alone(registry, name).await?.health().await };
-            match tokio::time::timeout(timeout, asked).await.unwrap_or_else(|_| Err(late())) {
+            match tokio::time::timeout(timeout, asked).await.unwrap_or_else(|_| Err(late(timeout))) {
                 Ok(health) if health.status == HealthStatus::Ok => {
                     checked.note(place, "server", Status::Ok, health.message);
                 }

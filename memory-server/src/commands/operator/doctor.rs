@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use clap::Args;
 use memory::{Access, HealthStatus};
-use memory_core::{Error, ErrorKind, Provider as _};
+use memory_core::{ErrorKind, Provider as _};
 use serde::Serialize;
 
-use super::config_check::{self, Status as Found, may_hold, may_write};
+use super::config_check::{self, Status as Found, late, may_hold, may_write};
 use crate::http::tokens::{TokenFile, tokens_file};
 use crate::terminal::{Context, Exit, Failure, Out, Settings, bytes};
 
@@ -66,6 +66,13 @@ impl Report {
         self.add(check, Status::Fail, message, Some(advice.into()));
     }
 
+    /// What another part found: behind the first `;` of its words is what to do.
+    fn told(&mut self, check: &str, status: Status, words: &str) {
+        let (found, advice) =
+            words.split_once("; ").map_or((words, None), |(found, then)| (found, Some(then)));
+        self.add(check, status, found, advice.map(str::to_owned));
+    }
+
     fn add(&mut self, check: &str, status: Status, message: impl Into<String>, advice: Option<String>) {
         self.status = self.status.max(status);
         self.checks.push(Line { check: check.to_owned(), status, message: message.into(), advice });
@@ -79,6 +86,7 @@ pub(crate) async fn run(context: &Context, args: &DoctorArgs, out: &mut Out) -> 
     match context.settings() {
         Ok(settings) => {
             tokens(&settings, &mut report);
+            audit(&settings, &mut report);
             store(&settings, timeout, args.offline, &mut report).await;
         }
         Err(error) => {
@@ -118,6 +126,13 @@ async fn configuration(
         let check = format!("{} {}", finding.place, finding.check);
         match finding.status {
             Found::Ok => report.ok(&check, finding.message.as_str()),
+            // About a server, a file or a model; the words say what to do there.
+            Found::Warning if finding.place != "memory.toml" => {
+                report.told(&check, Status::Warn, &finding.message);
+            }
+            Found::Problem if finding.place != "memory.toml" => {
+                report.told(&check, Status::Fail, &finding.message);
+            }
             Found::Warning => {
                 report.warn(
                     &check,
@@ -161,6 +176,24 @@ fn tokens(settings: &Settings, report: &mut Report) {
     }
 }
 
+/// Whether the audit file can be written, and has every record.
+fn audit(settings: &Settings, report: &mut Report) {
+    let Some(file) = settings.audit_file().filter(|file| file.exists()) else { return };
+    if !may_write(&file) {
+        let message = format!("{} is read-only for you", file.display());
+        return report.warn("audit", message, "run what is audited as a user who may write it");
+    }
+    match memory::audit::missing(&file) {
+        Ok(0) => report.ok("audit", format!("no record is missing at the end of {}", file.display())),
+        Ok(missing) => report.warn(
+            "audit",
+            format!("{missing} records are missing at the end of {}; its gaps say when", file.display()),
+            "see whether its disk was full or too slow, and that it has room now",
+        ),
+        Err(error) => report.told("audit", Status::Fail, error.message()),
+    }
+}
+
 /// The store: its file, its format, its content, and the room for more.
 async fn store(settings: &Settings, timeout: Duration, offline: bool, report: &mut Report) {
     let (url, base) = match settings.backend_url() {
@@ -191,13 +224,12 @@ async fn store(settings: &Settings, timeout: Duration, offline: bool, report: &m
         let health = memory.health().await?;
         memory_core::Result::Ok((memory.capabilities(), health))
     };
-    let late = || Error::new(ErrorKind::Timeout, format!("no answer within {} s", timeout.as_secs()));
-    match tokio::time::timeout(timeout, looked).await.unwrap_or_else(|_| Err(late())) {
+    match tokio::time::timeout(timeout, looked).await.unwrap_or_else(|_| Err(late(timeout))) {
         Ok((capabilities, health)) => {
             match health.status {
                 HealthStatus::Ok => report.ok("store", format!("{shown} opens: {}", health.message)),
-                HealthStatus::Degraded => report.warn("store", health.message, "see `memory describe`"),
-                _ => report.fail("store", health.message, "see `memory describe`"),
+                HealthStatus::Degraded => report.told("store", Status::Warn, &health.message),
+                _ => report.told("store", Status::Fail, &health.message),
             }
             if capabilities.kv {
                 report.ok(
@@ -209,18 +241,7 @@ async fn store(settings: &Settings, timeout: Duration, offline: bool, report: &m
                 );
             }
         }
-        Err(error) => {
-            let advice = match error.kind() {
-                ErrorKind::Corrupt => {
-                    "restore a snapshot (`memory restore FILE`), or see `memory drift repair --dry-run`"
-                }
-                ErrorKind::Timeout | ErrorKind::Unavailable => {
-                    "start the server, or wait for what keeps it busy"
-                }
-                _ => "correct what it names",
-            };
-            report.fail("store", error.message(), advice);
-        }
+        Err(error) => report.told("store", Status::Fail, error.message()),
     }
 }
 

@@ -178,6 +178,12 @@ fn made(
             "--expires is above 0, as 30d; leave it out for a token that does not expire",
         ));
     }
+    let is_idle = |ops: &BTreeSet<Op>| args.read_only && !ops.iter().any(|op| op.is_read());
+    if grant.ops.as_ref().is_some_and(is_idle) {
+        return Err(Error::invalid(
+            "none of --ops only reads, so that the token could do nothing; leave out --read-only, or name others",
+        ));
+    }
     let (text, mut token) = Token::make(args.name, grant, now)?;
     token.per_minute = args.rate;
     token.expires_at = args

@@ -35,7 +35,7 @@ pub(crate) struct Beside {
 #[derive(Debug)]
 pub(crate) struct Page {
     pub(super) memory: Memory,
-    pub(super) beside: Beside,
+    pub(crate) beside: Beside,
     pub(super) authority: Arc<Authority>,
     pub(super) sessions: Sessions,
     api: V1,

@@ -26,6 +26,17 @@ pub(super) fn whole(text: &str, most: usize) -> Markup {
     html! { pre class="said" dir="auto" tabindex="0" { (Said { text, most }) } }
 }
 
+/// A text within an attribute, where a code is all that can stand for what is not seen.
+pub(super) fn spelled(text: &str) -> String {
+    text.chars().fold(String::new(), |mut spelled, character| {
+        let _ = match is_unseen(character) {
+            true => write!(spelled, "U+{:04X}", u32::from(character)),
+            false => spelled.write_char(character),
+        };
+        spelled
+    })
+}
+
 impl Render for Said<'_> {
     fn render_to(&self, html: &mut String) {
         let (mut shown, mut rest) = (0, self.text);
@@ -91,8 +102,12 @@ pub(super) fn remark(text: &str) -> Markup {
 
 /// Why a part of a page is not shown.
 pub(super) fn refusal(error: &Error) -> Markup {
-    let words = Said { text: error.message(), most: 2_000 };
-    html! { p class="remark" { strong { "Not shown. " } (words) " " code { (error.kind().code()) } } }
+    html! { p class="remark" { strong { "Not shown. " } (reason(error)) } }
+}
+
+/// What an error says, and its code.
+pub(super) fn reason(error: &Error) -> Markup {
+    html! { (Said { text: error.message(), most: 2_000 }) " " code { (error.kind().code()) } }
 }
 
 /// A table with a caption, which scrolls by itself where it is too wide.

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use super::ask::{Page, Visit};
 use super::fields::Fields;
 use super::frame::{framed, plain, sign_in};
-use super::html::refusal;
+use super::html::reason;
 use super::place::Place;
 use super::sessions::{Found, is_same};
 use super::views;
@@ -142,7 +142,7 @@ async fn shown(page: &Page, visit: &Visit, found: &Found, path: &str, query: &st
 
 fn failed(visit: &Visit, path: &str, fields: &Fields, title: &str, error: &Error) -> Response {
     let place = Place::of(&visit.caller, fields).unwrap_or_default();
-    let view = html! { (refusal(error)) p { a href=(place.link("/", &[])) { "To the overview" } } };
+    let view = html! { p class="remark" { (reason(error)) } p { a href=(place.link("/", &[])) { "To the overview" } } };
     document(status(error.kind()), framed(visit, path, title, &place, None, &view))
 }
 

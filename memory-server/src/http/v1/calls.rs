@@ -54,8 +54,8 @@ async fn receive(api: &Api, caller: &Caller, op: Op, body: Body) -> Result<Respo
     let (arguments, lines) = body::lines(body).await?;
     let mut request = Request::from_json(op, &arguments)?;
     match &mut request {
-        Request::ImportScope { records, .. } => *records = Box::pin(frames::Read::new(lines)),
-        Request::Restore { dump, .. } => *dump = Box::pin(frames::Read::new(lines)),
+        Request::ImportScope { records, .. } => *records = Box::pin(frames::Read::of_request(lines)),
+        Request::Restore { dump, .. } => *dump = Box::pin(frames::Read::of_request(lines)),
         _ => {}
     }
     written(&api.run(caller, request).await?).map(|text| json(StatusCode::OK, text))

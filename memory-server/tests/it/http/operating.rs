@@ -20,7 +20,7 @@ fn health_needs_no_token_and_says_nothing_else() {
 
 #[test]
 fn metrics_count_operations_refusals_and_latencies_without_names() {
-    let door = Door::open("");
+    let door = Door::open("[audit]\nfile = \"audit.jsonl\"\n");
     let token = door.token("reader", &["--tenant", "acme", "--agent", "ann", "--ops", "set"]);
     let session = door.session(&token);
     door.ok(&token, &session, set("agent", "secret-key", "v"));
@@ -37,6 +37,8 @@ fn metrics_count_operations_refusals_and_latencies_without_names() {
         "memory_http_responses_total{route=\"mcp\",class=\"4xx\"} 1",
         "memory_http_seconds_bucket{route=\"mcp\",le=\"+Inf\"} 5",
         "memory_http_in_flight 1",
+        "memory_mcp_sessions 1",
+        "memory_audit_missing_total 0",
         "# TYPE memory_http_seconds histogram",
     ] {
         assert!(text.lines().any(|known| known == line), "{line}:\n{text}");

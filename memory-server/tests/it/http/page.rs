@@ -143,7 +143,7 @@ fn a_form_that_is_not_this_sessions_own_does_nothing() {
     api(&door, &token, "set", &json!({"scope": scope("ann"), "key": "k", "value": 1}));
     let (browser, other) = (Browser::signed_in(&door, &token), Browser::signed_in(&door, &token));
     let (key, foreign) = (browser.form_key(), other.form_key());
-    let delete = [("kind", "agent"), ("id", "ann"), ("key", "k"), ("version", "1")];
+    let delete = [("kind", "agent"), ("id", "ann"), ("key", "\"k\""), ("version", "1")];
     let send = |browser: &Browser<'_>, headers: &[(&str, &str)], key: &str| {
         browser.send("/page/entry", headers, &[&[("form_key", key)], &delete[..]].concat()).status
     };
@@ -169,13 +169,57 @@ fn a_form_that_is_not_this_sessions_own_does_nothing() {
 
     let k = json!({"scope": scope("ann"), "key": "k"});
     assert_eq!(api(&door, &token, "get", &k)["value"], 1, "nothing was done");
-    let stale = [("kind", "agent"), ("id", "ann"), ("key", "k"), ("version", "7")];
+    let stale = [("kind", "agent"), ("id", "ann"), ("key", "\"k\""), ("version", "7")];
     assert_eq!(browser.submit("/page/entry", &stale).status, 409, "not what was shown");
     let done = browser.submit("/page/entry", &delete);
     assert_eq!((done.status, done.header("location")), (303, Some("/page/entries?kind=agent&id=ann")));
     assert_eq!(api(&door, &token, "get", &k), Value::Null);
     assert!(browser.shown("/page/entries?kind=agent&id=ann").contains("The entry is deleted."));
     assert!(!browser.shown("/page/entries?kind=agent&id=ann").contains("The entry is deleted."), "said once");
+}
+
+#[test]
+fn an_entry_whose_key_has_ends_of_lines_was_not_deleted() {
+    let door = Door::open("");
+    let token = door.token("ops", &["--tenant", "acme"]);
+    let browser = Browser::signed_in(&door, &token);
+    for key in ["a\nb", "a\rb", "a\r\nb\n"] {
+        let named = json!({"scope": scope("ann"), "key": key, "value": 1});
+        api(&door, &token, "set", &named);
+        let page = browser.shown(&format!("/page/entry?kind=agent&id=ann&key={}", encoded(key)));
+        let (_, rest) = page.split_once("name=\"key\" value=\"").unwrap();
+        let quoted = rest.split('"').next().unwrap().replace("&quot;", "\"");
+        // As browsers do.
+        let sent = quoted.replace("\r\n", "\n").replace('\r', "\n").replace('\n', "\r\n");
+        let version = page.split("Delete version ").nth(1).unwrap().split('<').next().unwrap();
+        let form = [("kind", "agent"), ("id", "ann"), ("key", &sent), ("version", version)];
+        assert_eq!(browser.submit("/page/entry", &form).status, 303);
+        assert_eq!(
+            api(&door, &token, "get", &json!({"scope": scope("ann"), "key": key})),
+            Value::Null,
+            "{key:?}"
+        );
+    }
+}
+
+#[test]
+fn turns_and_what_a_token_only_reads_offer_no_form() {
+    let door = Door::open("");
+    let token = door.token("ops", &["--tenant", "acme"]);
+    let run = json!({"tenant": "acme", "agent": "a", "run": "r"});
+    let message = json!({"role": "user", "content": "My sister lives in Bergen"});
+    api(&door, &token, "add", &json!({"run": run, "scope": scope("ann"), "messages": [message]}));
+    let (at, facts) = ("kind=agent&id=ann", "/page/facts?kind=agent&id=ann");
+    let browser = Browser::signed_in(&door, &token);
+    let turn = browser.shown(&format!("/page/entry?{at}&key={}", encoded("~turn/head")));
+    assert!(!turn.contains("Delete version") && turn.contains("what was said"), "{turn}");
+    assert!(browser.shown(facts).contains("Forget it"));
+    let reader = door.token("reader", &["--tenant", "acme", "--read-only"]);
+    let shown = Browser::signed_in(&door, &reader).shown(facts);
+    assert!(
+        shown.contains("Bergen") && !shown.contains("Forget it") && shown.contains("only reads"),
+        "{shown}"
+    );
 }
 
 #[test]
@@ -210,6 +254,8 @@ fn what_agents_stored_is_shown_as_text() {
             assert!(!page.contains(raw), "{raw} in {path}: {page}");
         }
         assert!(!outside_tags(&page).contains('\u{202e}'), "{path}: {page}");
+        let labels = page.split("aria-label=\"").skip(1).filter_map(|rest| rest.split('"').next());
+        assert!(labels.clone().all(|label| !label.contains('\u{202e}')), "{path}: {page}");
         assert!(page.contains("&lt;script&gt;document.title='owned'&lt;/script&gt;&quot; onload"), "{path}");
         assert!(page.len() < 400_000, "{path} has {} bytes", page.len());
     }
@@ -256,7 +302,7 @@ fn a_token_shows_what_it_reaches_and_each_request_is_recorded() {
     }
     let refused = rival.submit(
         "/page/entry",
-        &[("tenant", "acme"), ("kind", "agent"), ("id", "ann"), ("key", "k"), ("version", "1")],
+        &[("tenant", "acme"), ("kind", "agent"), ("id", "ann"), ("key", "\"k\""), ("version", "1")],
     );
     assert_eq!(refused.status, 403);
 
@@ -265,9 +311,15 @@ fn a_token_shows_what_it_reaches_and_each_request_is_recorded() {
     assert!(bound.shown("/").contains("Scopes of this token") && bound.get(entry).status == 403);
     let reader = door.token("reader", &["--tenant", "acme", "--read-only"]);
     let reader = Browser::signed_in(&door, &reader);
-    let delete = [("kind", "agent"), ("id", "ann"), ("key", "k"), ("version", "1")];
+    let delete = [("kind", "agent"), ("id", "ann"), ("key", "\"k\""), ("version", "1")];
     let refused = reader.submit("/page/entry", &delete);
     assert!(refused.status == 403 && refused.body.contains("read_only"), "{refused:?}");
+    assert!(!refused.body.contains("Not shown"), "{refused:?}");
+    let offered = reader.shown(entry);
+    assert!(
+        !offered.contains("<form method=\"post\" action=\"/page/entry\"") && offered.contains("only reads"),
+        "{offered}"
+    );
     let gets = door.token("gets", &["--tenant", "acme", "--ops", "get"]);
     let gets = Browser::signed_in(&door, &gets);
     assert!(gets.shown(entry).contains("xylograph"));

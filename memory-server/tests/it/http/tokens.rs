@@ -69,6 +69,8 @@ fn tokens_are_kept_as_hashes_in_a_private_file_and_listed_without_them() {
     assert_eq!(user.json(&["token", "list"])["tokens"], json!([]));
     assert_eq!(user.json(&["token", "list", "--all"])["tokens"][0]["status"], "revoked");
     user.refused(&["token", "revoke", "ci"], 3, "not_found");
+    user.refused(&["token", "create", "t-0123456789ab"], 3, "invalid_argument");
+    user.refused(&["token", "create", "idle", "--read-only", "--ops", "set,delete"], 3, "invalid_argument");
     assert_eq!(user.run(&["token", "create", "x", "--ops", "everything"]).code, Some(2));
 
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();

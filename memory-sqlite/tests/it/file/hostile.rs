@@ -329,6 +329,25 @@ fn health_reports_a_database_deleted_or_replaced_while_open() {
     assert_eq!(status(), HealthStatus::Ok);
 }
 
+#[test]
+fn health_reports_a_file_that_is_overwritten_while_open() {
+    use memory_core::{HealthStatus, Provider as _};
+
+    let (_folder, path) = place();
+    database(&path);
+    let store = Store::open(&path, fast()).unwrap();
+    let status = || crate::support::block_on(store.kv.health()).unwrap().status;
+    assert_eq!(status(), HealthStatus::Ok);
+    let whole = fs::read(&path).unwrap();
+    let mut damaged = whole.clone();
+    damaged[4_096..].fill(0xff);
+    fs::write(&path, damaged).unwrap();
+    assert_eq!(store.entry("entry/007").unwrap_err().kind(), ErrorKind::Corrupt);
+    assert_eq!(status(), HealthStatus::Down);
+    fs::write(&path, whole).unwrap();
+    assert_eq!(status(), HealthStatus::Ok);
+}
+
 #[cfg(unix)]
 mod unix {
     use std::ffi::OsStr;

@@ -4,11 +4,13 @@ use maud::{Markup, html};
 use memory_core::layer::{
     ContextBlock, Fact, FactId, FactsQuery, Forget, RecallQuery, Role, ScoreKind, Share, approximate_tokens,
 };
-use memory_core::{Error, Provider as _, Reply, Request, Result};
+use memory_core::{Error, Op, Provider as _, Reply, Request, Result};
 
 use super::super::ask::{Page, Visit, unexpected};
 use super::super::fields::Fields;
-use super::super::html::{hidden, key, more, none, number, remark, said, scalar, score, table, time, whole};
+use super::super::html::{
+    hidden, key, more, none, number, remark, said, scalar, score, spelled, table, time, whole,
+};
 use super::super::place::Place;
 use super::Done;
 
@@ -174,6 +176,7 @@ pub(super) async fn facts(page: &Page, visit: &Visit, place: &Place, fields: &Fi
     let request = Request::Facts { run: visit.run(scope)?, scope: scope.clone(), query };
     let Reply::Facts(found) = page.ask(visit, request).await? else { return Err(unexpected()) };
     let next = found.next.as_ref().map(|next| place.link("/page/facts", &[("cursor", next)]));
+    let refused = visit.caller.allows(Op::Forget).err();
     let rows: Vec<Markup> = found
         .facts
         .iter()
@@ -182,7 +185,7 @@ pub(super) async fn facts(page: &Page, visit: &Visit, place: &Place, fields: &Fi
                 td class="value" id=(format!("fact-{}", fact.id)) { (words(fact)) }
                 td { (provenance(fact)) }
                 td { (validity(fact)) }
-                td { @if capabilities.layer_forget { (forgetting(visit, place, fact)) } @else { (none()) } }
+                td { @if capabilities.layer_forget && refused.is_none() { (forgetting(visit, place, fact)) } @else { (none()) } }
             }
         })
         .collect();
@@ -192,6 +195,7 @@ pub(super) async fn facts(page: &Page, visit: &Visit, place: &Place, fields: &Fi
         @else {
             (table("Facts in the order in which they are kept", &["Said", "Where from", "Holds", "Forget"], &rows))
             (more(next))
+            @if let Some(refused) = &refused { (remark(refused.message())) }
         }
         p { a href=(place.link("/page/recall", &[])) { "Ask a question" } }
     })
@@ -229,7 +233,7 @@ fn forgetting(visit: &Visit, place: &Place, fact: &Fact) -> Markup {
             form method="post" action="/page/facts" {
                 (key(&visit.form_key)) (hidden(&place.fields())) (hidden(&[("fact", fact.id.as_str())]))
                 p { "Its words and vectors are removed for good." }
-                button class="danger" aria-label=(format!("Forget the fact {}", fact.id)) { "Forget it" }
+                button class="danger" aria-label=(format!("Forget the fact {}", spelled(fact.id.as_str()))) { "Forget it" }
             }
         }
     }

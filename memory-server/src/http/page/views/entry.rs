@@ -1,13 +1,14 @@
 //! One entry.
 
 use maud::{Markup, html};
+use memory::conversations::is_reserved;
 use memory_core::{
-    DeleteOptions, Error, ErrorKind, Expect, GetOptions, Key, Provider as _, Reply, Request, Result,
+    DeleteOptions, Error, ErrorKind, Expect, GetOptions, Key, Op, Provider as _, Reply, Request, Result,
 };
 
 use super::super::ask::{Page, Visit, unexpected};
 use super::super::fields::Fields;
-use super::super::html::{hidden, key, list, maybe_time, none, said, scalar, table, time, whole};
+use super::super::html::{hidden, key, list, maybe_time, none, remark, said, scalar, table, time, whole};
 use super::super::place::Place;
 use super::Done;
 use crate::terminal::bytes;
@@ -29,7 +30,7 @@ pub(super) async fn show(page: &Page, visit: &Visit, place: &Place, fields: &Fie
         .iter()
         .map(|(name, value)| html! { td { (said(name)) } td { (said(&scalar(value))) } })
         .collect();
-    let version = entry.version.to_string();
+    let (version, quoted) = (entry.version.to_string(), serde_json::Value::from(name.as_str()).to_string());
     Ok(html! {
         p class="path" {
             (scope.kind.as_str()) " " a href=(place.link("/page/entries", &[])) { (said(scope.id.as_str())) }
@@ -49,25 +50,30 @@ pub(super) async fn show(page: &Page, visit: &Visit, place: &Place, fields: &Fie
         @if let Some(text) = &entry.text { h3 { "Text for search" } (whole(text, SHOWN)) }
         @if members.is_empty() { p class="remark" { "It has no metadata." } }
         @else { (table("Metadata", &["Name", "Value"], &members)) }
-        details class="danger" {
-            summary { "Delete this entry…" }
-            form method="post" action="/page/entry" {
-                (key(&visit.form_key)) (hidden(&place.fields()))
-                (hidden(&[("key", name.as_str()), ("version", &version)]))
-                p {
-                    "It is deleted for every agent that uses this scope, and cannot be brought back from here. "
-                    "If it was written since you loaded this page, nothing is done."
+        @if is_reserved(name.as_str()) { (remark("It holds what was said, which is forgotten under “Conversations”.")) }
+        @else if let Err(refused) = visit.caller.allows(Op::Delete) { (remark(refused.message())) }
+        @else {
+            details class="danger" {
+                summary { "Delete this entry…" }
+                form method="post" action="/page/entry" {
+                    (key(&visit.form_key)) (hidden(&place.fields()))
+                    (hidden(&[("key", &quoted), ("version", &version)]))
+                    p {
+                        "It is deleted for every agent that uses this scope, and cannot be brought back from here. "
+                        "If it was written since you loaded this page, nothing is done."
+                    }
+                    button class="danger" { "Delete version " (entry.version) }
                 }
-                button class="danger" { "Delete version " (entry.version) }
             }
         }
     })
 }
 
-/// Deletes the version that was shown.
+/// Deletes the version that was shown. Its key comes as a JSON string, since browsers change the ends of lines in a form.
 pub(super) async fn delete(page: &Page, visit: &Visit, place: &Place, fields: &Fields) -> Result<Done> {
     let scope = place.need_scope()?.clone();
-    let key = Key::new(fields.need("key")?)?;
+    let quoted = serde_json::from_str::<String>(fields.need("key")?);
+    let key = Key::new(quoted.map_err(|_| Error::invalid("the form names no key; load the entry again"))?)?;
     let seen: u64 = fields.parse("version")?.ok_or_else(|| {
         Error::invalid("the form does not say which version is deleted; load the entry again")
     })?;

@@ -8,7 +8,7 @@ use memory_core::{
 
 use super::super::ask::{Page, Visit, unexpected};
 use super::super::fields::{Fields, link};
-use super::super::html::{more, refusal, remark, said, table};
+use super::super::html::{more, refusal, remark, said, spelled, table};
 use super::super::place::Place;
 use super::store::health;
 use crate::terminal::bytes;
@@ -116,7 +116,7 @@ fn row(info: &ScopeInfo) -> Markup {
         td { a href=(entries) { (said(info.scope.id.as_str())) } }
         td class="number" { (info.entries) }
         td class="number" { (bytes(info.bytes)) }
-        td { a href=(recall) aria-label=(format!("Conversations of {}", info.scope.id)) { "conversations" } }
+        td { a href=(recall) aria-label=(format!("Conversations of {}", spelled(info.scope.id.as_str()))) { "conversations" } }
     }
 }
 

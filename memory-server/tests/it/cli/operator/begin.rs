@@ -1,5 +1,6 @@
 //! The first minutes: no command, `init`, `doctor`, `tool-schema`.
 
+use memory_fakes::postgres::{Database, SERVER};
 use serde_json::{Value, json};
 
 use crate::support::user::User;
@@ -38,11 +39,44 @@ fn init_writes_once_and_connects_a_client() {
     assert_eq!(report["status"], "ok", "{report}");
 }
 
-/// How a check of `doctor` ended.
-fn status<'a>(report: &'a Value, check: &str) -> &'a Value {
+/// A check of `doctor`.
+fn line<'a>(report: &'a Value, check: &str) -> &'a Value {
     let checks = report["checks"].as_array().unwrap();
     let found = checks.iter().find(|line| line["check"] == check);
-    &found.unwrap_or_else(|| panic!("no {check} in {report}"))["status"]
+    found.unwrap_or_else(|| panic!("no {check} in {report}"))
+}
+
+/// How it ended.
+fn status<'a>(report: &'a Value, check: &str) -> &'a Value {
+    &line(report, check)["status"]
+}
+
+/// What it says to do.
+fn advice<'a>(report: &'a Value, check: &str) -> &'a str {
+    line(report, check)["do"].as_str().unwrap()
+}
+
+#[test]
+fn doctor_says_of_a_server_what_to_do_there() {
+    let user = User::new();
+    user.file(
+        "memory.toml",
+        "[backends.main]\nurl = \"postgres://app@127.0.0.1:1/memory?wait_timeout_ms=200\"\n",
+    );
+    let report = user.run(&["doctor", "--json"]).document();
+    let server = advice(&report, "[backends.main] connection");
+    assert!(server.contains("check that it runs and that the URL names it"), "{report}");
+    assert!(advice(&report, "store").contains("check that it runs"), "{report}");
+    let Some(database) = Database::on_own_runtime(SERVER) else { return };
+    user.file("memory.toml", format!("[backends.main]\nurl = \"{}\"\n", database.url()));
+    let report = user.run(&["doctor", "--json"]).document();
+    assert!(
+        advice(&report, "[backends.main] tables").starts_with("run `memory postgres provision"),
+        "{report}"
+    );
+    // The test server does not sync, and its user is a superuser.
+    assert_eq!(advice(&report, "[backends.main] durability"), "set both on");
+    assert_eq!(advice(&report, "[backends.main] user"), "connect as a dedicated role");
 }
 
 #[test]
@@ -68,6 +102,14 @@ fn doctor_says_what_is_wrong_and_what_to_do() {
             .all(|line| line["status"] == "ok" || line["do"].is_string())
     );
     assert!(user.run(&["doctor", "--url", "sqlite:broken.db"]).stdout.contains("FAIL  integrity"));
+
+    // To restore a snapshot over it would harm a store that is sound.
+    user.ok(&["set", "k", "1", "--url", "sqlite:newer.db"]);
+    let newer = rusqlite::Connection::open(user.home().join("newer.db")).unwrap();
+    newer.pragma_update(None, "user_version", 9_999).unwrap();
+    drop(newer);
+    let report = user.run(&["doctor", "--url", "sqlite:newer.db", "--json"]).document();
+    assert_eq!(advice(&report, "store"), "update the program. The file was not touched", "{report}");
 
     user.file("memory.toml", "[backends.main]\nurl = \"sqlite:a.db\"\nspeed = 9\n");
     let ran = user.run(&["doctor", "--json"]);
