@@ -276,8 +276,29 @@ fn the_configuration_names_the_sinks_and_its_mistakes_are_refused_at_start() {
     for bad in ["mode = \"everything\"", "redact = [\"(\"]", "file = \"\"", "path = \"x\""] {
         assert!(read(&format!("[audit]\n{bad}")).is_err(), "{bad}");
     }
-    let missing = read("[audit]\nfile = \"no/such/folder/x\"").unwrap().auditor(Arc::new(SystemClock));
-    assert_eq!(missing.unwrap_err().kind(), ErrorKind::Unavailable);
+    for bad in ["no/such/folder/x", "."] {
+        let refused = read(&format!("[audit]\nfile = \"{bad}\"")).unwrap().auditor(Arc::new(SystemClock));
+        assert_eq!(refused.unwrap_err().kind(), ErrorKind::InvalidArgument, "{bad}");
+    }
+}
+
+/// Lines of JSON were appended to the store itself.
+#[test]
+fn the_audit_file_is_none_that_the_configuration_uses_for_something_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let read = |file: &str| {
+        let text = format!(
+            "[backends.main]\nurl = \"sqlite:main.db?durability=normal\"\n[audit]\nfile = \"{file}\"\n[definitions]\n"
+        );
+        memory::Config::parse(&text, folder.path().join("memory.toml"))
+    };
+    read("audit.jsonl").unwrap();
+    for bad in
+        ["memory.toml", "main.db", "./main.db", "main.db-wal", "memory.tokens.jsonl", "memory.definitions.db"]
+    {
+        let error = read(bad).unwrap_err();
+        assert!(error.message().contains("another file"), "{bad}: {error}");
+    }
 }
 
 #[tokio::test]
