@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use memory_core::backend::NewEntry;
 use memory_core::embed::embed_documents;
 use memory_core::layer::{AddOptions, AddOutcome, AddStatus, FactId, Message, Role};
-use memory_core::{Embedder, Error, ErrorKind, Expect, Op, Provider, Quota, Result, Retry, Scope, Ttl};
+use memory_core::{Embedder, Error, ErrorKind, Expect, Provider, Quota, Result, Retry, Ttl};
 
 use crate::changes::{self, Correction};
 use crate::known::{Said, Sorted, sort};
@@ -20,11 +20,10 @@ use crate::store::vector::StoredVector;
 impl<P: Provider> Recall<P> {
     pub(crate) async fn add_messages(
         &self,
-        scope: &Scope,
+        log: &Log<'_>,
         messages: &[Message],
         options: &AddOptions,
     ) -> Result<AddOutcome> {
-        let log = self.log(scope, Op::Add)?;
         let kept: Vec<&Message> = messages.iter().filter(|message| is_kept(message)).collect();
         if !options.supersedes.is_empty() && kept.len() != 1 {
             return Err(Error::invalid(
@@ -32,15 +31,16 @@ impl<P: Provider> Recall<P> {
             ));
         }
         let first_digests: Vec<String> =
-            kept.iter().map(|message| digest::of_message(scope, message)).collect();
-        let contents: Vec<String> = kept.iter().map(|message| digest::of_content(scope, message)).collect();
+            kept.iter().map(|message| digest::of_message(log.scope, message)).collect();
+        let contents: Vec<String> =
+            kept.iter().map(|message| digest::of_content(log.scope, message)).collect();
         let said: Vec<Said<'_>> =
             kept.into_iter().enumerate().map(|(at, message)| Said { message, at }).collect();
         let mut vectors: BTreeMap<usize, Option<StoredVector>> = BTreeMap::new();
         for _ in 0..ATTEMPTS {
             let seen = log.head().await?;
             let Sorted { new, said_again, digests, ended_by, mut outcome } =
-                sort(&log, &said, &first_digests, &contents, options).await?;
+                sort(log, &said, &first_digests, &contents, options).await?;
             self.embed(&new, &mut vectors).await;
             let without = |(said, _): &&(Said<'_>, Expect)| {
                 let vector = vectors.get(&said.at).and_then(Option::as_ref);
@@ -50,23 +50,23 @@ impl<P: Provider> Recall<P> {
                 outcome.without_vector =
                     u64::try_from(new.iter().filter(without).count()).unwrap_or(u64::MAX);
             }
-            self.refuse_left_out(&log, options, &outcome).await?;
+            self.refuse_left_out(log, options, &outcome).await?;
             let mut next = seen.next();
-            let mut items = turns(&log, &new, &digests, &contents, &vectors, options, &mut next).await?;
+            let mut items = turns(log, &new, &digests, &contents, &vectors, options, &mut next).await?;
             let now = self.clock.now();
             if let Some(id) = digests.first() {
                 let until = said.first().and_then(|said| said.message.at).unwrap_or(now);
-                let standing = self.standing_on_nothing_else(&log, &options.supersedes).await?;
+                let standing = self.standing_on_nothing_else(log, &options.supersedes).await?;
                 let until = until.as_millis();
                 let correction = Correction { id, ended_by: ended_by.as_deref() };
                 items.extend(
-                    changes::supersede(&log, &options.supersedes, correction, until, standing, &mut next)
+                    changes::supersede(log, &options.supersedes, correction, until, standing, &mut next)
                         .await?,
                 );
                 let at = said.iter().filter_map(|said| said.message.at).max().unwrap_or(now);
-                items.extend(changes::confirm(&log, &options.confirms, at.as_millis(), &mut next).await?);
+                items.extend(changes::confirm(log, &options.confirms, at.as_millis(), &mut next).await?);
             }
-            items.extend(changes::said_again(&log, &said_again, now.as_millis(), &mut next).await?);
+            items.extend(changes::said_again(log, &said_again, now.as_millis(), &mut next).await?);
             let stored = new.iter().filter_map(|(said, _)| digests.get(said.at));
             outcome.status = AddStatus::Done(stored.map(FactId::new).collect::<Result<_>>()?);
             if items.is_empty() {
@@ -76,7 +76,7 @@ impl<P: Provider> Recall<P> {
             items.push(seen.moved_to(&Head { epoch, next })?);
             match log.write(items, options.quota).await {
                 Ok(Some(())) => return Ok(outcome),
-                Ok(None) => self.after_conflict(&log, &seen).await?,
+                Ok(None) => self.after_conflict(log, &seen).await?,
                 Err(error) if error.kind() == ErrorKind::OutcomeUnknown => {
                     return Ok(AddOutcome::new(AddStatus::Unknown));
                 }

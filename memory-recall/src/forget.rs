@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use memory_core::backend::NewEntry;
 use memory_core::layer::{FactId, Forget, ForgetOutcome};
-use memory_core::{DeleteOptions, Entry, Error, ErrorKind, Expect, Op, Provider, Result, Retry, Scope, Ttl};
+use memory_core::{Entry, Error, ErrorKind, Expect, Op, Provider, Result, Retry, Scope, Ttl};
 
 use crate::add::NO_QUOTA;
 use crate::recall::Recall;
@@ -17,12 +17,14 @@ const BATCH: usize = 500;
 
 impl<P: Provider> Recall<P> {
     pub(crate) async fn forget_facts(&self, scope: &Scope, what: Forget) -> Result<ForgetOutcome> {
-        let log = self.log(scope, Op::Forget)?;
-        match what {
+        let log = self.log(scope, Op::Forget)?.observing(&self.inner.capabilities());
+        let mut outcome = match what {
             Forget::Ids(ids) => self.forget_ids(&log, &ids).await,
             Forget::All => self.forget_all(&log).await,
             _ => Err(Error::unsupported(Op::Forget.as_str(), self.inner.name())),
-        }
+        }?;
+        outcome.drift = log.changes();
+        Ok(outcome)
     }
 
     async fn forget_ids(&self, log: &Log<'_>, ids: &[FactId]) -> Result<ForgetOutcome> {
@@ -229,7 +231,7 @@ async fn buried(
 /// Removes records that hold nothing any more. What stays after a failure is empty, and is skipped by every reader.
 async fn delete(log: &Log<'_>, entries: &[Entry]) {
     for entry in entries {
-        if let Err(error) = log.backend.delete(log.scope, &entry.key, DeleteOptions::default()).await {
+        if let Err(error) = log.delete(&entry.key).await {
             tracing::warn!(%error, "an empty record stays in the log of a conversation");
             return;
         }

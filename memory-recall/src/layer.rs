@@ -32,8 +32,10 @@ impl<P: Provider> MemoryLayer for Recall<P> {
         options: AddOptions,
     ) -> Result<AddOutcome> {
         let started = Instant::now();
-        let added = self.add_messages(scope, messages, &options).await;
-        if let Ok(outcome) = &added {
+        let log = self.log(scope, Op::Add)?.observing(&self.inner.capabilities());
+        let mut added = self.add_messages(&log, messages, &options).await;
+        if let Ok(outcome) = &mut added {
+            outcome.drift = log.changes();
             let stored = if let AddStatus::Done(ids) = &outcome.status { ids.len() } else { 0 };
             let micros = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
             tracing::debug!(messages = messages.len(), stored, known = outcome.known, micros, "added");

@@ -98,7 +98,7 @@ impl<P: Provider> Recall<P> {
     pub(crate) fn log<'a>(&'a self, scope: &'a Scope, op: Op) -> Result<Log<'a>> {
         let backend = self.inner.backend().filter(|_| self.serves);
         let backend = backend.ok_or_else(|| Error::unsupported(op.as_str(), self.inner.name()))?;
-        Ok(Log { backend, scope })
+        Ok(Log::new(backend, scope))
     }
 
     pub(crate) fn epoch(&self) -> String {

@@ -64,7 +64,7 @@ impl ConversationHead {
     /// # Errors
     /// The store's errors.
     pub async fn of(backend: &dyn Backend, scope: &Scope) -> Result<Option<Self>> {
-        Ok(Log { backend, scope }.head().await?.head.map(Self))
+        Ok(Log::new(backend, scope).head().await?.head.map(Self))
     }
 }
 
@@ -74,7 +74,7 @@ impl ConversationHead {
 /// The store's errors.
 pub async fn known_facts(backend: &dyn Backend, scope: &Scope, ids: &[&FactId]) -> Result<Vec<KnownFact>> {
     let ours: Vec<&str> = ids.iter().filter(|id| digest::is_digest(id)).map(|id| id.as_str()).collect();
-    let log = Log { backend, scope };
+    let log = Log::new(backend, scope);
     let known = log.known(&ours).await?;
     let turns = turns_of(&log, &known).await?;
     let mut known = known.into_iter();

@@ -80,6 +80,14 @@ pub trait Factory: Send + Sync + Debug {
     /// `invalid_argument` for a malformed URL; the backend's errors. No error shows credentials.
     async fn open(&self, url: &BackendUrl, context: &OpenContext) -> Result<Arc<dyn Provider>>;
 
+    /// Refuses a URL that [`open`](Self::open) would refuse for what it says, without opening anything.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open), as far as that shows without the store.
+    fn check(&self, _url: &BackendUrl, _context: &OpenContext) -> Result<()> {
+        Ok(())
+    }
+
     /// The facets of every store of this scheme, whether it compares and sets, and who owns embedding, as far as that is
     /// known without opening one; `None`: it is not. So a configuration that could not be opened is refused before.
     fn serves(&self) -> Option<Capabilities> {

@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use memory_core::{
-    Backend, Capabilities, Checked, Embedder, EmbeddingModel, EraseTarget, Erased, EvictOutcome, Figure,
-    Health, Hook, Interposed, MemoryLayer, Provider, ReadSnapshot, Reclaimed, Result, Scope, ScopeId,
-    ScopeUsesPage, ScopeUsesQuery, SqlFacet, TenantId, Timestamp, Tombstone, TombstoneId, TombstonesOf,
+    Backend, Capabilities, Checked, Embedder, EmbeddingModel, EraseTarget, Erased, Error, ErrorKind,
+    EvictOutcome, Figure, Health, Hook, Interposed, MemoryLayer, Provider, ReadSnapshot, Reclaimed, Result,
+    Retry, Scope, ScopeId, ScopeUsesPage, ScopeUsesQuery, SqlFacet, TenantId, Timestamp, Tombstone,
+    TombstoneId, TombstonesOf,
 };
 
 /// An open backend, always behind [`Checked`]: arguments are validated, and operations that the backend does not
@@ -21,6 +22,8 @@ pub struct Memory {
     embedding_model: Option<EmbeddingModel>,
     conversation_embedder: Option<Arc<dyn Embedder>>,
     drift_backups: Option<PathBuf>,
+    /// The name of its fallback, where it is two stores.
+    fallback: Option<String>,
     /// The graphs of tenants, which all runs share with the indexes of recall.
     #[cfg(feature = "hierarchical")]
     graphs: Arc<crate::hierarchical::tenants::Opened>,
@@ -37,6 +40,7 @@ impl Memory {
             embedding_model: None,
             conversation_embedder: None,
             drift_backups: None,
+            fallback: None,
             #[cfg(feature = "hierarchical")]
             graphs: Arc::default(),
         })
@@ -48,11 +52,12 @@ impl Memory {
     /// `internal` if the hook makes the provider contradict itself ([`Checked::new`]).
     pub fn with_hook(self, hook: impl Hook + 'static) -> Result<Self> {
         let (model, embedder) = (self.embedding_model.clone(), self.conversation_embedder.clone());
-        let backups = self.drift_backups.clone();
+        let (backups, fallback) = (self.drift_backups.clone(), self.fallback.clone());
         Ok(Self {
             embedding_model: model,
             conversation_embedder: embedder,
             drift_backups: backups,
+            fallback,
             ..Self::new(Arc::new(Interposed::new(self, hook)))?
         })
     }
@@ -72,6 +77,27 @@ impl Memory {
     pub(crate) fn with_embedding_model(mut self, model: EmbeddingModel) -> Self {
         self.embedding_model = Some(model);
         self
+    }
+
+    /// Records the name of the fallback that is paired with it.
+    #[cfg(feature = "sqlite")]
+    pub(crate) fn with_fallback(mut self, name: String) -> Self {
+        self.fallback = Some(name);
+        self
+    }
+
+    /// Refuses what a store does not serve together with its fallback, although each may serve it alone; `operation` is
+    /// named, and `instead` says what to do.
+    ///
+    /// # Errors
+    /// `capability_unsupported` if it has a fallback.
+    pub fn refuse_with_fallback(&self, operation: &str, instead: &str) -> Result<()> {
+        let Some(fallback) = &self.fallback else { return Ok(()) };
+        let why = format!(
+            "a store does not serve `{operation}` together with its fallback `{fallback}`; {instead}"
+        );
+        let refused = Error::new(ErrorKind::Unsupported, why).with_retry(Retry::Never);
+        Err(refused.with_detail("operation", operation).with_detail("fallback", fallback.as_str()))
     }
 
     /// Records what turns of conversations are embedded with.

@@ -144,6 +144,27 @@ impl Registry {
         self.factories.keys().map(String::as_str)
     }
 
+    /// Refuses a URL that cannot be opened for what it says: its scheme, its path or its parameters. Opens nothing.
+    ///
+    /// # Errors
+    /// As [`Registry::open`], as far as that shows without the store.
+    pub(crate) fn check(&self, url: &BackendUrl, base_dir: Option<PathBuf>) -> Result<()> {
+        let (factory, context) = self.opener(url, base_dir)?;
+        factory.check(url, &context)
+    }
+
+    /// What opens a URL, and what it gets.
+    fn opener(
+        &self,
+        url: &BackendUrl,
+        base_dir: Option<PathBuf>,
+    ) -> Result<(&Arc<dyn Factory>, OpenContext)> {
+        let factory = self.factories.get(url.scheme()).ok_or_else(|| self.unknown(url.scheme()))?;
+        let mut context = self.context.clone();
+        context.base_dir = base_dir.or(context.base_dir);
+        Ok((factory, context))
+    }
+
     /// What the stores of a scheme serve, as [`Factory::serves`] tells.
     pub(crate) fn serves(&self, scheme: &str) -> Option<Capabilities> {
         self.factories.get(scheme)?.serves()
@@ -168,9 +189,7 @@ impl Registry {
 
     /// Like [`Registry::open_url`], relative to the caller's folder.
     pub(crate) async fn open_from(&self, url: &BackendUrl, base_dir: Option<PathBuf>) -> Result<Memory> {
-        let factory = self.factories.get(url.scheme()).ok_or_else(|| self.unknown(url.scheme()))?;
-        let mut context = self.context.clone();
-        context.base_dir = base_dir.or(context.base_dir);
+        let (factory, context) = self.opener(url, base_dir)?;
         let provider = factory.open(url, &context).await?;
         let embedder = crate::conversations::embedder(provider.as_ref(), &context)?;
         let conversations = crate::conversations::with_conversations(provider, &context, embedder.clone());

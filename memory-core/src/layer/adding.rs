@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ids::{EventId, FactId};
 use crate::entry::{Metadata, Quota, Ttl};
+use crate::lifecycle::drift::DriftChange;
 use crate::setters::setters;
 use crate::time::Timestamp;
 
@@ -202,12 +203,16 @@ pub struct AddOutcome {
     pub different: Vec<FactId>,
     /// Facts that were stored without a vector although there is an embedder, and are found by words alone.
     pub without_vector: u64,
+    /// How its writes changed the scope's token, one after another, if the layer keeps its facts among the scope's entries and
+    /// these have tokens.
+    #[serde(skip)]
+    pub drift: Vec<DriftChange>,
 }
 
 impl AddOutcome {
     /// An outcome.
     #[must_use]
     pub fn new(status: AddStatus) -> Self {
-        Self { status, known: 0, forgotten: 0, different: Vec::new(), without_vector: 0 }
+        Self { status, known: 0, forgotten: 0, different: Vec::new(), without_vector: 0, drift: Vec::new() }
     }
 }

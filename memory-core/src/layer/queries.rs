@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::fact::Fact;
 use super::ids::FactId;
+use crate::lifecycle::drift::DriftChange;
 use crate::limits::{DEFAULT_PAGE, DEFAULT_TOP_K};
 use crate::setters::setters;
 use crate::time::Timestamp;
@@ -112,13 +113,16 @@ pub struct ForgetOutcome {
     /// What the service keeps of the words all the same, and until when; empty: nothing that is known of.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remains: Vec<String>,
+    /// As [`AddOutcome::drift`](super::AddOutcome::drift).
+    #[serde(skip)]
+    pub drift: Vec<DriftChange>,
 }
 
 impl ForgetOutcome {
     /// An outcome in which every id was found.
     #[must_use]
     pub fn new(forgotten: Option<u64>) -> Self {
-        Self { forgotten, not_found: Vec::new(), remains: Vec::new() }
+        Self { forgotten, not_found: Vec::new(), remains: Vec::new(), drift: Vec::new() }
     }
 }
 

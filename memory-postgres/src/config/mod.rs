@@ -168,9 +168,12 @@ impl PostgresConfig {
             })?;
             let mut alone = Map::new();
             insert(&mut alone, name, &value)?;
-            // Parsed alone first, so that the error names it.
+            // Parsed alone first, so that the error names it, and never its value.
             serde_json::from_value::<Self>(Value::Object(alone)).map_err(|error| {
-                Error::invalid(format!("a parameter of the postgres URL is not accepted: {error}"))
+                let why = error.to_string();
+                let wanted = why.rsplit_once("expected ").filter(|_| !why.starts_with("unknown field"));
+                let why = wanted.map_or(why.clone(), |(_, wanted)| format!("it takes {wanted}"));
+                Error::invalid(format!("the parameter `{name}` of the postgres URL is not accepted: {why}"))
             })?;
             insert(&mut fields, name, &value)?;
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use memory_core::backend::NewEntry;
 use memory_core::embed::embed_documents;
 use memory_core::layer::{FactId, Role};
-use memory_core::{DeleteOptions, Expect, Metadata, Result, Timestamp, Ttl};
+use memory_core::{Expect, Metadata, Result, Timestamp, Ttl};
 
 use super::extractor::DrawnFact;
 use super::queue::{Batch, ExtractionQueue};
@@ -194,7 +194,7 @@ impl ExtractionQueue {
 async fn delete(log: &Log<'_>, replaced: &[u64]) {
     for number in replaced {
         let Ok(key) = keys::log(*number) else { continue };
-        if let Err(error) = log.backend.delete(log.scope, &key, DeleteOptions::default()).await {
+        if let Err(error) = log.delete(&key).await {
             tracing::warn!(%error, "an empty record stays in the log of a conversation");
         }
     }

@@ -1,9 +1,12 @@
 //! Reading and writing the log of one scope.
 
+use std::sync::{Mutex, PoisonError};
+
 use memory_core::backend::NewEntry;
 use memory_core::{
-    Backend, BulkOptions, Cursor, Embed, Entry, Error, ErrorKind, Expect, GetOptions, Json, Key, ListQuery,
-    Metadata, Quota, Result, Retry, Scope, SetOptions, Source, Ttl,
+    Backend, BulkOptions, Capabilities, Cursor, DeleteOptions, DriftChange, DriftCheck, Embed, Entry, Error,
+    ErrorKind, Expect, GetOptions, Json, Key, ListQuery, Metadata, Quota, Result, Retry, Scope, SetOptions,
+    Source, Ttl,
 };
 
 use super::keys;
@@ -16,10 +19,14 @@ pub(crate) const ATTEMPTS: usize = 64;
 pub(crate) const PAGE: usize = 1_000;
 
 /// The conversation of a scope in a backend.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) struct Log<'a> {
     pub(crate) backend: &'a dyn Backend,
     pub(crate) scope: &'a Scope,
+    /// What its writes ask of the drift guard.
+    check: DriftCheck,
+    /// How they changed the scope's token.
+    changes: Mutex<Vec<DriftChange>>,
 }
 
 /// The head as it was read, with its version; neither is there before the first turn.
@@ -51,6 +58,27 @@ impl Progress {
 }
 
 impl<'a> Log<'a> {
+    pub(crate) fn new(backend: &'a dyn Backend, scope: &'a Scope) -> Self {
+        Self { backend, scope, check: DriftCheck::Off, changes: Mutex::default() }
+    }
+
+    /// Takes down how its writes change the scope's token, if the backend has tokens.
+    pub(crate) fn observing(mut self, capabilities: &Capabilities) -> Self {
+        if !capabilities.drift.is_empty() {
+            self.check = DriftCheck::Observe;
+        }
+        self
+    }
+
+    /// How its writes changed the scope's token.
+    pub(crate) fn changes(self) -> Vec<DriftChange> {
+        self.changes.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn changed(&self, change: Option<DriftChange>) {
+        self.changes.lock().unwrap_or_else(PoisonError::into_inner).extend(change);
+    }
+
     pub(crate) async fn head(&self) -> Result<SeenHead> {
         let entry = self.backend.get(self.scope, &keys::head()?, GetOptions::uncounted()).await?;
         let head = entry.as_ref().map(record::read).transpose()?;
@@ -93,12 +121,23 @@ impl<'a> Log<'a> {
     }
 
     /// Writes all of them or none. `None`: another writer was first, perhaps with the same, which a backend accepts as done.
-    pub(crate) async fn write(&self, items: Vec<NewEntry>, quota: Quota) -> Result<Option<()>> {
+    pub(crate) async fn write(&self, mut items: Vec<NewEntry>, quota: Quota) -> Result<Option<()>> {
+        items.iter_mut().for_each(|item| item.options.drift = self.check);
         match self.backend.bulk_insert(self.scope, items, BulkOptions::default().with_quota(quota)).await {
-            Ok(outcomes) => Ok(outcomes.iter().all(|outcome| outcome.written).then_some(())),
+            Ok(outcomes) => {
+                outcomes.iter().for_each(|outcome| self.changed(outcome.drift));
+                Ok(outcomes.iter().all(|outcome| outcome.written).then_some(()))
+            }
             Err(error) if error.kind() == ErrorKind::Conflict => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    /// Removes a record that holds nothing any more.
+    pub(crate) async fn delete(&self, key: &Key) -> Result<()> {
+        let options = DeleteOptions::default().with_drift(self.check);
+        self.changed(self.backend.delete(self.scope, key, options).await?.drift);
+        Ok(())
     }
 
     /// Moves the head behind every record of the log, and begins an epoch: for a log that was put together by other means

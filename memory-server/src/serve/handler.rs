@@ -124,6 +124,10 @@ impl rmcp::ServerHandler for MemoryServer {
         if self.get(&request.name).is_none() {
             let names: Vec<String> = self.offered.iter().map(|tool| format!("`{}`", tool.name)).collect();
             let text = match names.as_slice() {
+                [] => {
+                    "there is no such tool; the operator offers this agent none, as it has no scope for one"
+                        .to_owned()
+                }
                 [only] => format!("there is no such tool; the only one is {only}"),
                 names => format!("there is no such tool; offered: {}", names.join(", ")),
             };

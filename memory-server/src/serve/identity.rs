@@ -15,7 +15,7 @@ use super::gc::Schedule;
 use super::options::{OfferArgs, ServeArgs};
 use super::sessions::Identity;
 use super::workers::with_workers;
-use crate::terminal::{Context, Settings};
+use crate::terminal::{Context, Settings, alone};
 
 /// The default tenant, as for every command.
 const DEFAULT_TENANT: &str = "default";
@@ -175,10 +175,13 @@ pub(crate) async fn schedule(
         return Ok(None);
     }
     if !memory.capabilities().eviction || !memory.capabilities().tenants {
-        warnings.push(format!(
-            "[gc] is set, but provider `{}` cannot drop scopes; nothing is collected",
-            memory.name()
-        ));
+        warnings.push(match alone(memory, "gc") {
+            Err(why) => format!("[gc] is set, and nothing is collected: {why}"),
+            Ok(()) => format!(
+                "[gc] is set, but provider `{}` cannot drop scopes; nothing is collected",
+                memory.name()
+            ),
+        });
         return Ok(None);
     }
     let folder = config.gc_snapshots();

@@ -33,8 +33,8 @@ pub(crate) use handler::MemoryServer;
 pub(crate) use identity::{offered, schedule};
 pub(crate) use options::{Client, OfferArgs, ServeArgs};
 pub(crate) use sessions::{Identity, Sessions};
-pub(crate) use workers::with_workers;
 pub(crate) use workers::{SqlWorkerArgs, run as sql_worker};
+pub(crate) use workers::{refuse_in_memory, with_workers};
 
 /// Time limit for asking in which state the run finds its scopes.
 const BEGIN: Duration = Duration::from_secs(2);

@@ -25,6 +25,17 @@ pub(crate) async fn run(context: &Context, args: &SqlWorkerArgs) -> Result<Exit,
     Ok(Exit::Ok)
 }
 
+/// Refuses worker processes for a store that only one process has.
+pub(crate) fn refuse_in_memory(config: &Config, shown_url: &str) -> Result<()> {
+    let sql = config.file().sql;
+    if sql.enabled && sql.workers > 0 && shown_url.starts_with("sqlite::memory:") {
+        return Err(Error::invalid(
+            "a database in memory belongs to one process; name a file, or leave `workers` out of [sql]",
+        ));
+    }
+    Ok(())
+}
+
 /// The memory to serve: with its SQL in worker processes if `[sql] workers` says so.
 pub(crate) fn with_workers(
     memory: Memory,
@@ -40,11 +51,7 @@ pub(crate) fn with_workers(
         Some(name) => config.backend_url(name)?.to_string(),
         None => context.settings()?.shown_url()?,
     };
-    if shown.starts_with("sqlite::memory:") {
-        return Err(Error::invalid(
-            "a database in memory belongs to one process; name a file, or leave `workers` out of [sql]",
-        ));
-    }
+    refuse_in_memory(config, &shown)?;
     let program = std::env::current_exe().map_err(|error| {
         Error::new(ErrorKind::Unavailable, "the file of this program was not found").with_source(error)
     })?;

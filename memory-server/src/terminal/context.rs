@@ -36,6 +36,17 @@ pub(crate) struct Opened {
 /// Other scopes that are named where nothing was found.
 const OTHERS: usize = 5;
 
+/// Refuses a command that each of two stores serves, and the two together do not.
+///
+/// # Errors
+/// `capability_unsupported` for a store with a fallback.
+pub(crate) fn alone(memory: &Memory, operation: &str) -> Result<()> {
+    memory.refuse_with_fallback(
+        operation,
+        "run this on each store by itself: on the fallback with `--backend` and its name, on the other with `--url` and its URL",
+    )
+}
+
 /// `user:ada`
 pub(crate) fn scope_name(scope: &Scope) -> String {
     format!("{}:{}", scope.kind, scope.id)

@@ -25,12 +25,26 @@ pub struct JsonLines {
 }
 
 impl JsonLines {
+    /// Refuses what no records can be appended to: a missing folder, or what is there and is no file.
+    ///
+    /// # Errors
+    /// `invalid_argument`.
+    pub fn check(path: &Path) -> Result<()> {
+        let why = match (path.metadata(), path.parent().filter(|folder| !folder.as_os_str().is_empty())) {
+            (Ok(there), _) if !there.is_file() => "is no file but a folder, a pipe or a device",
+            (Err(_), Some(folder)) if !folder.is_dir() => "is in a folder that does not exist",
+            _ => return Ok(()),
+        };
+        Err(Error::invalid(format!("the audit file {} {why}; name a file for it", path.display())))
+    }
+
     /// Opens the file, or creates it.
     ///
     /// # Errors
-    /// `unavailable` or `forbidden`, depending on the file system.
+    /// As [`check`](Self::check); `unavailable` or `forbidden`, depending on the file system.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref().to_path_buf();
+        Self::check(&path)?;
         let file = append(&path)?;
         // The last line of a killed process.
         let torn = !ends_with_a_newline(&path);

@@ -99,7 +99,10 @@ impl Redactor {
                 return Err(Error::too_large("redact", pattern.len(), MAX_PATTERN_BYTES, "bytes"));
             }
             let regex = compile(pattern).map_err(|error| {
-                Error::invalid(format!("pattern {} of `redact` is not accepted: {error}", index + 1))
+                // The message of the crate begins with the pattern.
+                let why = error.to_string();
+                let why = why.rsplit_once("error: ").map_or(why.as_str(), |(_, why)| why);
+                Error::invalid(format!("pattern {} of `redact` is not accepted: {why}", index + 1))
                     .with_detail("index", index)
             })?;
             if regex.is_match("") {
@@ -233,8 +236,9 @@ mod tests {
     fn an_operators_patterns_are_added_and_bad_ones_refused() {
         let redactor = Redactor::with_patterns([r"EMP-\d{6}", r"(?P<keep>badge )\w+"]).unwrap();
         assert_eq!(redactor.text("EMP-123456 with badge zebra"), "[redacted] with badge [redacted]");
-        for bad in ["(", "a*", &"x".repeat(2_000), r"(?:\w{500}){500}"] {
-            assert!(Redactor::with_patterns([bad]).is_err(), "{}", &bad[..bad.len().min(20)]);
+        for bad in ["(hunter2", "a*", &"x".repeat(2_000), r"(?:\w{500}){500}"] {
+            let error = Redactor::with_patterns([bad]).unwrap_err().to_string();
+            assert!(!error.contains("hunter2") && !error.contains('\n'), "{error}");
         }
         assert!(Redactor::with_patterns(vec!["x"; 101]).is_err());
     }

@@ -1,6 +1,8 @@
 //! What a record contains about a SQL statement.
 
 use std::borrow::Cow;
+#[cfg(any(feature = "sql", feature = "postgres"))]
+use std::collections::BTreeSet;
 
 use memory_core::SqlDialect;
 use serde_json::Value;
@@ -55,9 +57,10 @@ impl Statement {
         };
         let mut tables: Vec<String> = Vec::new();
         for relation in accepted.relations {
-            let name = match relation.schema {
-                Some(schema) => format!("{schema}.{}", relation.name),
-                None => relation.name,
+            let name = as_written(sql, &relation.name, redactor);
+            let name = match &relation.schema {
+                Some(schema) => format!("{}.{name}", as_written(sql, schema, redactor)),
+                None => name.to_owned(),
             };
             let name = redactor.text(&name).into_owned();
             if tables.len() < MAX_TABLES && !tables.contains(&name) {
@@ -74,6 +77,15 @@ impl Statement {
             None => REDACTED.into(),
         }
     }
+}
+
+/// A name as the statement spells it where that is a secret, which folding its case would hide; else the name.
+#[cfg(any(feature = "sql", feature = "postgres"))]
+fn as_written<'a>(sql: &'a str, name: &'a str, redactor: &Redactor) -> &'a str {
+    let (lower, folded) = (sql.to_ascii_lowercase(), name.to_ascii_lowercase());
+    let found = lower.match_indices(&folded);
+    let spelled: BTreeSet<&str> = found.filter_map(|(at, found)| sql.get(at..at + found.len())).collect();
+    spelled.into_iter().find(|spelled| matches!(redactor.text(spelled), Cow::Owned(_))).unwrap_or(name)
 }
 
 #[cfg(not(any(feature = "sql", feature = "postgres")))]

@@ -26,6 +26,10 @@ pub(crate) struct Mem0Factory;
 
 #[async_trait]
 impl Factory for Mem0Factory {
+    fn check(&self, url: &BackendUrl, context: &OpenContext) -> Result<()> {
+        config(url, context).map(drop)
+    }
+
     async fn open(&self, url: &BackendUrl, context: &OpenContext) -> Result<Arc<dyn Provider>> {
         let (clock, ids) = (Arc::clone(&context.clock), Arc::clone(&context.ids));
         let provider = Mem0Provider::open(config(url, context)?, remote::policy(context)?, clock, ids)

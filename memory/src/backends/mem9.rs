@@ -25,6 +25,10 @@ pub(crate) struct Mem9Factory;
 
 #[async_trait]
 impl Factory for Mem9Factory {
+    fn check(&self, url: &BackendUrl, context: &OpenContext) -> Result<()> {
+        config(url, context).map(drop)
+    }
+
     async fn open(&self, url: &BackendUrl, context: &OpenContext) -> Result<Arc<dyn Provider>> {
         let (clock, ids) = (Arc::clone(&context.clock), Arc::clone(&context.ids));
         let provider = Mem9Provider::open(config(url, context)?, remote::policy(context)?, clock, ids)

@@ -16,6 +16,10 @@ pub(crate) struct PostgresFactory;
 
 #[async_trait]
 impl Factory for PostgresFactory {
+    fn check(&self, url: &BackendUrl, context: &OpenContext) -> Result<()> {
+        config(url, context).map(drop)
+    }
+
     async fn open(&self, url: &BackendUrl, context: &OpenContext) -> Result<Arc<dyn Provider>> {
         let config = config(url, context)?;
         // The server's clock is used unless the registry was given one.

@@ -31,6 +31,10 @@ pub(crate) struct ServerFactory;
 
 #[async_trait]
 impl Factory for ServerFactory {
+    fn check(&self, url: &BackendUrl, context: &OpenContext) -> Result<()> {
+        config(url, context).map(drop)
+    }
+
     async fn open(&self, url: &BackendUrl, context: &OpenContext) -> Result<Arc<dyn Provider>> {
         let (clock, ids) = (Arc::clone(&context.clock), Arc::clone(&context.ids));
         let mut options = config(url, context)?;

@@ -11,6 +11,7 @@ pub use memory_sqlite::{
 };
 use serde_json::{Map, Value};
 
+use crate::config::without_values;
 use crate::factory::{Access, Factory, OpenContext};
 use crate::url::BackendUrl;
 
@@ -23,7 +24,19 @@ pub(crate) struct SqliteFactory;
 
 #[async_trait]
 impl Factory for SqliteFactory {
+    fn check(&self, url: &BackendUrl, context: &OpenContext) -> Result<()> {
+        let config = config(url, context.base_dir.as_deref())?;
+        if let Some(root) = config.sql.root.filter(|root| root.exists() && !root.is_dir()) {
+            return Err(Error::invalid(format!(
+                "`sql.root` names {}, which is no folder; name one, or a place for a new one",
+                root.display()
+            )));
+        }
+        file(url, context.base_dir.as_deref()).map(drop)
+    }
+
     async fn open(&self, url: &BackendUrl, context: &OpenContext) -> Result<Arc<dyn Provider>> {
+        self.check(url, context)?;
         let config = config(url, context.base_dir.as_deref())?;
         let clock = Arc::clone(&context.clock);
         let provider = match file(url, context.base_dir.as_deref())? {
@@ -177,7 +190,8 @@ pub fn config(url: &BackendUrl, base: Option<&Path>) -> Result<SqliteConfig> {
         let mut alone = Map::new();
         insert(&mut alone, &name, &text, base)?;
         serde_json::from_value::<SqliteConfig>(Value::Object(alone)).map_err(|error| {
-            Error::invalid(format!("the parameter `{name}` of the sqlite URL is not accepted: {error}"))
+            let why = without_values(&error.to_string());
+            Error::invalid(format!("the parameter `{name}` of the sqlite URL is not accepted: {why}"))
                 .with_detail("parameter", name.as_str())
         })?;
         insert(&mut fields, &name, &text, base)?;
@@ -290,10 +304,16 @@ mod tests {
             ("sqlite:a.db?durablity=full", "durablity", "`durability`"),
             ("sqlite:a.db?durability=fast", "durability", "`normal`"),
             ("sqlite:a.db?readers=many", "readers", "usize"),
+            ("sqlite:a.db?busy_timeout_ms=-1", "busy_timeout_ms", "u"),
             ("sqlite:a.db?readers=0", "readers", "1 to 64"),
         ] {
             let error = config(&url(bad), None).unwrap_err().to_string();
             assert!(error.contains(name) && error.contains(allowed), "{bad}: {error}");
+            let value = bad.rsplit_once('=').unwrap().1;
+            assert!(
+                !error.contains(&format!("`{value}`")) && !error.contains(&format!("\"{value}\"")),
+                "{error}"
+            );
         }
     }
 }

@@ -20,9 +20,8 @@ impl Config {
         }
         let mut builder =
             Auditor::builder(clock).mode(section.mode).redactor(Redactor::with_patterns(&section.redact)?);
-        if let Some(file) = &section.file {
-            let folder = self.origin().parent().map(PathBuf::from).unwrap_or_default();
-            builder = builder.sink(JsonLines::open(folder.join(file))?);
+        if let Some(file) = self.audit_file() {
+            builder = builder.sink(JsonLines::open(file)?);
         }
         if section.tracing {
             builder = builder.sink(TracingSink);

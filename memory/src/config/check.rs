@@ -1,6 +1,5 @@
 //! Finds every problem in a `memory.toml`, not only the first.
 
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use memory_core::{Error, Result};
@@ -81,10 +80,10 @@ impl Config {
         note(self.check_embedders());
         note(self.check_models());
         note(self.file.recall.extract.check());
-        let mut journals = BTreeSet::new();
         for (name, section) in &self.file.backends {
-            note(self.check_fallback(name, section, &mut journals));
+            note(self.check_fallback(name, section));
         }
+        note(self.check_files());
         note(self.file.default.rules().check("[default]", &self.file.limits));
         for (name, agent) in &self.file.agents {
             note(agent.rules().check(&format!("[agents.{name}]"), &self.file.limits));

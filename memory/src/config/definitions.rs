@@ -101,12 +101,17 @@ mod stored {
             DefinitionStore::open_existing(&self.definitions_file()?, clock)
         }
 
-        /// Refuses a definition that names anything not listed in `[definitions]`, or that has the name of a backend in
-        /// the file.
+        /// Refuses a definition that names anything not listed in `[definitions]`, that has the name of a backend in the
+        /// file, or that this registry could never open.
         ///
         /// # Errors
         /// `forbidden`, `conflict`, `invalid_argument`.
-        pub fn check_definition(&self, name: &str, definition: &Definition) -> Result<()> {
+        pub fn check_definition(
+            &self,
+            registry: &Registry,
+            name: &str,
+            definition: &Definition,
+        ) -> Result<()> {
             if self.file().backends.contains_key(name) {
                 return Err(Error::new(
                     ErrorKind::Conflict,
@@ -116,7 +121,7 @@ mod stored {
                 )
                 .with_retry(Retry::Never));
             }
-            self.allowed(definition).map(drop)
+            registry.check(&self.allowed(definition)?, self.base_dir())
         }
 
         fn allowed(&self, definition: &Definition) -> Result<BackendUrl> {

@@ -30,7 +30,7 @@ pub(super) fn in_file(error: Error, origin: &Path) -> Error {
 
 /// serde's messages quote the text (`invalid type: string "…", expected …`, ``unknown variant `…`, expected …``); ours
 /// must not. Names of unknown fields stay: they are not values.
-fn without_values(message: &str) -> String {
+pub(crate) fn without_values(message: &str) -> String {
     for (before, quote, after) in
         [("string ", "\"", "\", expected"), ("unknown variant ", "`", "`, expected")]
     {

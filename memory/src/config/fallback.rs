@@ -1,12 +1,11 @@
 //! `fallback` of `[backends.NAME]`.
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use memory_core::{EmbeddingOwner, Error, Result};
+use memory_core::{DriftPolicy, EmbeddingOwner, Error, Result};
 
 use super::sections::file::{BackendSection, FallbackWrites};
-use super::{Config, is_file_name};
+use super::{AgentBinding, Config, is_file_name};
 use crate::memory::Memory;
 use crate::registry::{Registry, takes_no_embedder};
 
@@ -27,7 +26,7 @@ impl Config {
         Ok(section.map(|section| self.journal_file(backend, section)))
     }
 
-    fn journal_file(&self, name: &str, section: &BackendSection) -> PathBuf {
+    pub(super) fn journal_file(&self, name: &str, section: &BackendSection) -> PathBuf {
         let folder = self.origin().parent().unwrap_or_else(|| Path::new(""));
         match &section.fallback_journal {
             Some(file) => folder.join(file),
@@ -35,12 +34,7 @@ impl Config {
         }
     }
 
-    pub(super) fn check_fallback(
-        &self,
-        name: &str,
-        section: &BackendSection,
-        journals: &mut BTreeSet<PathBuf>,
-    ) -> Result<()> {
+    pub(super) fn check_fallback(&self, name: &str, section: &BackendSection) -> Result<()> {
         let backends = &self.file().backends;
         let bad = |what: &str| Err(Error::invalid(format!("[backends.{name}] {what}")));
         let Some(fallback) = &section.fallback else {
@@ -68,8 +62,10 @@ impl Config {
                 )
             };
         }
-        if other.url == section.url {
-            return bad("names a fallback with the same URL: it would fail with it; name another store");
+        if self.is_same_store(&other.url, &section.url) {
+            return bad(
+                "names a fallback that is the same store, and would fail with it; name another store",
+            );
         }
         if section.fallback_rest_ms.is_some_and(|millis| millis > 3_600_000) {
             return bad("has a `fallback_rest_ms` over 3600000, an hour; lower it");
@@ -97,10 +93,15 @@ impl Config {
         if section.fallback_journal.is_none() && !is_file_name(name) {
             return bad("has a name that is no file's; set `fallback_journal`");
         }
-        if !journals.insert(self.journal_file(name, section)) {
-            return bad("has the same `fallback_journal` as another backend; give each its own");
-        }
         Ok(())
+    }
+
+    /// Refuses a backend that cannot be opened for what its URL and its `sql` say. Opens nothing.
+    ///
+    /// # Errors
+    /// `not_found` where there is no such backend; else as [`Config::open_alone`] would refuse it.
+    pub fn check_url(&self, registry: &Registry, name: &str) -> Result<()> {
+        registry.check(self.backend_url(name)?, self.base_dir())
     }
 
     /// Refuses a backend that cannot be opened with the embedder, the fallback and the journal that the file gives it,
@@ -132,6 +133,29 @@ impl Config {
                 }
             }
             self.check_journal(name, section)?;
+        }
+        Ok(())
+    }
+
+    /// Refuses rules that `memory serve` would refuse for an agent: a pair of stores serves no drift checks.
+    ///
+    /// # Errors
+    /// `invalid_argument`, naming the section.
+    pub fn check_drift(&self, registry: &Registry) -> Result<()> {
+        let of_agents = self.file().agents.keys().map(|agent| (format!("[agents.{agent}]"), agent.as_str()));
+        let default = ("[default]".to_owned(), "");
+        for (place, agent) in std::iter::once(default).chain(of_agents) {
+            let Ok(AgentBinding { backend, policy }) = self.agent(agent) else { continue };
+            let asks = policy.drift.is_some_and(|policy| policy != DriftPolicy::Off);
+            let has_fallback =
+                self.file().backends.get(&backend).is_some_and(|section| section.fallback.is_some());
+            let has_entries = |name| registry.serves(self.backend_url(name).ok()?.scheme()).map(|it| it.kv);
+            if asks && has_fallback && has_entries(backend.as_str()) != Some(false) {
+                return Err(Error::invalid(format!(
+                    "{place} is to be guarded by `drift`, and its backend `{backend}` has a fallback: two stores serve no \
+                     drift checks together; leave out `drift`, also under [limits], or `fallback`"
+                )));
+            }
         }
         Ok(())
     }

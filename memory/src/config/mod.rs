@@ -7,6 +7,7 @@ mod discover;
 mod embedders;
 mod error;
 mod fallback;
+mod files;
 mod models;
 pub(crate) mod sections;
 
@@ -15,6 +16,11 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use memory_core::{Error, ErrorKind, Result, RunContext, ScopeId, ScopeKind, TenantId};
+
+#[cfg(feature = "sqlite")]
+pub(crate) use error::without_values;
+#[cfg(feature = "sqlite")]
+pub(crate) use files::real;
 
 pub use discover::{CONFIG_VARIABLE, Discovery, FILE_NAME};
 pub use sections::audit::AuditSection;

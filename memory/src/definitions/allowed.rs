@@ -5,6 +5,7 @@ use std::path::{Component, Path, PathBuf};
 use memory_core::{Error, ErrorKind, Result};
 
 use super::content::Definition;
+use crate::config::real;
 use crate::config::sections::definitions::DefinitionsSection;
 use crate::url::BackendUrl;
 
@@ -189,27 +190,6 @@ impl Allowed<'_> {
         match self.base_dir {
             Some(base) => base.join(path),
             None => Path::new(".").join(path),
-        }
-    }
-}
-
-/// A path with links resolved as far as it exists. `None`: not even its folders can be read.
-fn real(path: &Path) -> Option<PathBuf> {
-    let mut rest = Vec::new();
-    let mut there = path;
-    loop {
-        match there.canonicalize() {
-            Ok(found) => return Some(rest.iter().rev().fold(found, |path, name| path.join(name))),
-            // A link to a missing file would lead there once it exists.
-            Err(_) if there.is_symlink() => return None,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                rest.push(there.file_name()?);
-                there = match there.parent()? {
-                    empty if empty.as_os_str().is_empty() => Path::new("."),
-                    parent => parent,
-                };
-            }
-            Err(_) => return None,
         }
     }
 }

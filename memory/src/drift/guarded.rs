@@ -97,6 +97,27 @@ impl<'a> Guarded<'a> {
         }
     }
 
+    /// Runs a write of a conversation in the scope, which is never refused; what it changed counts as the session's own. `changes`
+    /// are those of the scope's token, of what it returns.
+    pub(crate) async fn conversing<T>(
+        &self,
+        scope: &Scope,
+        write: impl Future<Output = Result<T>>,
+        changes: impl FnOnce(&T) -> &[DriftChange],
+    ) -> Result<T> {
+        // `row` compares entries alone, and those of a conversation are written by no other means.
+        if self.session.policy != DriftPolicy::Strict {
+            return write.await;
+        }
+        let digest = scope.digest();
+        let _lock = self.lock(digest, &[]).await;
+        self.begin(scope, digest).await?;
+        let written = write.await?;
+        let mut views = self.session.views();
+        changes(&written).iter().for_each(|change| views.advance(digest, *change));
+        Ok(written)
+    }
+
     fn clear(&self, cleared: impl IntoIterator<Item = std::path::PathBuf>) {
         let Some(backups) = &self.session.backups else { return };
         cleared.into_iter().for_each(|path| backups.resolve(&path));

@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use super::guarded::{CHUNK, Guarded};
 use super::view::{Kept, Unresolved};
+use crate::conversations::is_reserved;
 
 /// Most keys that a refusal names.
 const NAMED_KEYS: usize = 64;
@@ -193,6 +194,8 @@ impl Guarded<'_> {
                 break;
             }
         }
+        // They are not read by their keys, but recalled.
+        changed.keys.retain(|key, _| !is_reserved(key.as_str()));
         Ok(changed)
     }
 }
@@ -247,7 +250,7 @@ fn remediation(about: Option<DriftReason>, strict: bool, complete: bool, unread:
              `memory drift diff` and run `memory drift ack`"
         }
         (_, true) => {
-            "what changed was read before or is gone: read again what you need of the scope, decide again, and send the \
+            "what changed was read before, is gone or was said in a conversation: read again what you need of the scope, decide again, and send the \
              write anew"
         }
     }

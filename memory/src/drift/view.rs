@@ -189,7 +189,9 @@ impl Views {
     ) -> Option<PathBuf> {
         let tick = self.tick();
         self.put(digest, key, seen, tick);
-        self.advance(digest, change);
+        if let Some(change) = change {
+            self.advance(digest, change);
+        }
         self.resolve(&digest, key)
     }
 
@@ -203,8 +205,7 @@ impl Views {
 
     /// Records that an own write changed the scope's token. If it started from another token than the last seen one, a
     /// foreign change came in between and must still be detected.
-    fn advance(&mut self, digest: ScopeDigest, change: Option<DriftChange>) {
-        let Some(change) = change else { return };
+    pub(super) fn advance(&mut self, digest: ScopeDigest, change: DriftChange) {
         let view = self.scopes.entry(digest).or_default();
         if view.token == Some(change.before) {
             view.token = Some(change.after);

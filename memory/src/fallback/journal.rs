@@ -510,14 +510,28 @@ pub(super) fn failed(error: rusqlite::Error) -> Error {
         Some(rusqlite::ErrorCode::DatabaseCorrupt | rusqlite::ErrorCode::NotADatabase) => ErrorKind::Corrupt,
         _ => ErrorKind::Unavailable,
     };
-    Error::new(kind, "the journal of the fallback cannot be used; see the cause").with_source(error)
+    Error::new(kind, format!("the journal of the fallback cannot be used: {error}")).with_source(error)
+}
+
+/// Names the file in an error of a journal, and what to do if it is damaged.
+pub(super) fn of_file(path: &Path) -> impl Fn(Error) -> Error {
+    move |error| {
+        let step = match error.kind() {
+            _ if error.message().contains(&*path.to_string_lossy()) => return error,
+            ErrorKind::Corrupt => {
+                "; restore the file, or move it away with its `-wal` and `-shm` to give up the writes that wait in it"
+            }
+            ErrorKind::Unavailable => "",
+            _ => return error,
+        };
+        Error::new(error.kind(), format!("{}: {}{step}", path.display(), error.message()))
+            .with_retry(error.retry())
+            .with_source(error)
+    }
 }
 
 fn damaged(why: &str) -> Error {
-    Error::new(
-        ErrorKind::Corrupt,
-        format!("the journal of the fallback cannot be read: {why}; name another file"),
-    )
+    Error::new(ErrorKind::Corrupt, format!("the journal of the fallback cannot be read: {why}"))
 }
 
 pub(super) fn unreadable(error: impl std::error::Error + Send + Sync + 'static) -> Error {

@@ -128,7 +128,7 @@ pub(crate) fn paired(
         clock: options.clock,
         turn: futures_util::lock::Mutex::default(),
     };
-    let memory = Memory::new(Arc::new(Pair::new(name, capabilities, stores)))?;
+    let memory = Memory::new(Arc::new(Pair::new(name, capabilities, stores)))?.with_fallback(options.name);
     Ok(match model {
         Some(model) => memory.with_embedding_model(model),
         None => memory,
@@ -136,7 +136,7 @@ pub(crate) fn paired(
 }
 
 fn journal_of(path: &Path, options: &FallbackOptions) -> Result<Journal> {
-    let mut journal = Journal::open(path, &options.fingerprint)?;
+    let mut journal = Journal::open(path, &options.fingerprint).map_err(journal::of_file(path))?;
     journal.limit(options.max_waiting);
     Ok(journal)
 }
@@ -184,7 +184,7 @@ pub(crate) fn fingerprint(primary: &BackendUrl, fallback: &BackendUrl) -> String
 /// # Errors
 /// `not_found`, `corrupt`, `unavailable`.
 pub fn journal_counts(file: &Path) -> Result<JournalCounts> {
-    Journal::existing(file)?.counts()
+    Journal::existing(file).and_then(|journal| journal.counts()).map_err(journal::of_file(file))
 }
 
 /// The writes of an existing journal, in order, without their values; at most `limit`.
@@ -192,7 +192,7 @@ pub fn journal_counts(file: &Path) -> Result<JournalCounts> {
 /// # Errors
 /// As [`journal_counts`].
 pub fn journal_entries(file: &Path, limit: usize) -> Result<Vec<JournalEntry>> {
-    Journal::existing(file)?.entries(limit)
+    Journal::existing(file).and_then(|journal| journal.entries(limit)).map_err(journal::of_file(file))
 }
 
 /// Drops the writes that were set aside from an existing journal; returns how many there were.
@@ -200,9 +200,12 @@ pub fn journal_entries(file: &Path, limit: usize) -> Result<Vec<JournalEntry>> {
 /// # Errors
 /// As [`journal_counts`].
 pub fn forget_set_aside(file: &Path) -> Result<usize> {
-    let journal = Journal::existing(file)?;
-    let _turn = journal.turn()?;
-    journal.forget_set_aside()
+    let forget = || {
+        let journal = Journal::existing(file)?;
+        let _turn = journal.turn()?;
+        journal.forget_set_aside()
+    };
+    forget().map_err(journal::of_file(file))
 }
 
 /// Refuses a journal in which writes wait for another pair of stores than that of this fingerprint.
@@ -210,7 +213,9 @@ pub(crate) fn belongs(file: &Path, fingerprint: &str) -> Result<()> {
     if !file.is_file() {
         return Ok(());
     }
-    Journal::existing(file)?.belongs(fingerprint).map(drop)
+    Journal::existing(file)
+        .and_then(|journal| journal.belongs(fingerprint).map(drop))
+        .map_err(journal::of_file(file))
 }
 
 /// Refuses to use a store by itself while writes wait for it in a journal.
@@ -218,7 +223,7 @@ pub(crate) fn nothing_waits(file: &Path) -> Result<()> {
     if !file.is_file() {
         return Ok(());
     }
-    match Journal::existing(file)?.counts()?.waiting {
+    match journal_counts(file)?.waiting {
         0 => Ok(()),
         waiting => Err(Error::new(
             ErrorKind::Conflict,

@@ -7,7 +7,7 @@ use memory_core::layer::{
     MAX_CONTEXT_TOKENS, MemoryLayer, RecallQuery, approximate_tokens,
 };
 use memory_core::limits::{DEFAULT_PAGE, DEFAULT_TOP_K, MAX_PAGE};
-use memory_core::{Error, Result, ScopeKind};
+use memory_core::{DriftChange, Error, Result, Scope, ScopeKind};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -87,6 +87,19 @@ impl MemoryTool {
         }
     }
 
+    /// Runs a write of a conversation as one of this run: what it changes was seen.
+    async fn conversing<T>(
+        &self,
+        scope: &Scope,
+        write: impl Future<Output = Result<T>>,
+        changes: impl FnOnce(&T) -> &[DriftChange],
+    ) -> Result<T> {
+        match self.memory.backend() {
+            Some(backend) => self.drift.guard(backend).conversing(scope, write, changes).await,
+            None => write.await,
+        }
+    }
+
     pub(super) async fn add(&self, op: Add) -> Result<String> {
         let scope = self.memory_scope(op.scope)?;
         let facts = |ids: Option<Vec<String>>| {
@@ -100,7 +113,8 @@ impl MemoryTool {
             .with_ttl(ttl(op.ttl_seconds, None)?)
             .with_quota(self.policy.quota);
         options.infer = op.infer.unwrap_or(true);
-        let outcome = self.layer(ToolOp::Add)?.add(&self.run, &scope, &op.messages, options).await?;
+        let adding = self.layer(ToolOp::Add)?.add(&self.run, &scope, &op.messages, options);
+        let outcome = self.conversing(&scope, adding, |outcome| &outcome.drift).await?;
         let mut status = match &outcome.status {
             AddStatus::Done(ids) => Status::done(ids, self.policy.max_answer_bytes)?,
             AddStatus::Pending(event) => Status { event: event.as_ref(), ..Status::plain("pending") },
@@ -226,7 +240,8 @@ impl MemoryTool {
             (None, true) => What::All,
             _ => return Err(Error::invalid("`forget` takes exactly one of `ids` and `all`: true")),
         };
-        let outcome = self.layer(ToolOp::Forget)?.forget(&self.run, &scope, what).await?;
+        let forgetting = self.layer(ToolOp::Forget)?.forget(&self.run, &scope, what);
+        let outcome = self.conversing(&scope, forgetting, |outcome| &outcome.drift).await?;
         let not_found = Budget::new(self.policy.max_answer_bytes).fit(&outcome.not_found)?;
         text(&Answer {
             forgotten: outcome.forgotten,

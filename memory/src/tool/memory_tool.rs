@@ -244,6 +244,7 @@ fn session(memory: &Memory, policy: &Policy, capabilities: &Capabilities) -> Res
         Some(DriftPolicy::Off) => DriftPolicy::Off,
         Some(asked) if capabilities.drift.contains(&asked) => asked,
         Some(_) if capabilities.kv => {
+            memory.refuse_with_fallback("drift", "leave out `drift`, or `fallback`")?;
             return Err(Error::unsupported("drift", memory.name()).with_detail("option", "drift"));
         }
         None if capabilities.drift.contains(&DriftPolicy::Row) => DriftPolicy::Row,

@@ -297,8 +297,29 @@ fn the_configuration_names_the_sinks_and_its_mistakes_are_refused_at_start() {
     for bad in ["mode = \"everything\"", "redact = [\"(\"]", "file = \"\"", "path = \"x\""] {
         assert!(read(&format!("[audit]\n{bad}")).is_err(), "{bad}");
     }
-    let missing = read("[audit]\nfile = \"no/such/folder/x\"").unwrap().auditor(Arc::new(SystemClock));
-    assert_eq!(missing.unwrap_err().kind(), ErrorKind::Unavailable);
+    for bad in ["no/such/folder/x", "."] {
+        let refused = read(&format!("[audit]\nfile = \"{bad}\"")).unwrap().auditor(Arc::new(SystemClock));
+        assert_eq!(refused.unwrap_err().kind(), ErrorKind::InvalidArgument, "{bad}");
+    }
+}
+
+/// Lines of JSON were appended to the store itself.
+#[test]
+fn the_audit_file_is_none_that_the_configuration_uses_for_something_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let read = |file: &str| {
+        let text = format!(
+            "[backends.main]\nurl = \"sqlite:main.db?durability=normal\"\n[audit]\nfile = \"{file}\"\n[definitions]\n"
+        );
+        memory::Config::parse(&text, folder.path().join("memory.toml"))
+    };
+    read("audit.jsonl").unwrap();
+    for bad in
+        ["memory.toml", "main.db", "./main.db", "main.db-wal", "memory.tokens.jsonl", "memory.definitions.db"]
+    {
+        let error = read(bad).unwrap_err();
+        assert!(error.message().contains("another file"), "{bad}: {error}");
+    }
 }
 
 #[tokio::test]
@@ -310,6 +331,8 @@ async fn a_statement_is_recorded_by_kind_and_tables_without_data() {
         r#"{"op":"sql_query","sql":"DELETE FROM people"}"#,
         r#"{"op":"sql_exec","sql":"ATTACH 'Annabel.db' AS a"}"#,
         r#"{"op":"sql_query","scope":"user","sql":"SELECT 'Annabel'"}"#,
+        // Its name is folded to lower case, in which it has no shape of a secret.
+        r#"{"op":"sql_exec","sql":"CREATE TABLE \"AKIAIOSFODNN7EXAMPLE\" (a TEXT)"}"#,
     ];
     for mode in [AuditMode::Metadata, AuditMode::Full] {
         let kept = Kept::default();
@@ -338,6 +361,7 @@ async fn a_statement_is_recorded_by_kind_and_tables_without_data() {
                 ("read_only", Some("delete"), people(), None),
                 ("statement_refused", None, String::new(), None),
                 ("scope_denied", Some("select"), String::new(), None),
+                ("ok", Some("create_table"), REDACTED.to_owned(), Some(0)),
             ]
         );
         assert!(seen[4].refused_by.as_ref().unwrap().starts_with("gate:"), "{:?}", seen[4].refused_by);

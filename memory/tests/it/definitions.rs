@@ -43,12 +43,12 @@ fn listed_targets_are_allowed() {
         "mem0+https://mem0.example:8443?tenancy=key_per_tenant&tenant_keys.acme=env:ONE",
     ] {
         config
-            .check_definition("notes", &Definition::new(url))
+            .check_definition(&Registry::default(), "notes", &Definition::new(url))
             .unwrap_or_else(|error| panic!("{url}: {error}"));
     }
     let mut whole = Definition::new("sqlite:agents/a.db");
     (whole.embedder, whole.fallback) = (Some("local".into()), Some("main".into()));
-    config.check_definition("notes", &whole).unwrap();
+    config.check_definition(&Registry::default(), "notes", &whole).unwrap();
 }
 
 #[test]
@@ -96,8 +96,11 @@ fn everything_else_is_forbidden_and_not_shown() {
         "mem0+https://mem0.example:8443?ca_file=/hunter2",
         "mem0+http://mem0.example:8443/hunter2",
         "redis://hunter2",
+        "sqlite:agents/a.db?durability=hunter2",
+        "postgres://app@db.example/memory?pool_size=hunter2",
     ] {
-        let error = config.check_definition("notes", &Definition::new(url)).unwrap_err();
+        let error =
+            config.check_definition(&Registry::default(), "notes", &Definition::new(url)).unwrap_err();
         assert!(matches!(error.kind(), ErrorKind::Forbidden | ErrorKind::InvalidArgument), "{url}: {error}");
         assert!(
             !format!("{error:?}").to_lowercase().contains("hunter2") || url.contains("?hunter2="),
@@ -111,25 +114,34 @@ fn everything_else_is_forbidden_and_not_shown() {
         "postgres:///memory",
         "postgres:memory",
     ] {
-        let error = config.check_definition("notes", &Definition::new(url)).unwrap_err();
+        let error =
+            config.check_definition(&Registry::default(), "notes", &Definition::new(url)).unwrap_err();
         assert!(matches!(error.kind(), ErrorKind::Forbidden | ErrorKind::InvalidArgument), "{url}: {error}");
         assert!(!format!("{error:?}").contains("hunter2"), "{url}: {error:?}");
     }
     let mut named = Definition::new("sqlite:agents/a.db");
     named.embedder = Some("other".into());
-    assert_eq!(config.check_definition("notes", &named).unwrap_err().kind(), ErrorKind::Forbidden);
+    assert_eq!(
+        config.check_definition(&Registry::default(), "notes", &named).unwrap_err().kind(),
+        ErrorKind::Forbidden
+    );
     named.embedder = None;
     named.fallback = Some("notes".into());
-    assert_eq!(config.check_definition("notes", &named).unwrap_err().kind(), ErrorKind::Forbidden);
-    let taken = config.check_definition("main", &Definition::new("sqlite:agents/a.db"));
+    assert_eq!(
+        config.check_definition(&Registry::default(), "notes", &named).unwrap_err().kind(),
+        ErrorKind::Forbidden
+    );
+    let taken = config.check_definition(&Registry::default(), "main", &Definition::new("sqlite:agents/a.db"));
     assert_eq!(taken.unwrap_err().kind(), ErrorKind::Conflict);
     let without =
         Config::parse("[backends.main]\nurl = \"sqlite:main.db\"\n", folder.path().join("memory.toml"))
             .unwrap();
-    let refused = without.check_definition("notes", &Definition::new("sqlite:agents/a.db"));
+    let refused =
+        without.check_definition(&Registry::default(), "notes", &Definition::new("sqlite:agents/a.db"));
     assert_eq!(refused.unwrap_err().kind(), ErrorKind::Forbidden);
     let nothing = Config::parse("[definitions]\n", folder.path().join("memory.toml")).unwrap();
-    let refused = nothing.check_definition("notes", &Definition::new("sqlite::memory:"));
+    let refused =
+        nothing.check_definition(&Registry::default(), "notes", &Definition::new("sqlite::memory:"));
     assert_eq!(refused.unwrap_err().kind(), ErrorKind::Forbidden);
 }
 
@@ -214,7 +226,7 @@ async fn a_definition_is_opened_for_its_tenant_while_it_is_allowed() {
     let acme = tenant("acme");
     let clock = Arc::new(TestClock::new());
     let definition = Definition::new("sqlite:agents/notes.db?durability=normal");
-    config.check_definition("notes", &definition).unwrap();
+    config.check_definition(&Registry::default(), "notes", &definition).unwrap();
     config.definition_store(clock.clone()).unwrap().create(&acme, "notes", &definition).unwrap();
     assert!(folder.path().join("memory.definitions.db").is_file());
     let registry = Registry::default();

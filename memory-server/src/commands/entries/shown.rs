@@ -4,7 +4,7 @@ use memory_core::{Entry, Scalar};
 
 use crate::terminal::{Failure, Out, excerpt};
 
-/// A value in one line: its text if it has one, else its JSON.
+/// What an entry is found by in one line: its text if it has one, else its value's JSON.
 pub(crate) fn brief(out: &Out, entry: &Entry) -> String {
     let text = entry.text.as_deref().unwrap_or_else(|| entry.value.as_str());
     excerpt(text, out.shown())
@@ -19,7 +19,7 @@ pub(crate) fn table(out: &mut Out, entries: &[Entry]) -> Result<(), Failure> {
                 entry.key.to_string(),
                 entry.version.to_string(),
                 entry.updated_at.to_string(),
-                brief(out, entry),
+                excerpt(entry.value.as_str(), out.shown()),
             ]
         })
         .collect();

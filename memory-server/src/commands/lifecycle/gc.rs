@@ -10,7 +10,7 @@ use memory::system::SystemClock;
 use memory::{Access, Config};
 
 use crate::terminal::values::duration;
-use crate::terminal::{Context, Exit, Failure, NAMED, Origin, Out, Progress, bytes, more, note};
+use crate::terminal::{Context, Exit, Failure, NAMED, Origin, Out, Progress, alone, bytes, more, note};
 
 #[derive(Args, Debug)]
 #[command(
@@ -54,6 +54,7 @@ pub(crate) async fn run(context: &Context, args: GcArgs, out: &mut Out) -> Resul
     };
     let is_on = policy.is_on();
     let memory = settings.open(Access::Existing).await?;
+    alone(&memory, "gc")?;
     let ledger = if folder.is_some() { settings.ledger(&memory).await? } else { None };
     let options =
         GcOptions::new(policy).with_tenant(tenant).with_dry_run(args.dry_run).with_snapshots(folder, ledger);

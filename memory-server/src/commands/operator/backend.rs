@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use memory::definitions::{Definition, DefinitionRef, DefinitionStore, StoredDefinition};
 use memory::system::SystemClock;
-use memory::{Access, Capabilities, Config, Health, HealthStatus, Memory, RunContext};
+use memory::{Access, Capabilities, Config, Health, HealthStatus, Memory, Registry, RunContext};
 use memory_core::layer::FactsQuery;
 use memory_core::{Error, ErrorKind, ListQuery, Result, Scope, ScopeId, TenantId};
 use serde::Serialize;
@@ -143,14 +143,14 @@ impl Desk {
 
 pub(crate) async fn run(context: &Context, args: &BackendArgs, out: &mut Out) -> Result<Exit, Failure> {
     let desk = Desk::open(context)?;
-    let tenant = &desk.tenant;
+    let (tenant, registry) = (&desk.tenant, Registry::default());
     match &args.action {
         Action::Create { name, content } => {
             let url = content.at.as_ref().ok_or_else(|| {
                 Failure::invalid("a definition needs the backend's URL; give it after the name")
             })?;
             let definition = content.over(&Definition::new(url));
-            desk.config.check_definition(name, &definition)?;
+            desk.config.check_definition(&registry, name, &definition)?;
             show(&desk.store()?.create(tenant, name, &definition)?, out)
         }
         Action::Fork { from, name, content } => {
@@ -158,7 +158,7 @@ pub(crate) async fn run(context: &Context, args: &BackendArgs, out: &mut Out) ->
             let name = name.as_ref().unwrap_or(&from.name);
             let made = desk.stored()?.fork(tenant, &from, name, |parent| {
                 let definition = content.over(parent);
-                desk.config.check_definition(name, &definition)?;
+                desk.config.check_definition(&registry, name, &definition)?;
                 Ok(definition)
             })?;
             show(&made, out)

@@ -5,13 +5,15 @@ use std::io::Read as _;
 use std::path::Path;
 use std::time::Duration;
 
-use memory::config::Discovery;
+use memory::audit::JsonLines;
+use memory::config::{DefinitionsSection, Discovery};
 use memory::postgres::operator;
 use memory::{BackendUrl, Config, HealthStatus, Registry};
 use memory_core::{Error, ErrorKind, Result};
 use serde::Serialize;
 
 use crate::http::jwt::Jwt;
+use crate::serve::refuse_in_memory;
 use crate::terminal::{Context, Exit, Failure, Out, word};
 
 /// How severe a finding is.
@@ -116,7 +118,7 @@ pub(super) async fn examine(
                 "memory.toml",
                 "configuration",
                 Status::Ok,
-                "every key is known and every name is defined",
+                "every key is known, and every name that backends and agents use is defined",
             );
         }
         for warning in config.warnings() {
@@ -144,12 +146,25 @@ pub(super) async fn examine(
         for (name, section) in &config.file().backends {
             let place = format!("[backends.{name}]");
             references(&place, &section.url, &config, &mut checked);
+            if let Err(error) = config.check_url(&registry, name) {
+                checked.note(&place, "url", Status::Problem, error.message());
+                continue;
+            }
+            if let Err(error) = refuse_in_memory(&config, &section.url.to_string()) {
+                checked.note(&place, "workers", Status::Problem, error.message());
+            }
             if let Err(error) = config.check_backend(&registry, name) {
                 checked.note(&place, "pair", Status::Problem, error.message());
             }
             if !offline {
                 reach(name, &place, &section.url, (&config, &registry), timeout, &mut checked).await;
             }
+        }
+        if let Err(error) = config.check_drift(&registry) {
+            checked.note("memory.toml", "rules", Status::Problem, error.message());
+        }
+        if let Some(Err(error)) = config.audit_file().map(|file| JsonLines::check(&file)) {
+            checked.note("[audit]", "file", Status::Problem, error.message());
         }
         match Jwt::check(&config, offline).await {
             Ok(Some(())) => {
@@ -158,7 +173,12 @@ pub(super) async fn examine(
             Ok(None) => {}
             Err(error) => checked.note("[http.jwt]", "keys", Status::Problem, error.message()),
         }
-        if config.file().definitions.is_some() {
+        if let Some(section) = &config.file().definitions {
+            for (list, name) in unknown(section, &config, &registry) {
+                let message =
+                    format!("`{list}` names `{name}`, which does not exist; correct it or leave it out");
+                checked.note("[definitions]", "reference", Status::Problem, message);
+            }
             let file = config.definitions_file()?;
             let there = if file.is_file() { "are in" } else { "will be in" };
             checked.note(
@@ -170,6 +190,24 @@ pub(super) async fn examine(
         }
     }
     Ok(Some(checked))
+}
+
+/// What `[definitions]` allows and does not exist: the list, and the name in it.
+fn unknown(
+    section: &DefinitionsSection,
+    config: &Config,
+    registry: &Registry,
+) -> impl Iterator<Item = (&'static str, String)> {
+    let schemes =
+        section.schemes.iter().filter(|name| registry.schemes().all(|known| known != name.as_str()));
+    let embedders = section.embedders.iter().filter(|name| config.embedder(name).is_err());
+    let fallbacks = section.fallbacks.iter().filter(|name| config.backend_url(name).is_err());
+    let base = config.base_dir().unwrap_or_default();
+    let paths = section.paths.iter().filter(move |path| !base.join(path).is_dir());
+    let named = |list: &'static str| move |name: &String| (list, name.clone());
+    (schemes.map(named("schemes")).chain(embedders.map(named("embedders"))))
+        .chain(fallbacks.map(named("fallbacks")))
+        .chain(paths.map(|path| ("paths", path.display().to_string())))
 }
 
 fn read(file: &Path) -> Result<String, Failure> {

@@ -12,7 +12,7 @@ use memory_core::{Backend, Error, ErrorKind, Retry};
 use serde::Serialize;
 use serde_json::json;
 
-use crate::terminal::{Context, Exit, Failure, Opened, Out, bytes};
+use crate::terminal::{Context, Exit, Failure, Opened, Out, alone, bytes};
 
 #[derive(Args, Debug)]
 pub(crate) struct DriftArgs {
@@ -85,6 +85,7 @@ pub(crate) async fn run(context: &Context, args: &DriftArgs, out: &mut Out) -> R
         ScopeAction::Ack { .. } | ScopeAction::Restore { .. } => Access::Existing,
     };
     let opened = context.open(access).await?;
+    alone(&opened.memory, "drift")?;
     let backend = opened.backend("drift")?;
     match action {
         ScopeAction::Status => status(&opened, backend, out).await,

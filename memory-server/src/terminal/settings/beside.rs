@@ -1,6 +1,6 @@
 //! The files beside a store: the ledger of its snapshots, drift backups, the journal of `forget`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use memory::forget::Places;
 use memory::snapshot::{FileOptions, Ledger};
@@ -122,9 +122,7 @@ impl Settings {
 
     /// The audit file of `memory.toml`.
     pub(crate) fn audit_file(&self) -> Option<PathBuf> {
-        let config = self.config.as_ref()?;
-        let folder = config.origin().parent().map(Path::to_path_buf).unwrap_or_default();
-        config.file().audit.file.as_ref().map(|file| folder.join(file))
+        self.config.as_ref()?.audit_file()
     }
 
     /// Every place that may hold copies of the store's data, and the auditor that records a `forget`.

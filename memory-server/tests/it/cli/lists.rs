@@ -27,6 +27,10 @@ fn entries_come_in_order_a_page_at_a_time() {
     );
     let table = user.run(&["list", "--limit", "2"]);
     assert!(table.stdout.starts_with("KEY") && table.stdout.lines().count() == 3, "{table:?}");
+    user.ok(&["set", "z", "\"the value\"", "--index-text", "the words"]);
+    let shown = user.ok(&["list", "--prefix", "z"]);
+    assert!(shown.contains("the value") && !shown.contains("the words"), "{shown}");
+    user.ok(&["delete", "z"]);
     assert!(table.stderr.contains("--cursor"), "{table:?}");
     user.refused(&["list", "--cursor", "nonsense"], 3, "invalid_argument");
     user.refused(&["list", "--limit", "0"], 3, "invalid_argument");

@@ -65,7 +65,7 @@ fn piped_output_has_neither_colour_nor_progress() {
     let ran = user.run(&["import", "--entries", "chat.jsonl"]);
     assert_eq!(ran.stderr, "");
     let table = user.ok(&["list"]);
-    assert!(!table.contains('\u{1b}') && table.contains("\\u{1b}[31mred"), "{table}");
+    assert!(!table.contains('\u{1b}') && table.contains("\\u001b[31mred"), "{table}");
 }
 
 #[test]

@@ -233,7 +233,7 @@ pub(in crate::snapshot) fn conflict(count: u64, first: Option<&Scope>) -> Error 
         ErrorKind::Conflict,
         format!(
             "{count} scopes differ from the source{named}; nothing was written: choose whether they are \
-             kept or replaced, or restore into an empty store"
+             kept or replaced (`--on-existing`), or restore into an empty store"
         ),
     )
     .with_detail("scopes", count)

@@ -1,8 +1,8 @@
 //! `strict`: any change by someone else.
 
-use memory::{Backend as _, BackendExt as _, DriftPolicy};
+use memory::{Backend as _, BackendExt as _, DriftPolicy, MemoryTool, Policy, RunContext, ScopeKind};
 
-use super::support::{Agent, key, reason, text};
+use super::support::{Agent, Fixture, key, reason, text};
 
 #[tokio::test]
 async fn scenario_01_an_entry_added_by_another_causes_a_refusal_and_a_backup() {
@@ -102,4 +102,48 @@ async fn a_scope_never_written_has_no_generation_and_its_first_write_is_clean() 
     agent.set("k", "1").await.unwrap();
     assert_eq!(agent.session.status(&agent.scope).observed.unwrap().generation.unwrap().get(), 1);
     assert_eq!(agent.backend().value(&agent.scope, &key("k")).await.unwrap().unwrap().as_str(), "1");
+}
+
+#[tokio::test]
+async fn what_a_run_says_and_forgets_is_no_change_by_another() {
+    let Some(fixture) = Fixture::new().await else { return };
+    let place = fixture.place();
+    let memory = match place.contains("://") {
+        true => memory::open(&place).await.unwrap(),
+        false => memory::open(&format!("sqlite:{place}")).await.unwrap(),
+    };
+    let tool = || {
+        let run = RunContext::new("acme".parse().unwrap(), "ada".parse().unwrap(), "1".parse().unwrap());
+        let policy = Policy::default().with_memory_scopes([ScopeKind::Agent]);
+        MemoryTool::new(memory.clone(), policy.with_drift(DriftPolicy::Strict), run).unwrap()
+    };
+    let (one, two) = (tool(), tool());
+    let set = r#"{"op":"set","key":"k","value":"#;
+    let said = |words: &str| format!(r#"{{"op":"add","messages":[{{"role":"user","content":"{words}"}}]}}"#);
+    assert!(one.call(&format!("{set}1}}")).await.contains("version"));
+    let answer: serde_json::Value = serde_json::from_str(&one.call(&said("Tea, please.")).await).unwrap();
+    let id = answer["ids"][0].as_str().unwrap();
+    assert!(one.call(&format!("{set}2}}")).await.contains("version"));
+    let correction = format!(
+        r#"{{"op":"add","supersedes":["{id}"],"messages":[{{"role":"user","content":"Coffee, please."}}]}}"#
+    );
+    assert!(one.call(&correction).await.contains("done"));
+    assert!(one.call(&format!("{set}3}}")).await.contains("version"));
+    for forget in [format!(r#"{{"op":"forget","ids":["{id}"]}}"#), r#"{"op":"forget","all":true}"#.to_owned()]
+    {
+        assert!(one.call(&forget).await.contains(r#""forgotten":1"#));
+        assert!(one.call(&format!("{set}4}}")).await.contains("version"));
+    }
+    // What another run says is a change by another; its turns are not to be read by their keys.
+    assert!(two.call(&said("Water, please.")).await.contains("done"));
+    let refused: serde_json::Value = serde_json::from_str(&one.call(&format!("{set}5}}")).await).unwrap();
+    assert_eq!(refused["error"]["code"], "drift_detected");
+    assert_eq!(refused["error"]["details"]["changed"], serde_json::json!([]));
+    assert!(one.call(r#"{"op":"get","key":"k"}"#).await.contains("4"));
+    // And an own write does not hide it.
+    assert!(two.call(&said("No, juice.")).await.contains("done"));
+    assert!(one.call(&said("Cheers.")).await.contains("done"));
+    assert!(one.call(&format!("{set}6}}")).await.contains("drift_detected"));
+    assert!(one.call(r#"{"op":"list"}"#).await.contains("entries"));
+    assert!(one.call(&format!("{set}6}}")).await.contains("version"));
 }

@@ -134,6 +134,11 @@ fn circular_or_lossy_configurations_are_refused_when_read() {
         "fallback = \"b\"\n[backends.b]\nurl = \"far:b\"\nfallback = \"spare\"",
         "fallback = \"spare\"\nfallback_writes = \"journal\"\nfallback_journal = \"j\"\n[backends.b]\nurl = \"far:b\"\n\
          fallback = \"spare\"\nfallback_writes = \"journal\"\nfallback_journal = \"j\"",
+        "fallback = \"spare\"\nfallback_writes = \"journal\"\nfallback_journal = \"j\"\n[backends.b]\nurl = \"far:b\"\n\
+         fallback = \"spare\"\nfallback_writes = \"journal\"\nfallback_journal = \"./j\"",
+        "fallback = \"spare\"\nfallback_writes = \"journal\"\nfallback_journal = \"./spare.db\"",
+        "fallback = \"spare\"\nfallback_writes = \"journal\"\nfallback_journal = \"memory.toml\"",
+        "[backends.file]\nurl = \"sqlite:./spare.db?durability=normal\"\nfallback = \"spare\"",
         "[backends.\"a/b\"]\nurl = \"far:b\"\nfallback = \"spare\"\nfallback_writes = \"journal\"",
     ] {
         assert_eq!(config(folder, bad).unwrap_err().kind(), ErrorKind::InvalidArgument, "{bad}");

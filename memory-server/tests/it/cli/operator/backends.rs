@@ -193,6 +193,85 @@ fn config_check_refuses_the_pairs_that_cannot_be_opened() {
 }
 
 #[test]
+fn config_check_refuses_what_opening_refuses() {
+    let user = User::new();
+    user.file("file", "");
+    let main = |url: &str, more: &str| format!("[backends.main]\nurl = \"{url}\"\n{more}");
+    let pair = "fallback = \"spare\"\n[backends.spare]\nurl = \"sqlite:spare.db\"\n";
+    for (text, check, why) in [
+        (main("sqlite:a.db?foo=1", ""), "url", "foo"),
+        (main("sqlite:a.db?durability=FULL", ""), "url", "durability"),
+        (main("sqlite:a.db?busy_timeout_ms=-1", ""), "url", "busy_timeout_ms"),
+        (main("sqlite:a.db?max_file_bytes=10", ""), "url", "max_file_bytes"),
+        (main("sqlit:a.db", ""), "url", "sqlit"),
+        (main("postgres://127.0.0.1:1/m?pool_size=many", ""), "url", "pool_size"),
+        (main("mem0+https://mem0.example?flavor=platform", ""), "url", "flavor"),
+        (main("sqlite:a.db", "[backends.main.sql]\nquota_bytez = 1\n"), "url", "quota_bytez"),
+        (main("sqlite:a.db", "[backends.main.sql]\nquota_bytes = \"5\"\n"), "url", "quota_bytes"),
+        (main("sqlite:a.db", "[backends.main.sql]\nroot = \"file\"\n"), "url", "sql.root"),
+        (main("sqlite::memory:", "[sql]\nenabled = true\nworkers = 2\n"), "workers", "in memory"),
+        (
+            main("sqlite:a.db", &format!("{pair}[default]\ndrift = \"row\"\nbackend = \"main\"\n")),
+            "rules",
+            "fallback",
+        ),
+        (main("sqlite:a.db", "[audit]\nfile = \"none/audit.jsonl\"\n"), "file", "does not exist"),
+        (main("sqlite:a.db", "[audit]\nfile = \".\"\n"), "file", "is no file"),
+        (main("sqlite:a.db", "[definitions]\nschemes = [\"sqlit\"]\n"), "reference", "sqlit"),
+        (main("sqlite:a.db", "[definitions]\nfallbacks = [\"none\"]\n"), "reference", "none"),
+        (main("sqlite:a.db", "[definitions]\nembedders = [\"none\"]\n"), "reference", "none"),
+        (main("sqlite:a.db", "[definitions]\npaths = [\"none\"]\n"), "reference", "none"),
+    ] {
+        user.file("memory.toml", &text);
+        let ran = user.run(&["config", "check", "--offline", "--json"]);
+        let findings = ran.document()["findings"].clone();
+        let found = findings.as_array().unwrap().iter().find(|found| found["status"] == "problem");
+        let found = found.unwrap_or_else(|| panic!("{text}\n{findings}"));
+        assert_eq!((ran.code, found["check"].as_str()), (Some(8), Some(check)), "{text}");
+        assert!(found["message"].as_str().unwrap().contains(why), "{found}");
+        // As every other command does.
+        if check == "url" {
+            let opened = user.run(&["describe", "--json"]);
+            assert!(opened.code == Some(3) && opened.stderr.contains(why), "{text}: {opened:?}");
+        }
+    }
+}
+
+#[test]
+fn what_a_pair_does_not_serve_is_refused_because_of_the_fallback() {
+    let user = User::new();
+    user.file(
+        "memory.toml",
+        "[backends.main]\nurl = \"sqlite:main.db\"\nfallback = \"spare\"\n[backends.spare]\nurl = \"sqlite:spare.db\"\n\
+         [default]\nbackend = \"main\"\nagent = \"a\"\nmemory_scopes = [\"agent\"]\n",
+    );
+    user.ok(&["set", "k", "1"]);
+    for command in [["gc", "--dry-run"], ["drift", "status"]] {
+        let error = user.refused(&command, 3, "capability_unsupported");
+        let message = error["message"].as_str().unwrap();
+        assert!(message.contains("`spare`") && message.contains("--url"), "{error}");
+        user.ok(&[command.as_slice(), &["--url", "sqlite:main.db"]].concat());
+    }
+}
+
+#[test]
+fn a_damaged_journal_is_named_with_its_cause_and_what_to_do() {
+    let user = User::new();
+    outage(&user, "journal");
+    user.ok(&["set", "k", "2"]);
+    let journal = std::fs::OpenOptions::new().write(true).open(user.home().join("main.fallback.db")).unwrap();
+    journal.set_len(4096).unwrap();
+    let checked = user.run(&["config", "check", "--offline"]).stdout;
+    let error = user.refused(&["get", "k"], 6, "corrupt");
+    for told in [checked.as_str(), error["message"].as_str().unwrap()] {
+        assert!(
+            told.contains("main.fallback.db") && told.contains("malformed") && told.contains("move it away"),
+            "{told}"
+        );
+    }
+}
+
+#[test]
 fn config_check_knows_a_journal_in_which_writes_of_other_stores_wait() {
     let user = User::new();
     outage(&user, "journal");
