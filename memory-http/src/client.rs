@@ -15,7 +15,7 @@ use crate::call::reply::Reply;
 use crate::call::request::Call;
 use crate::call::retry::{RetryPolicy, parse_retry_after};
 use crate::call::timer::{Timer, TokioTimer};
-use crate::call::transfer::{Download, Upload, UploadBody};
+use crate::call::transfer::{Download, Unsent, Upload, UploadBody};
 use crate::egress::policy::EgressPolicy;
 use crate::egress::resolve::{GuardedResolver, Resolver, SystemResolver};
 use crate::tls;
@@ -298,9 +298,10 @@ impl HttpClient {
                 Err(wait) => return Err(left_alone(&call, wait)),
             };
             let left = deadline.saturating_sub(shared.timer.now());
-            let outcome = match tokio::time::timeout(left, self.attempt(&call, listed)).await {
+            let unsent = Unsent::default();
+            let outcome = match tokio::time::timeout(left, self.attempt(&call, listed, None, &unsent)).await {
                 Ok(outcome) => outcome,
-                Err(_) => Err(Failure::out_of_time(&call, timeout)),
+                Err(_) => Err(Failure::out_of_time(&call, timeout, unsent.claim())),
             };
             failures = failures.saturating_add(1);
             note(&call, failures, &outcome);
@@ -335,40 +336,57 @@ impl HttpClient {
         }
     }
 
-    /// Makes a call once, without repeats, whose body is `upload` if there is one, and returns the reply before its body
-    /// has come. The call's timeout is for all until then; between two parts of the body, the client's idle timeout.
+    /// Makes a call once, without repeats, whose body is `upload`, and returns the reply whatever its status.
     ///
     /// # Errors
     /// As [`HttpClient::exchange`].
-    pub async fn transfer(&self, call: Call, upload: Option<Upload>) -> Result<Download> {
+    pub async fn upload(&self, call: Call, upload: Upload) -> Result<Reply> {
+        let listed = self.shared.policy.admit(&call.url, &call.origin)?;
+        let unsent = Unsent::default();
+        self.once(&call, &unsent, self.attempt(&call, listed, Some(upload), &unsent)).await
+    }
+
+    /// Makes a call once, without repeats, and returns the reply before its body has come. The call's timeout is for all
+    /// until then; between two parts of the body, the client's idle timeout.
+    ///
+    /// # Errors
+    /// As [`HttpClient::exchange`].
+    pub async fn download(&self, call: Call) -> Result<Download> {
+        let listed = self.shared.policy.admit(&call.url, &call.origin)?;
+        let unsent = Unsent::default();
+        let attempt = async {
+            let (mut reply, mut response) = self.send(&call, listed, None, &unsent).await?;
+            if reply.is_success() {
+                return Ok((reply, Some(response.into())));
+            }
+            reply.body = read(&mut response, &call, MAX_ERROR_BODY_BYTES).await.unwrap_or_default();
+            Ok((reply, None))
+        };
+        let (reply, body) = self.once(&call, &unsent, attempt).await?;
+        Ok(Download { reply, body, call })
+    }
+
+    /// Makes one attempt within the call's timeout.
+    async fn once<T>(
+        &self,
+        call: &Call,
+        unsent: &Unsent,
+        attempt: impl Future<Output = std::result::Result<T, Failure>>,
+    ) -> Result<T> {
         let shared = &*self.shared;
-        let listed = shared.policy.admit(&call.url, &call.origin)?;
-        let permit = shared
-            .breakers
-            .admit(&call.origin, shared.timer.now())
-            .map_err(|wait| left_alone(&call, wait))?;
+        let permit =
+            shared.breakers.admit(&call.origin, shared.timer.now()).map_err(|wait| left_alone(call, wait))?;
         let timeout = call.timeout.unwrap_or(shared.limits.total_timeout).min(MAX_TIMEOUT);
-        let sent = match tokio::time::timeout(timeout, self.send(&call, listed, upload)).await {
-            Ok(sent) => sent,
-            Err(_) => Err(Failure::out_of_time(&call, timeout)),
+        let outcome = match tokio::time::timeout(timeout, attempt).await {
+            Ok(outcome) => outcome,
+            Err(_) => Err(Failure::out_of_time(call, timeout, unsent.claim())),
         };
-        let (mut reply, mut response) = match sent {
-            Ok(sent) => {
-                permit.succeeded();
-                sent
-            }
-            Err(failure) => {
-                if failure.counts {
-                    permit.failed(shared.timer.now());
-                }
-                return Err(failure.error);
-            }
-        };
-        if reply.is_success() {
-            return Ok(Download { reply, body: Some(response.into()), call });
+        match &outcome {
+            Ok(_) => permit.succeeded(),
+            Err(failure) if failure.counts => permit.failed(shared.timer.now()),
+            Err(_) => {}
         }
-        reply.body = read(&mut response, &call, MAX_ERROR_BODY_BYTES).await.unwrap_or_default();
-        Ok(Download { reply, body: None, call })
+        outcome.map_err(|failure| failure.error)
     }
 
     /// Sends a request; the reply has no body yet.
@@ -377,16 +395,28 @@ impl HttpClient {
         call: &Call,
         listed: bool,
         upload: Option<Upload>,
+        unsent: &Unsent,
     ) -> std::result::Result<(Reply, reqwest::Response), Failure> {
         let transport = if listed { &self.shared.listed } else { &self.shared.public };
         let mut request =
             transport.request(call.method.to_transport(), call.url.clone()).headers(call.all_headers());
         if let Some(upload) = upload {
-            request = request.body(reqwest::Body::wrap(UploadBody(upload.into())));
-        } else if !call.body.is_empty() || !matches!(call.method, Method::Get | Method::Delete) {
-            request = request.body(call.body.clone());
+            request = request.body(unsent.watch(reqwest::Body::wrap(UploadBody(upload.into()))));
+        } else if !call.body.is_empty() {
+            request = request.body(unsent.watch(call.body.clone().into()));
+        } else {
+            // The transport asks for no body, so nothing would tell that it began.
+            unsent.claim();
+            if !matches!(call.method, Method::Get | Method::Delete) {
+                request = request.body(call.body.clone());
+            }
         }
-        let mut response = request.send().await.map_err(|error| Failure::of_transport(error, call))?;
+        let mut response = request.send().await.map_err(|error| {
+            if error.is_timeout() && unsent.claim() {
+                return Failure::unconnected(call, true);
+            }
+            Failure::of_transport(error, call)
+        })?;
         let mut reply = Reply {
             status: response.status().as_u16(),
             headers: std::mem::take(response.headers_mut()),
@@ -400,8 +430,14 @@ impl HttpClient {
         Ok((reply, response))
     }
 
-    async fn attempt(&self, call: &Call, listed: bool) -> std::result::Result<Reply, Failure> {
-        let (mut reply, mut response) = self.send(call, listed, None).await?;
+    async fn attempt(
+        &self,
+        call: &Call,
+        listed: bool,
+        upload: Option<Upload>,
+        unsent: &Unsent,
+    ) -> std::result::Result<Reply, Failure> {
+        let (mut reply, mut response) = self.send(call, listed, upload, unsent).await?;
         let limit = call.max_response_bytes.unwrap_or(self.shared.limits.max_response_bytes);
         if reply.is_success() {
             // A body that the transport decoded has lost this header; others would pass as text.

@@ -122,7 +122,7 @@ impl Forgets for Session<'_> {
         }
         if self.client.flavour == Flavour::Platform {
             let mut wait = FIRST_WAIT;
-            while self.is_owned(id.as_str()).await? {
+            while self.is_owned(id.as_str()).await.map_err(unconfirmed)? {
                 pause(&mut wait).await;
             }
         }
@@ -149,13 +149,17 @@ impl Forgets for Session<'_> {
             return Err(error);
         }
         let mut wait = FIRST_WAIT;
-        let remains = |error| some_may_remain(SERVICE, None).with_source(error);
-        while !self.remaining().await.map_err(remains)?.is_empty() {
+        while !self.remaining().await.map_err(unconfirmed)?.is_empty() {
             pause(&mut wait).await;
         }
         let counted = before < self.page_size();
         Ok(ForgetOutcome::new(counted.then(|| u64::try_from(before).ok()).flatten()))
     }
+}
+
+/// The error of a look at what is left after a deletion that was accepted.
+fn unconfirmed(error: Error) -> Error {
+    some_may_remain(SERVICE, None).with_source(error)
 }
 
 async fn pause(wait: &mut Duration) {

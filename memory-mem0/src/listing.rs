@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use crate::client::Session;
 use crate::config::Flavour;
+use crate::owner::SERVICE;
 use crate::rows::{Rows, facts as facts_of};
 
 /// Most memories that a self-hosted server lists.
@@ -97,7 +98,6 @@ impl Session<'_> {
         let page = seen.checked_div(size).unwrap_or(0).saturating_add(1);
         let (facts, more) = self.platform_list(page, size).await?;
         let seen = seen.saturating_add(facts.len());
-        let more = more && !facts.is_empty();
         let next = more.then(|| CURSORS.write(self.owner.scope(), &seen.to_string())).transpose()?;
         Ok(FactsPage::new(facts, next))
     }
@@ -113,6 +113,9 @@ impl Session<'_> {
         let more = rows.next.as_ref().is_some_and(|next| !matches!(next, Value::Null | Value::Bool(false)));
         if rows.results.len() > size {
             return Err(Error::new(ErrorKind::Corrupt, "mem0 answered with a larger page than requested"));
+        }
+        if more && rows.results.is_empty() {
+            return Err(SERVICE.corrupt("an empty page of which it says that more follow"));
         }
         Ok((facts_of(rows.results, &self.owner, false)?, more))
     }

@@ -51,7 +51,7 @@ impl Session<'_> {
             let reply = self.request(request).await.map_err(|error| may_have_forgotten(SERVICE, error))?;
             let Deleted { deleted } =
                 reply.trusted_json().map_err(|error| some_may_remain(SERVICE, None).with_source(error))?;
-            if deleted == 0 {
+            if deleted == 0 || u64::try_from(ids.len()).is_ok_and(|asked| deleted > asked) {
                 return Err(some_may_remain(SERVICE, None));
             }
             forgetting.add(deleted);

@@ -7,6 +7,7 @@ use memory_http::service::{Cursors, Request};
 
 use crate::client::{MEMORIES, Session};
 use crate::config::Ranking;
+use crate::owner::SERVICE;
 use crate::rows::{INSIGHT, Rows, facts as facts_of};
 
 /// Most rows that mem9 returns. If asked for more, it returns 10.
@@ -64,7 +65,7 @@ impl Session<'_> {
             None => count == size,
         };
         let facts = facts_of(rows.memories, &self.owner, None)?;
-        let next = (more && count > 0).then(|| CURSORS.write(scope, &seen.to_string())).transpose()?;
+        let next = more.then(|| CURSORS.write(scope, &seen.to_string())).transpose()?;
         Ok(FactsPage::new(facts, next))
     }
 
@@ -79,6 +80,11 @@ impl Session<'_> {
             ("offset", offset.as_str()),
         ];
         let request = Request::new(Method::Get, &MEMORIES, self.options.timeout()).parameters(&parameters);
-        self.request(request).await?.trusted_json()
+        let rows: Rows = self.request(request).await?.trusted_json()?;
+        let total = rows.total.unwrap_or(0);
+        if rows.memories.is_empty() && u64::try_from(seen).is_ok_and(|seen| seen < total) {
+            return Err(SERVICE.corrupt(&format!("none of its memories after {seen} of {total}")));
+        }
+        Ok(rows)
     }
 }

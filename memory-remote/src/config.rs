@@ -28,7 +28,7 @@ pub struct RemoteOptions {
     /// Deadline of a call that writes. Default: 120,000.
     #[serde(default = "default_long_timeout_ms")]
     pub write_timeout_ms: u64,
-    /// Deadline of sending a stream, and for each part of one that is read. Default: 600,000.
+    /// Deadline of sending a stream, and for each item of one that is read. Default: 600,000.
     #[serde(default = "default_stream_timeout_ms")]
     pub stream_timeout_ms: u64,
     /// Largest reply, in bytes, streams apart: 1 KiB to 64 MiB. Default: 64 MiB.

@@ -1,6 +1,5 @@
 //! The provider: each request of a facet as a request over HTTP.
 
-use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,13 +13,12 @@ use memory_core::{
     Op, Proxy, Reply, Request, Result, RunContext, Scope,
 };
 use memory_http::{
-    Call, CallKind, Credential, Download, EgressPolicy, Endpoint, HttpClient, Limits, Method,
-    Reply as HttpReply,
+    Call, CallKind, Credential, EgressPolicy, Endpoint, HttpClient, Limits, Method, Reply as HttpReply,
 };
 use serde::Deserialize;
 
 use crate::config::RemoteOptions;
-use crate::streams::{Cause, Noted};
+use crate::streams::{Cause, Noted, Timed};
 
 /// Largest request, streams apart: what a server accepts.
 const MAX_REQUEST_BYTES: usize = 80 << 20;
@@ -152,7 +150,9 @@ impl Remote {
                 let _ = remote.ask(Request::Rollback { run, scope, tx: begun.tx }).await;
             }
         });
-        heard.await.unwrap_or_else(|_| Err(lost(Op::Begin)))
+        heard.await.unwrap_or_else(|error| {
+            Err(lost(Error::internal("the call was ended before its reply").with_source(error)))
+        })
     }
 
     /// A call that is sent a stream.
@@ -166,23 +166,12 @@ impl Remote {
         let items = Noted { items, cause: cause.clone() };
         let call =
             self.call(op, self.options.stream_timeout())?.header("content-type", "application/x-ndjson")?;
-        let sent =
-            self.http.transfer(call, Some(Box::pin(Written::new(Some(&arguments), Box::pin(items))))).await;
-        if let Some(error) = cause.take() {
-            return Err(error);
+        let upload = Box::pin(Written::new(Some(&arguments), Box::pin(items)));
+        let sent = self.http.upload(call, upload).await;
+        match cause.take() {
+            Some(error) => Err(error),
+            None => read(op, &sent?),
         }
-        let mut sent = sent?;
-        if !sent.reply().is_success() {
-            return Err(error_of(sent.reply()));
-        }
-        let mut body = Vec::new();
-        while let Some(part) = poll_fn(|context| Pin::new(&mut sent).poll_next(context)).await {
-            body.extend_from_slice(&part?);
-            if body.len() > self.options.max_reply_bytes {
-                return Err(lost(op));
-            }
-        }
-        Reply::from_json(op, std::str::from_utf8(&body).map_err(|_| lost(op))?)
     }
 
     /// A call that returns a stream.
@@ -192,11 +181,12 @@ impl Remote {
         arguments: String,
     ) -> Result<Pin<Box<dyn Stream<Item = Result<T>> + Send>>> {
         let call = self.call(op, self.options.stream_timeout())?.body(JSON, arguments)?;
-        let download: Download = self.http.transfer(call, None).await?;
+        let download = self.http.download(call).await?;
         if !download.reply().is_success() {
             return Err(error_of(download.reply()));
         }
-        Ok(Box::pin(Read::<T, _>::new(Lines::new(download))))
+        let items = Box::pin(Read::<T, _>::new(Lines::new(download)));
+        Ok(Box::pin(Timed::new(items, self.options.stream_timeout())))
     }
 }
 
@@ -236,7 +226,7 @@ impl Exchange for Remote {
 fn health(asked: Result<Reply>) -> Result<Health> {
     match asked {
         Ok(Reply::Health(health)) => Ok(health),
-        Ok(_) => Err(lost(Op::Health)),
+        Ok(_) => Err(Error::internal("a reply was read as that of another call")),
         Err(error) if matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Timeout) => {
             Ok(Health::new(HealthStatus::Down, error.message().to_owned()))
         }
@@ -253,20 +243,22 @@ fn read(op: Op, reply: &HttpReply) -> Result<Reply> {
     if !reply.is_success() {
         return Err(error_of(reply));
     }
-    let text = std::str::from_utf8(reply.body()).map_err(|_| lost(op))?;
-    Reply::from_json(op, text)
+    let text = std::str::from_utf8(reply.body()).map_err(|error| {
+        Error::new(ErrorKind::Corrupt, "the reply is not UTF-8; check the server").with_source(error)
+    });
+    text.and_then(|text| Reply::from_json(op, text)).map_err(|error| {
+        let error = reply.page_error().unwrap_or(error);
+        if op.is_read() { error } else { lost(error) }
+    })
 }
 
-fn lost(op: Op) -> Error {
-    let (kind, message) = if op.is_read() {
-        (ErrorKind::Unavailable, "the server's reply cannot be read; try again")
-    } else {
-        (
-            ErrorKind::OutcomeUnknown,
-            "the server took the call, but its reply cannot be read; read before calling again",
-        )
-    };
-    Error::new(kind, message)
+/// `outcome_unknown`: the reply to a write cannot be read.
+fn lost(error: Error) -> Error {
+    Error::new(
+        ErrorKind::OutcomeUnknown,
+        format!("{}; the call may have had its effect, so read before calling again", error.message()),
+    )
+    .with_source(error)
 }
 
 /// What a server answers instead of a reply.

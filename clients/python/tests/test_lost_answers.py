@@ -9,6 +9,7 @@ import time
 import pytest
 
 from memory_client import BadReply, Client, OutcomeUnknown, Timeout
+from memory_client.client import new_entry
 
 
 class Proxy:
@@ -178,6 +179,40 @@ def test_a_reply_that_is_too_large_or_too_deep_is_refused_and_not_asked_for_agai
     with Client(proxy.url, server.token) as through, pytest.raises(BadReply):
         through.get(scope, "k")
     assert len(proxy.requests) == 2
+
+
+def test_a_reply_of_another_shape_is_a_bad_reply_and_after_a_write_its_outcome_is_unknown(proxy, server, run, scope):
+    def answer(body: bytes, status: bytes = b"200 OK") -> bytes:
+        return b"HTTP/1.1 %s\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s" % (status, len(body), body)
+
+    item = new_entry("k", 1)
+    reads = [
+        lambda c: c.get_many(scope, ["k"]), lambda c: c.list(scope), lambda c: c.search(scope, "x"),
+        lambda c: c.recall(run, scope, "x"), lambda c: c.facts(run, scope), lambda c: c.query(run, scope, "SELECT 1"),
+    ]  # fmt: skip
+    writes = [
+        lambda c: c.set(scope, "k", 1), lambda c: c.increment(scope, "k"), lambda c: c.delete(scope, "k"),
+        lambda c: c.bulk_insert(scope, [item]), lambda c: c.update(scope, "k", {"merge": {}}),
+        lambda c: c.add(run, scope, "x"), lambda c: c.forget(run, scope, "all"),
+        lambda c: c.exec(run, scope, "CREATE TABLE IF NOT EXISTS t (x)"),
+        lambda c: c.batch([("set", {"scope": scope.to_wire(), **item})]),
+    ]  # fmt: skip
+    with Client(proxy.url, server.token) as through:
+        for body in (b"{}", b"null", b"[{}]", b'"x"', b"7", b"[7]"):
+            for calls, error in ((reads, BadReply), (writes, OutcomeUnknown)):
+                for call in calls:
+                    proxy.script, before = [answer(body)], len(proxy.requests)
+                    with pytest.raises(error, match="another shape"):
+                        call(through)
+                    assert len(proxy.requests) == before + 1
+        for body in (b"[]", b'{"key":"k"}', b'{"key":"k","value":1,"version":1,"created_at":7,"updated_at":7}'):
+            proxy.script = [answer(body)]
+            with pytest.raises(BadReply):
+                through.get(scope, "k")
+        for millis in (b"-5", b"NaN", b"1e400", b"1" + b"0" * 400):
+            refusal = b'{"error":{"code":"unavailable","message":"busy","retry_after_ms":%s}}' % millis
+            proxy.script = [answer(refusal, b"503 Busy")]
+            assert through.get(scope, "never") is None
 
 
 def test_a_connection_that_the_server_closed_is_not_used_again(server, scope):

@@ -40,15 +40,8 @@ impl Failure {
                 return Self::tls(call, tls.clone());
             }
             // Nothing was sent, so even a call that must not happen twice can be retried.
-            let (kind, what) = if error.is_timeout() {
-                (ErrorKind::Timeout, "no connection in time to")
-            } else {
-                (ErrorKind::Unavailable, "no connection to")
-            };
-            let error =
-                Error::new(kind, format!("{what} {origin}; check that it runs and is reachable from here"))
-                    .with_source(error);
-            return Self { error, repeats: true, counts: true };
+            let failure = Self::unconnected(call, error.is_timeout());
+            return Self { error: failure.error.with_source(error), ..failure };
         }
         // The transport calls everything a failure to decode that happens in a body, also a broken connection.
         if error.is_decode() && !error.is_timeout() && !is_cut(&error) {
@@ -57,9 +50,22 @@ impl Failure {
         Self::lost(call, error.is_timeout(), Some(error))
     }
 
-    /// The overall deadline passed during an attempt.
-    pub(crate) fn out_of_time(call: &Call, timeout: Duration) -> Self {
-        let failure = Self::lost(call, true, None);
+    /// No connection, so nothing was sent.
+    pub(crate) fn unconnected(call: &Call, timed_out: bool) -> Self {
+        let (kind, what) = if timed_out {
+            (ErrorKind::Timeout, "no connection in time to")
+        } else {
+            (ErrorKind::Unavailable, "no connection to")
+        };
+        let origin = &call.origin;
+        let error =
+            Error::new(kind, format!("{what} {origin}; check that it runs and is reachable from here"));
+        Self { error, repeats: true, counts: true }
+    }
+
+    /// The overall deadline passed during an attempt; `unsent`: before anything was sent.
+    pub(crate) fn out_of_time(call: &Call, timeout: Duration, unsent: bool) -> Self {
+        let failure = if unsent { Self::unconnected(call, true) } else { Self::lost(call, true, None) };
         let error =
             failure.error.with_detail("timeout_ms", u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX));
         Self { error, repeats: false, counts: failure.counts }
@@ -120,7 +126,8 @@ impl Failure {
 
     /// A reply over the cap.
     pub(crate) fn too_large(call: &Call, at_least: usize, limit: usize) -> Self {
-        if call.kind == CallKind::NotIdempotent {
+        // Of a call that changes something, asking for less would not help.
+        if call.kind != CallKind::Safe {
             return Self::unusable(call, "is larger than allowed", None);
         }
         let error = Error::new(

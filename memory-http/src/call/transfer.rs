@@ -2,7 +2,8 @@
 
 use std::fmt;
 use std::pin::Pin;
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
@@ -31,6 +32,52 @@ impl http_body::Body for UploadBody {
         let upload = self.0.get_mut().unwrap_or_else(PoisonError::into_inner);
         let part = ready!(upload.as_mut().poll_next(context));
         Poll::Ready(part.map(|part| Ok(Frame::data(part.into()))))
+    }
+}
+
+/// Whether the transport has asked for a request's body, which it does before it sends the head. Whoever claims this first
+/// has it: a call that does so when its time is up has sent nothing, and never will.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Unsent(Arc<AtomicBool>);
+
+impl Unsent {
+    /// Whether nobody claimed it before.
+    pub(crate) fn claim(&self) -> bool {
+        !self.0.swap(true, Ordering::AcqRel)
+    }
+
+    /// The body that claims this when it is asked for.
+    pub(crate) fn watch(&self, body: reqwest::Body) -> reqwest::Body {
+        reqwest::Body::wrap(WatchedBody { body, unsent: Some(self.clone()) })
+    }
+}
+
+struct WatchedBody {
+    body: reqwest::Body,
+    /// Until it is asked for.
+    unsent: Option<Unsent>,
+}
+
+impl http_body::Body for WatchedBody {
+    type Data = Bytes;
+    type Error = Box<dyn std::error::Error + Send + Sync>;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<std::result::Result<Frame<Bytes>, Self::Error>>> {
+        if self.unsent.take().is_some_and(|unsent| !unsent.claim()) {
+            return Poll::Ready(Some(Err("the call has ended".into())));
+        }
+        Pin::new(&mut self.body).poll_frame(context).map_err(Into::into)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> http_body::SizeHint {
+        self.body.size_hint()
     }
 }
 

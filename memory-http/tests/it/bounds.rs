@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use memory_core::ErrorKind;
 use memory_fakes::http::{Server, Step, builder, head, reply};
-use memory_http::{Call, CallKind, HttpClient, Limits, Method, RetryPolicy};
+use memory_http::{Call, CallKind, EgressPolicy, HttpClient, Limits, Method, Resolver, RetryPolicy};
 
 const MIB: usize = 1024 * 1024;
 
@@ -217,9 +217,49 @@ async fn where_nothing_listens_the_call_is_unavailable_and_known_not_to_have_hap
     assert!(!format!("{error:?}").contains("private"), "{error:?}");
 }
 
+/// Never answers.
+#[derive(Debug)]
+struct Silent;
+
+#[async_trait::async_trait]
+impl Resolver for Silent {
+    async fn resolve(&self, _: &str) -> std::io::Result<Vec<std::net::IpAddr>> {
+        std::future::pending().await
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_ends_while_it_connects_is_known_not_to_have_happened() {
+    let policy = EgressPolicy::new().allow_host("slow.example:80").unwrap();
+    let call = |url: &str, timeout| {
+        let call = Call::new(Method::Post, url).unwrap().kind(CallKind::NotIdempotent);
+        call.json(&[1]).unwrap().timeout(Duration::from_millis(timeout))
+    };
+    // By the deadline of the call, and by the time of silence.
+    for (idle, total) in [(60_000, 200), (200, 60_000)] {
+        let limits = Limits { idle_timeout: Duration::from_millis(idle), ..Limits::default() };
+        let client = builder(policy.clone())
+            .limits(limits)
+            .retry(RetryPolicy { attempts: 1, ..RetryPolicy::default() })
+            .resolver(std::sync::Arc::new(Silent))
+            .build()
+            .unwrap();
+        let error = client.request(call("http://slow.example/", total)).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Timeout, "{error:?}");
+        assert!(error.message().contains("no connection"), "{error}");
+    }
+    // With a connection it may have happened.
+    let server = Server::always(vec![Step::Stall]).await;
+    let error = hasty(&server).request(call(&server.url("/"), 200)).await.unwrap_err();
+    assert_eq!((error.kind(), server.count()), (ErrorKind::OutcomeUnknown, 1), "{error:?}");
+    let empty = Call::new(Method::Post, &server.url("/")).unwrap().timeout(Duration::from_millis(200));
+    let error = hasty(&server).request(empty).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::OutcomeUnknown, "{error:?}");
+}
+
 #[test]
 fn without_a_runtime_a_call_is_an_error_not_a_panic() {
-    let client = builder(memory_http::EgressPolicy::new()).build().unwrap();
+    let client = builder(EgressPolicy::new()).build().unwrap();
     let mut call = Box::pin(client.request(Call::new(Method::Get, "https://api.example/").unwrap()));
     let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
     match call.as_mut().poll(&mut cx) {

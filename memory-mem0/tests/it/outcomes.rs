@@ -8,7 +8,8 @@ use memory_core::{ErrorKind, MemoryLayer as _, Retry, Scope};
 use memory_mem0::{Mem0Options, Mem0Provider, remote_id};
 use serde_json::{Value, json};
 
-use crate::support::http::{Server, Step, builder, reply};
+use crate::support::http::{Server, Step, builder, head, reply};
+use crate::support::platform::Platform;
 use crate::support::self_hosted::SelfHosted;
 use crate::support::{ParsedRequest, options, provider, run_of, sent, serve};
 
@@ -162,6 +163,7 @@ async fn a_forget_without_a_reply_is_unknown_and_never_a_plain_timeout() {
         ("a reset", vec![Step::Reset]),
         ("503", reply(503, &[], b"")),
         ("504", reply(504, &[], b"")),
+        ("a reply of 200 MB", vec![head("HTTP/1.1 200 OK\nContent-Length: 200000000\n\n"), Step::Stall]),
     ] {
         for forget in [Forget::All, Forget::Ids(vec![FactId::new(ID).unwrap()])] {
             let server = deleting(steps.clone()).await;
@@ -173,4 +175,47 @@ async fn a_forget_without_a_reply_is_unknown_and_never_a_plain_timeout() {
             assert!(!error.retry().is_retryable(), "{what}");
         }
     }
+}
+
+#[tokio::test]
+async fn a_forget_that_the_platform_does_not_confirm_is_unknown() {
+    for (what, steps) in [
+        ("silence", vec![Step::Stall]),
+        ("a reset", vec![Step::Reset]),
+        ("401", reply(401, &[], b"")),
+        ("503", reply(503, &[], b"")),
+        ("a page for people", reply(200, &[("Content-Type", "text/html")], b"<html>")),
+    ] {
+        let fake = Mutex::new((Platform::default(), false));
+        let server = Server::start(move |_, request| {
+            let (fake, deleted) = &mut *fake.lock().unwrap();
+            let asked = ParsedRequest::of(request);
+            if *deleted {
+                return steps.clone();
+            }
+            *deleted = asked.method == "DELETE";
+            let (status, body) = fake.handle(&asked);
+            sent(status, &body)
+        })
+        .await;
+        let mut cloud = options(Mem0Options::platform(), &server.url(""));
+        (cloud.timeout_ms, cloud.forget_timeout_ms) = (500, 5_000);
+        let memory = Mem0Provider::with_client(cloud, builder(server.policy()).build().unwrap()).unwrap();
+        let added = memory
+            .add(&run_of("acme"), &scope(), &said(&["I live in Lisbon"]), AddOptions::default().verbatim())
+            .await
+            .unwrap();
+        let AddStatus::Done(ids) = added.status else { panic!("{added:?}") };
+        let error = memory.forget(&run_of("acme"), &scope(), Forget::Ids(ids)).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::OutcomeUnknown, "{what}: {error:?}");
+        assert!(!error.retry().is_retryable(), "{what}");
+    }
+}
+
+#[tokio::test]
+async fn a_list_that_ends_before_its_end_is_refused() {
+    let server = Server::always(sent(200, &json!({ "results": [], "next": "http://x/?page=2" }))).await;
+    let memory = provider(&server, Mem0Options::platform());
+    let refused = memory.facts(&run_of("acme"), &scope(), FactsQuery::default()).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Corrupt, "{refused:?}");
 }

@@ -55,3 +55,31 @@ async fn a_forget_that_fails_after_it_is_done_is_unknown() {
     assert_eq!(again.forgotten, Some(0));
     assert!(again.remains[0].contains("50 facts"), "{again:?}");
 }
+
+#[tokio::test]
+async fn a_list_that_ends_before_its_end_is_refused() {
+    let server = serve(Arc::new(Mutex::new(|_: &ParsedRequest| {
+        (200, json!({ "memories": [], "total": 500, "limit": 200, "offset": 0 }))
+    })))
+    .await;
+    let memory = provider(&server, options(&server.url("")));
+    let refused = memory.facts(&run_of("acme"), &scope(), FactsQuery::default()).await.unwrap_err();
+    assert!(refused.kind() == ErrorKind::Corrupt && refused.message().contains("of 500"), "{refused:?}");
+    let refused = memory.forget(&run_of("acme"), &scope(), Forget::All).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Corrupt, "nothing is known to be gone: {refused:?}");
+}
+
+#[tokio::test]
+async fn more_deleted_than_was_asked_for_is_no_count() {
+    let mut fake = Mem9::default();
+    let server = serve(Arc::new(Mutex::new(move |asked: &ParsedRequest| {
+        let answer = fake.handle(asked);
+        let deletes = asked.path.last().is_some_and(|part| part == "batch-delete");
+        if deletes { (200, json!({ "deleted": u64::MAX })) } else { answer }
+    })))
+    .await;
+    let memory = provider(&server, options(&server.url("")));
+    memory.add(&run_of("acme"), &scope(), &said(), AddOptions::default()).await.unwrap();
+    let refused = memory.forget(&run_of("acme"), &scope(), Forget::All).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::OutcomeUnknown, "{refused:?}");
+}

@@ -6,14 +6,14 @@ import base64
 import math
 import os
 import urllib.parse
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
 from types import TracebackType
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from . import types
-from .errors import BadReply, InvalidArgument, Refused
+from .errors import InvalidArgument, Refused
 from .transport import Transport
 from .types import Added, Entry, Executed, Fact, Filter, Forgotten, Hit, Json, Metadata, Page, Rows, Run, Scope, SetResult
 
@@ -29,8 +29,12 @@ MAX_BATCH = 100
 #: Seconds to live; ``"never"`` clears an expiry; ``None`` keeps it.
 Ttl = float | Literal["never"] | None
 
+R = TypeVar("R")
+
 # Named here, since `list` is a method below.
 _Hits = list[Hit]
+_Replies = list[Any]
+_Results = list[SetResult]
 _Facts = list[Fact]
 
 
@@ -83,6 +87,12 @@ class Client:
         self, op: str, arguments: Mapping[str, Any], *, timeout: float | None = None, idempotency_key: str | None = None
     ) -> Any:
         """Any operation of the API by name but the streams, with arguments and reply as in ``openapi.json``."""
+        return self._call(op, arguments, lambda reply: reply, timeout=timeout, idempotency_key=idempotency_key)
+
+    def _call(
+        self, op: str, arguments: Mapping[str, Any], read: Callable[[Any], R], *, timeout: float | None = None,
+        idempotency_key: str | None = None,
+    ) -> R:  # fmt: skip
         if op in STREAMS:
             raise InvalidArgument(f"`{op}` is a stream, which this client does not serve; use `memory {STREAMS[op]}`")
         write = op not in READS
@@ -92,6 +102,7 @@ class Client:
             "POST",
             f"/v1/ops/{urllib.parse.quote(op, safe='')}",
             dict(arguments),
+            read,
             write=write,
             conditional=op in ("set", "delete") and expect != "any",
             timeout=timeout,
@@ -100,7 +111,7 @@ class Client:
 
     def capabilities(self) -> dict[str, Any]:
         """What the server's memory serves: ``{"provider", "capabilities"}``."""
-        return _object(self._transport.call("GET", "/v1/capabilities", None, write=False))
+        return self._transport.call("GET", "/v1/capabilities", None, _object, write=False)
 
     def batch(self, calls: Sequence[tuple[str, Mapping[str, Any]]]) -> list[Any]:
         """Up to 100 operations in one request, one after another, and no transaction.
@@ -112,22 +123,22 @@ class Client:
             raise InvalidArgument(f"a batch has at most {MAX_BATCH} operations; send several")
         body = [{"op": op, "arguments": dict(arguments)} for op, arguments in calls]
         write = any(op not in READS for op, _ in calls)
-        answers = self._transport.call("POST", "/v1/batch", body, write=write, keyed=False)
-        if not isinstance(answers, list) or len(answers) != len(calls):
-            raise BadReply("a batch was answered with another number of replies")
-        return [Refused.from_wire(a["error"], None) if "error" in a else a.get("reply") for a in answers]
+
+        def read(reply: Any) -> _Replies:
+            return [Refused.from_wire(a["error"], None) if "error" in a else a["reply"] for a in _list(reply, len(calls))]
+
+        return self._transport.call("POST", "/v1/batch", body, read, write=write, keyed=False)
 
     # Entries
 
     def get(self, scope: Scope, key: str) -> Entry | None:
         """The entry; ``None`` if there is none, or it has expired."""
-        found = self.call("get", {"scope": scope.to_wire(), "key": key})
-        return None if found is None else types.entry(_object(found))
+        return self._call("get", {"scope": scope.to_wire(), "key": key}, _optional_entry)
 
     def get_many(self, scope: Scope, keys: Sequence[str]) -> list[Entry | None]:
         """Up to 1,000 entries, in the order of the keys."""
-        found = self.call("get_many", {"scope": scope.to_wire(), "keys": list(keys)})
-        return [None if each is None else types.entry(each) for each in found]
+        arguments = {"scope": scope.to_wire(), "keys": list(keys)}
+        return self._call("get_many", arguments, lambda found: [_optional_entry(each) for each in _list(found, len(keys))])
 
     def set(
         self,
@@ -151,15 +162,20 @@ class Client:
         item = new_entry(
             key, value, ttl=ttl, metadata=metadata, source=source, text=text, if_version=if_version, if_absent=if_absent
         )
-        reply = self.call("set", {"scope": scope.to_wire(), **item}, idempotency_key=idempotency_key)
-        return types.set_result(_object(reply))
+        arguments = {"scope": scope.to_wire(), **item}
+        return self._call("set", arguments, types.set_result, idempotency_key=idempotency_key)
 
     def bulk_insert(
         self, scope: Scope, items: Iterable[Mapping[str, Any]], *, idempotency_key: str | None = None
     ) -> list[SetResult]:
         """Writes up to 10,000 items made by :func:`new_entry`, all or none."""
-        arguments = {"scope": scope.to_wire(), "items": [dict(item) for item in items]}
-        return [types.set_result(each) for each in self.call("bulk_insert", arguments, idempotency_key=idempotency_key)]
+        sent = [dict(item) for item in items]
+
+        def read(reply: Any) -> _Results:
+            return [types.set_result(each) for each in _list(reply, len(sent))]
+
+        arguments = {"scope": scope.to_wire(), "items": sent}
+        return self._call("bulk_insert", arguments, read, idempotency_key=idempotency_key)
 
     def delete(
         self, scope: Scope, key: str, *, if_version: int | None = None, idempotency_key: str | None = None
@@ -168,15 +184,18 @@ class Client:
         arguments: dict[str, Any] = {"scope": scope.to_wire(), "key": key}
         if if_version is not None:
             arguments["options"] = {"expect": {"version": if_version}}
-        return bool(_object(self.call("delete", arguments, idempotency_key=idempotency_key))["deleted"])
+        return self._call("delete", arguments, lambda done: bool(done["deleted"]), idempotency_key=idempotency_key)
 
     def list(
         self, scope: Scope, *, prefix: str = "", filter: Filter | None = None, limit: int = 100, cursor: str | None = None
     ) -> Page:
         """A page of entries in byte order of their keys."""
         query = {"prefix": prefix, "filter": filter, "limit": limit, "cursor": cursor}
-        page = _object(self.call("list", {"scope": scope.to_wire(), "query": query}))
-        return Page([types.entry(each) for each in page["entries"]], page.get("next"))
+
+        def read(page: Any) -> Page:
+            return Page([types.entry(each) for each in _list(page["entries"])], page.get("next"))
+
+        return self._call("list", {"scope": scope.to_wire(), "query": query}, read)
 
     def entries(self, scope: Scope, *, prefix: str = "", filter: Filter | None = None) -> Iterator[Entry]:
         """Every entry, page by page."""
@@ -191,7 +210,7 @@ class Client:
     def increment(self, scope: Scope, key: str, by: int = 1, *, idempotency_key: str | None = None) -> int:
         """Adds to an integer and returns the sum; an absent one counts as 0."""
         arguments = {"scope": scope.to_wire(), "key": key, "delta": by}
-        return int(_object(self.call("increment", arguments, idempotency_key=idempotency_key))["value"])
+        return self._call("increment", arguments, lambda sum: int(sum["value"]), idempotency_key=idempotency_key)
 
     def update(
         self, scope: Scope, key: str, reducer: Mapping[str, Any], *, ttl: Ttl = None, idempotency_key: str | None = None
@@ -199,7 +218,7 @@ class Client:
         """Changes a value in place and returns it. ``reducer`` is ``{"merge": …}``, ``{"append_dedupe": …}`` or
         ``{"bounded_list": {"item": …, "limit": …}}``."""
         arguments = {"scope": scope.to_wire(), "key": key, "reducer": dict(reducer), "options": {"ttl": _ttl(ttl)}}
-        return _object(self.call("update", arguments, idempotency_key=idempotency_key))["value"]
+        return self._call("update", arguments, lambda done: done["value"], idempotency_key=idempotency_key)
 
     def search(
         self,
@@ -216,10 +235,12 @@ class Client:
         query = {
             "text": text, "mode": mode, "prefix": prefix, "filter": filter, "top_k": top_k, "threshold": threshold,
         }  # fmt: skip
-        found = _object(self.call("search", {"scope": scope.to_wire(), "query": query}))
-        return [
-            Hit(types.entry(hit["entry"]), hit["score"], hit["rank_score"], hit.get("merged") or []) for hit in found["hits"]
-        ]
+
+        def read(hit: Any) -> Hit:
+            return Hit(types.entry(hit["entry"]), hit["score"], hit["rank_score"], hit.get("merged") or [])
+
+        arguments = {"scope": scope.to_wire(), "query": query}
+        return self._call("search", arguments, lambda found: [read(hit) for hit in _list(found["hits"])])
 
     # Conversations
 
@@ -242,7 +263,7 @@ class Client:
         if infer is not None:
             chosen["infer"] = infer
         arguments = {"run": run.to_wire(), "scope": scope.to_wire(), "messages": said, "options": chosen}
-        return types.added(_object(self.call("add", arguments, idempotency_key=idempotency_key)))
+        return self._call("add", arguments, types.added, idempotency_key=idempotency_key)
 
     def recall(
         self,
@@ -258,16 +279,19 @@ class Client:
         query: dict[str, Any] = {"text": text, "top_k": top_k, "threshold": threshold}
         if as_of is not None:
             query["as_of"] = types.rfc3339(as_of)
-        found = self.call("recall", {"run": run.to_wire(), "scope": scope.to_wire(), "query": query})
-        return [types.fact(each) for each in found]
+        arguments = {"run": run.to_wire(), "scope": scope.to_wire(), "query": query}
+        return self._call("recall", arguments, lambda found: [types.fact(each) for each in _list(found)])
 
     def facts(
         self, run: Run, scope: Scope, *, limit: int = 100, cursor: str | None = None
     ) -> tuple[_Facts, str | None]:
         """A page of all facts, and the cursor of the next."""
         query = {"limit": limit, "cursor": cursor}
-        page = _object(self.call("facts", {"run": run.to_wire(), "scope": scope.to_wire(), "query": query}))
-        return [types.fact(each) for each in page["facts"]], page.get("next")
+
+        def read(page: Any) -> tuple[_Facts, str | None]:
+            return [types.fact(each) for each in _list(page["facts"])], page.get("next")
+
+        return self._call("facts", {"run": run.to_wire(), "scope": scope.to_wire(), "query": query}, read)
 
     def forget(
         self, run: Run, scope: Scope, ids: Sequence[str] | Literal["all"], *, idempotency_key: str | None = None
@@ -275,8 +299,11 @@ class Client:
         """Forgets facts by id, or every fact of the scope."""
         what = "all" if ids == "all" else {"ids": list(ids)}
         arguments = {"run": run.to_wire(), "scope": scope.to_wire(), "what": what}
-        done = _object(self.call("forget", arguments, idempotency_key=idempotency_key))
-        return Forgotten(done.get("forgotten"), done["not_found"], done.get("remains") or [])
+
+        def read(done: Any) -> Forgotten:
+            return Forgotten(done.get("forgotten"), done["not_found"], done.get("remains") or [])
+
+        return self._call("forget", arguments, read, idempotency_key=idempotency_key)
 
     # SQL
 
@@ -285,17 +312,21 @@ class Client:
         idempotency_key: str | None = None,
     ) -> Executed:  # fmt: skip
         """Runs a statement that writes. ``bytes``, ``Decimal`` and special floats may be arguments."""
-        done = _object(self.call("exec", _statement(run, scope, sql, args, tx), idempotency_key=idempotency_key))
-        returning = done.get("returning")
-        return Executed(done["rows_affected"], None if returning is None else _rows(returning))
+
+        def read(done: Any) -> Executed:
+            returning = done.get("returning")
+            return Executed(done["rows_affected"], None if returning is None else _rows(returning))
+
+        return self._call("exec", _statement(run, scope, sql, args, tx), read, idempotency_key=idempotency_key)
 
     def query(self, run: Run, scope: Scope, sql: str, args: Sequence[Any] = (), *, tx: str | None = None) -> Rows:
         """Runs a statement that only reads."""
-        return _rows(_object(self.call("query", _statement(run, scope, sql, args, tx))))
+        return self._call("query", _statement(run, scope, sql, args, tx), _rows)
 
     def begin(self, run: Run, scope: Scope, *, parent: str | None = None) -> str:
         """Opens a transaction, or a savepoint in ``parent``; returns its id."""
-        return str(_object(self.call("begin", {"run": run.to_wire(), "scope": scope.to_wire(), "parent": parent}))["tx"])
+        arguments = {"run": run.to_wire(), "scope": scope.to_wire(), "parent": parent}
+        return self._call("begin", arguments, lambda begun: str(begun["tx"]))
 
     def commit(self, run: Run, scope: Scope, tx: str) -> None:
         self.call("commit", {"run": run.to_wire(), "scope": scope.to_wire(), "tx": tx})
@@ -334,8 +365,18 @@ def _ttl(ttl: Ttl) -> Any:
 
 def _object(reply: Any) -> dict[str, Any]:
     if not isinstance(reply, dict):
-        raise BadReply("the reply is not an object, as this operation's is")
+        raise TypeError("it is not an object")
     return reply
+
+
+def _list(reply: Any, length: int | None = None) -> list[Any]:
+    if not isinstance(reply, list) or length not in (None, len(reply)):
+        raise TypeError("it is not a list" if length is None else f"it is not a list of {length}")
+    return reply
+
+
+def _optional_entry(found: Any) -> Entry | None:
+    return None if found is None else types.entry(found)
 
 
 def _statement(run: Run, scope: Scope, sql: str, args: Sequence[Any], tx: str | None) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, ClassVar
 
 
@@ -77,11 +78,20 @@ class Refused(ClientError):
             code=code,
             details=details if isinstance(details, dict) else {},
             retryable=body.get("retryable") is True,
-            retry_after=after / 1000 if isinstance(after, (int, float)) else None,
+            retry_after=_seconds(after),
             status=status,
             hint=body.get("hint") if isinstance(body.get("hint"), str) else None,
         )
         return error
+
+
+def _seconds(millis: object) -> float | None:
+    """``None`` for what is no length of time."""
+    try:
+        seconds = float(millis) / 1000 if isinstance(millis, (int, float)) else math.nan
+    except OverflowError:
+        return None
+    return seconds if 0 <= seconds < math.inf else None
 
 
 class InvalidArgument(Refused):

@@ -15,10 +15,13 @@ import threading
 import time
 import urllib.parse
 import uuid
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from .errors import BadReply, InvalidArgument, OutcomeUnknown, RateLimited, Refused, Timeout, Unavailable, Unreachable
 from .types import Number
+
+R = TypeVar("R")
 
 #: A connection that was idle for longer is not used again: the server ends one after 15 seconds.
 IDLE_SECONDS = 5.0
@@ -133,10 +136,10 @@ class Transport:
             connection.close()
 
     def call(
-        self, method: str, path: str, body: object, *, write: bool, conditional: bool = False, keyed: bool = True,
-        timeout: float | None = None, idempotency_key: str | None = None,
-    ) -> Any:  # fmt: skip
-        """Sends a request, again where that cannot do it twice, and returns the JSON of the answer.
+        self, method: str, path: str, body: object, read: Callable[[Any], R], *, write: bool, conditional: bool = False,
+        keyed: bool = True, timeout: float | None = None, idempotency_key: str | None = None,
+    ) -> R:  # fmt: skip
+        """Sends a request, again where that cannot do it twice, and returns what ``read`` makes of the JSON of the answer.
 
         ``conditional``: a write that may be sent again, since it expects a version. ``keyed``: the server knows a repeat of
         this write by its key.
@@ -159,7 +162,7 @@ class Transport:
         for attempt in range(self._retries + 1):
             last = attempt == self._retries
             try:
-                return self._once(method, path, content, headers, deadline)
+                return _shaped(read, self._once(method, path, content, headers, deadline))
             except (Unreachable, RateLimited, Unavailable) as error:
                 after = error.retry_after if isinstance(error, Refused) else None
                 if last or not self._pause(attempt, after, deadline):
@@ -261,6 +264,13 @@ class Transport:
                 self._idle.append((connection, time.monotonic()))
                 return
         connection.close()
+
+
+def _shaped(read: Callable[[Any], R], answer: object) -> R:
+    try:
+        return read(answer)
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+        raise _Lost(f"its JSON has another shape than this API's: {error!r:.200}", final=True) from error
 
 
 def _unknown(error: Exception, key: str | None) -> OutcomeUnknown:
