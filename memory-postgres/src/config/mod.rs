@@ -172,7 +172,7 @@ impl PostgresConfig {
             serde_json::from_value::<Self>(Value::Object(alone)).map_err(|error| {
                 let why = error.to_string();
                 let wanted = why.rsplit_once("expected ").filter(|_| !why.starts_with("unknown field"));
-                let why = wanted.map_or(why.clone(), |(_, wanted)| format!("it takes {wanted}"));
+                let why = wanted.map_or(why.clone(), |(_, wanted)| format!("expected {wanted}"));
                 Error::invalid(format!("the parameter `{name}` of the postgres URL is not accepted: {why}"))
             })?;
             insert(&mut fields, name, &value)?;
