@@ -32,7 +32,8 @@ pub struct ChatReply {
 /// A language model that answers one prompt. Implementations are in other crates.
 ///
 /// # Behavior
-/// - Bounded in time and size; errors are typed (`unavailable`, `rate_limited`, `timeout`, `too_large`, …).
+/// - Bounded in time and size; errors are typed (`unavailable`, `rate_limited`, `timeout`, `too_large`, …). That of an answer
+///   without use has `input_tokens` and `output_tokens` in its details, if the service counts them.
 /// - The answer is not to be trusted: the caller checks it against its schema.
 #[async_trait]
 pub trait ChatModel: Send + Sync + fmt::Debug {

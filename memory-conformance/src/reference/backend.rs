@@ -440,21 +440,27 @@ impl Backend for Reference {
             let mut stats = ScopeStats::default();
             (stats.entries, stats.bytes) = state.usage(now, Viewer::Stats);
             let mut models: BTreeMap<EmbeddingModel, u64> = BTreeMap::new();
-            if let Some(embedder) = self.embedder.as_ref().filter(|_| stats.entries > 0) {
-                models.insert(embedder.model().clone(), 0);
+            let own = self.embedder.as_ref().map(|embedder| embedder.model());
+            if let Some(own) = own.filter(|_| stats.entries > 0) {
+                models.insert(own.clone(), 0);
             }
+            let mut stale = 0;
             for stored in state.all_live(now, Viewer::Stats) {
                 stats.expiring += u64::from(stored.entry.expires_at.is_some());
                 for vector in &stored.vectors {
                     *models.entry(vector.model.clone()).or_default() += 1;
                 }
+                let is_own = stored.vectors.iter().any(|vector| Some(&vector.model) == own);
+                stale += u64::from(!is_own && !stored.vectors.is_empty());
             }
             stats.models = models
                 .into_iter()
                 .map(|(model, rows)| {
                     let bytes = rows * 4 * model.dimensions as u64;
+                    let is_own = Some(&model) == own;
                     let mut stats_of = ModelStats::new(model, rows, bytes);
                     stats_of.missing = stats.entries - rows;
+                    stats_of.stale = if is_own { stale } else { 0 };
                     stats_of
                 })
                 .collect();

@@ -10,6 +10,9 @@ use crate::embed::{CHUNK_TEXTS, Embedder, EmbeddingModel, embed_documents, is_of
 use crate::error::{Error, ErrorKind, Result};
 use crate::scope::Key;
 
+/// The warning of a search by meaning in a scope with entries that have a vector, but none of the model in use.
+pub const STALE: &str = "entries were embedded by another model; they are found by words alone until `memory reembed` embeds them";
+
 /// An entry to embed.
 #[derive(Clone, Debug)]
 pub struct ToEmbed {

@@ -278,7 +278,8 @@ pub trait Backend: Send + Sync + Debug {
     /// - STA-1: `entries` and `bytes` count the live entries; bytes are those of `Entry::size_bytes`.
     /// - STA-2: `expiring` counts live entries with an expiry.
     /// - STA-3: A scope that was never written has all zeros and is no error.
-    /// - STA-4: For each model, `rows` and `missing` add up to `entries`; `stale` vectors are never found.
+    /// - STA-4: For each model, `rows` and `missing` add up to `entries`; `stale` of the missing have a vector of another
+    ///   model.
     /// - STA-5: The current model is listed once a live entry exists; other models are listed while vectors of
     ///   theirs exist.
     ///

@@ -147,7 +147,7 @@ pub struct ModelStats {
     pub rows: u64,
     /// Their stored bytes.
     pub bytes: u64,
-    /// Vectors that no longer match their entry's text. Never searched.
+    /// Of the missing, those that have a vector of another model; 0 unless this is the current model.
     pub stale: u64,
     /// Live entries without a vector of this model.
     pub missing: u64,

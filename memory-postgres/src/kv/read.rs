@@ -18,7 +18,7 @@ use crate::kv::terms::required;
 use crate::kv::{row, snapshot};
 use crate::store::Store;
 use crate::store::columns::{column, signed, unsigned};
-use crate::store::parameters::{Value, Values};
+use crate::store::parameters::{ModelValues, Value, Values};
 use crate::store::scope_ref::{ScopeRef, kind_number, kind_of};
 use crate::store::statements::{COLUMNS, SPACE};
 
@@ -136,7 +136,9 @@ pub(crate) async fn stats(
     own: Option<&EmbeddingModel>,
 ) -> Result<ScopeStats> {
     let now = store.time.parameter();
-    let values = target.parameters([(&now, Type::INT8)]);
+    let model = ModelValues::from(own);
+    let [provider, name, dimensions] = model.values();
+    let values = target.parameters([(&now, Type::INT8), provider, name, dimensions]);
     let connection = store.connections.take().await?;
     let rows = connection.query(&store.statements.stats, &values, Effect::None).await?;
     let mut stats = ScopeStats::default();
@@ -144,7 +146,7 @@ pub(crate) async fn stats(
     stats.entries = unsigned(first, 0, "counter")?;
     stats.bytes = unsigned(first, 1, "counter")?;
     stats.expiring = unsigned(first, 2, "counter")?;
-    let mut models = BTreeMap::new();
+    let (mut models, mut stale) = (BTreeMap::new(), 0_u64);
     if let Some(own) = own.filter(|_| stats.entries > 0) {
         models.insert(own.clone(), 0);
     }
@@ -154,12 +156,16 @@ pub(crate) async fn stats(
                 usize::try_from(column::<i32>(row, 5, "model")?).map_err(|_| malformed("model"))?;
             let model = EmbeddingModel { provider, model: column(row, 4, "model")?, dimensions };
             models.insert(model, unsigned(row, 6, "count")?);
+            stale = stale.saturating_add(unsigned(row, 7, "count")?);
         }
     }
     let of_model = |(model, rows): (EmbeddingModel, u64)| {
         let dimensions = u64::try_from(model.dimensions).unwrap_or(u64::MAX);
+        let is_own = Some(&model) == own;
         let mut of_model = ModelStats::new(model, rows, rows.saturating_mul(4).saturating_mul(dimensions));
         of_model.missing = stats.entries.saturating_sub(rows);
+        // An entry may have vectors of several other models.
+        of_model.stale = if is_own { stale.min(of_model.missing) } else { 0 };
         of_model
     };
     stats.models = models.into_iter().map(of_model).collect();

@@ -25,6 +25,8 @@ pub(super) struct Searched {
     pub(super) model: Option<i32>,
     /// Whether the scope's vectors of that model are indexed.
     pub(super) indexed: bool,
+    /// Whether there are vectors, and none of that model.
+    pub(super) all_stale: bool,
 }
 
 /// Where a search reads: in one snapshot for all its statements, or one per statement.
@@ -87,6 +89,7 @@ impl Search<'_> {
             now: time(column(row, 4, "time")?)?,
             model: column(row, 5, "model")?,
             indexed: column(row, 6, "index")?,
+            all_stale: column(row, 8, "model")?,
         };
         Ok((Some(searched), column(row, 7, "model")?))
     }

@@ -6,7 +6,9 @@ mod nearest;
 mod words;
 
 use std::collections::HashMap;
+use std::sync::atomic::Ordering;
 
+use memory_core::backend::embedding::STALE;
 use memory_core::embed::ask;
 use memory_core::{EmbedRole, Embedder, Key, Result, SearchMode, SearchQuery, SearchResults};
 use tokio_postgres::IsolationLevel;
@@ -47,6 +49,10 @@ pub(crate) async fn search(
                 return Err(dimension_mismatch(Some(i64::from(other)), Some(embedder.model())));
             }
             drop(connection);
+            if found.is_some_and(|found| found.all_stale) && !store.told_stale.swap(true, Ordering::Relaxed) {
+                let model = &embedder.model().model;
+                tracing::warn!(model, "{STALE}");
+            }
             (ask(embedder, &[&query.text], EmbedRole::Query).await?.into_iter().next(), found)
         }
         None => (None, None),

@@ -10,6 +10,7 @@ pub(crate) mod statements;
 mod time;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use memory_core::Result;
 use memory_core::access::AccessCounts;
@@ -45,6 +46,8 @@ pub(crate) struct Store {
     pub(crate) guard: Guard,
     pub(crate) accesses: AccessCounts,
     pub(crate) uses: LastUses,
+    /// Whether the log says that entries were embedded by another model than the one in use.
+    pub(crate) told_stale: AtomicBool,
     /// Held while access counts are written.
     pub(crate) flushing: Mutex<()>,
     /// Notified when many access counts are held in memory.
@@ -70,6 +73,7 @@ impl Store {
             guard,
             accesses: AccessCounts::new(HELD_ACCESSES),
             uses,
+            told_stale: AtomicBool::new(false),
             flushing: Mutex::default(),
             full: Arc::default(),
         }))

@@ -161,10 +161,13 @@ impl Statements {
             vectors: function("kv_vectors", 12, "f"),
             stats: text(
                 "SELECT s.entries - x.entries, s.bytes - x.bytes, s.expiring - x.entries, \
-                 m.provider, m.name, m.dimensions, v.rows FROM @schema@.scope s \
+                 m.provider, m.name, m.dimensions, v.rows, v.stale FROM @schema@.scope s \
                  CROSS JOIN LATERAL (SELECT coalesce($4, @schema@.now_ms()) AS now OFFSET 0) t \
                  CROSS JOIN LATERAL @schema@.expired(s, t.now) x \
-                 LEFT JOIN LATERAL (SELECT v.model, count(*) AS rows FROM @schema@.vector v \
+                 LEFT JOIN @schema@.model o ON o.provider = $5 AND o.name = $6 AND o.dimensions = $7 \
+                 LEFT JOIN LATERAL (SELECT v.model, count(*) AS rows, count(*) FILTER (WHERE v.model IS DISTINCT FROM o.id \
+                 AND NOT EXISTS (SELECT FROM @schema@.vector w WHERE w.tenant = v.tenant AND w.space = v.space \
+                 AND w.key = v.key AND w.model = o.id)) AS stale FROM @schema@.vector v \
                  WHERE s.vectors > 0 AND v.tenant = s.tenant AND v.space = s.space \
                  AND (v.expires_at IS NULL OR v.expires_at > t.now) GROUP BY v.model) v ON true \
                  LEFT JOIN @schema@.model m ON m.id = v.model WHERE {scope}",
@@ -227,7 +230,8 @@ impl Statements {
                  CASE WHEN s.vectors > 0 THEN (SELECT o.dimensions FROM @schema@.model o WHERE o.id = ANY (s.models) \
                  AND o.provider = $5 AND o.name = $6 AND o.dimensions <> $7 AND EXISTS (SELECT FROM @schema@.vector v \
                  WHERE v.tenant = s.tenant AND v.space = s.space AND v.model = o.id \
-                 AND (v.expires_at IS NULL OR v.expires_at > t.now) OFFSET 0) LIMIT 1) END \
+                 AND (v.expires_at IS NULL OR v.expires_at > t.now) OFFSET 0) LIMIT 1) END, \
+                 s.vectors > 0 AND NOT coalesce(m.id = ANY (s.models), false) \
                  FROM @schema@.scope s \
                  LEFT JOIN @schema@.model m ON m.provider = $5 AND m.name = $6 AND m.dimensions = $7 CROSS JOIN LATERAL (SELECT coalesce($4, \
                  floor(extract(epoch FROM transaction_timestamp()) * 1000)::bigint) AS now OFFSET 0) t \

@@ -114,7 +114,9 @@ impl Extractor for ModelExtractor {
                 Drawn { spent: spent(sent, &reply), facts: parse_facts_reply(&reply.text, turns, known) }
             }
             Err(error) => {
-                let spent = Spent { calls: 1, uncounted_bytes: count(sent), ..Spent::default() };
+                let tokens = |name: &str| error.details().get(name).and_then(Value::as_u64);
+                let (input_tokens, output_tokens) = (tokens("input_tokens"), tokens("output_tokens"));
+                let spent = spent(sent, &ChatReply { text: String::new(), input_tokens, output_tokens });
                 Drawn { facts: Err(error), spent }
             }
         }

@@ -1,7 +1,9 @@
 //! Lists that come a page at a time.
 
+use std::collections::HashSet;
+
 use clap::Args;
-use memory_core::Result as CoreResult;
+use memory_core::{Error, ErrorKind, Result as CoreResult};
 use serde::Serialize;
 
 use super::{Exit, Failure, Out, note};
@@ -34,10 +36,20 @@ impl PageArgs {
         parts: impl Fn(&P) -> (&[I], Option<&str>),
         table: impl Fn(&mut Out, &[I]) -> Result<(), Failure>,
     ) -> Result<Exit, Failure> {
-        let mut cursor = self.cursor;
+        let (mut cursor, mut began) = (self.cursor, HashSet::new());
         loop {
-            let page = read(cursor, self.limit).await?;
+            let page = read(cursor.clone(), self.limit).await?;
             let (items, next) = parts(&page);
+            let first = items.first().and_then(|item| serde_json::to_string(item).ok());
+            if next.is_some()
+                && (next == cursor.as_deref() || first.is_some_and(|first| !began.insert(first)))
+            {
+                return Err(Error::new(
+                    ErrorKind::Corrupt,
+                    "the store lists again what it has listed, and says that more follows: its paging cannot be trusted",
+                )
+                .into());
+            }
             match (out.is_json(), self.all) {
                 (true, true) => items.iter().try_for_each(|item| out.document(item))?,
                 (true, false) => out.document(&page)?,

@@ -40,6 +40,8 @@ pub(crate) struct Store {
     file_id: Option<FileId>,
     exports: AtomicUsize,
     closed: AtomicBool,
+    /// Whether the log says that entries were embedded by another model than the one in use.
+    pub(crate) told_stale: AtomicBool,
     /// One erasure at a time.
     pub(crate) erasing: Mutex<()>,
     threads: Mutex<Vec<JoinHandle<()>>>,
@@ -130,6 +132,7 @@ impl Store {
             file_id,
             exports: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
+            told_stale: AtomicBool::new(false),
             erasing: Mutex::new(()),
             threads: Mutex::default(),
         });

@@ -1,7 +1,9 @@
 //! One search, from query to hits.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::atomic::Ordering;
 
+use memory_core::backend::embedding::STALE;
 use memory_core::{EmbeddingModel, Result, ScopeDigest, SearchMode, SearchQuery, SearchResults, Timestamp};
 use rusqlite::Connection;
 
@@ -16,7 +18,7 @@ use crate::kv::described::Screen;
 use crate::kv::state::ScopeState;
 use crate::vector::cache::Needed;
 use crate::vector::nearest::{Ask, Looked, Near, Order, QueryVector};
-use crate::vector::rows::model_id;
+use crate::vector::rows::{has_stale, model_id};
 use crate::vector::scope_matrix::ScopeMatrix;
 
 /// How a search uses the caches. Each pass after the first begins with a new snapshot.
@@ -110,6 +112,15 @@ impl Request<'_> {
             Some(vector) if state.vectors > 0 => model_id(&snapshot, &vector.model)?.map(|id| (vector, id)),
             _ => None,
         };
+        if let Some(vector) = vector
+            && state.vectors > 0
+            && !store.told_stale.load(Ordering::Relaxed)
+            && has_stale(&snapshot, state.space, searched.map(|(_, model)| model))?
+            && !store.told_stale.swap(true, Ordering::Relaxed)
+        {
+            let model = &vector.model.model;
+            tracing::warn!(model, "{STALE}");
+        }
         if let Some((vector, model)) = searched {
             let (dimensions, filter) = (vector.model.dimensions, query.filter.as_ref());
             let needed = Needed { connection: &snapshot, state, model, dimensions, filter };

@@ -101,6 +101,20 @@ pub(crate) fn model_id(connection: &Connection, model: &EmbeddingModel) -> rusql
         .optional()
 }
 
+/// Whether an entry of the scope has a vector, but none of this model; `None`: the file has no vector of it. It looks at the
+/// first vector of another model, and further only past entries that have one of both.
+pub(crate) fn has_stale(connection: &Connection, space: i64, model: Option<i64>) -> rusqlite::Result<bool> {
+    let look = |order: &str| {
+        connection
+            .prepare_cached(&format!(
+                "SELECT EXISTS (SELECT 1 FROM vector v WHERE v.space = ?1 AND v.model {order} ?2 AND NOT EXISTS \
+                 (SELECT 1 FROM vector w WHERE w.space = v.space AND w.key = v.key AND w.model = ?2))"
+            ))?
+            .query_row(params![space, model.unwrap_or(0)], |row| row.get(0))
+    };
+    Ok(look(">")? || look("<")?)
+}
+
 /// The vectors of an entry, as exported.
 pub(crate) fn of_entry(
     connection: &Connection,

@@ -9,6 +9,7 @@ use crate::commit::readers::{Allowance, Step};
 use crate::error::{Unreadable, malformed};
 use crate::file::column::unsigned;
 use crate::file::counts::{counted, expired};
+use crate::vector::rows::model_id;
 
 /// Counts a scope's contents (STA). With many expiring entries or vectors, run this on a worker.
 pub(crate) fn stats(
@@ -66,7 +67,7 @@ fn models(
     own: Option<&EmbeddingModel>,
     now: Timestamp,
 ) -> Result<Vec<ModelStats>, Unreadable> {
-    let mut rows_of = BTreeMap::new();
+    let (mut rows_of, mut stale) = (BTreeMap::new(), 0);
     if let Some(own) = own.filter(|_| held.entries > 0) {
         rows_of.insert(own.clone(), 0);
     }
@@ -98,13 +99,28 @@ fn models(
                 rows_of.insert(model, count);
             }
         }
+        if let Some(own) = own.filter(|own| rows_of.keys().any(|model| model != *own)) {
+            let stale_now: i64 = connection
+                .prepare_cached(
+                    "SELECT count(DISTINCT v.key) FROM vector v WHERE v.space = ?1 AND v.model <> ?2 \
+                     AND (v.expires_at IS NULL OR v.expires_at > ?3) AND NOT EXISTS (SELECT 1 FROM vector w \
+                     WHERE w.space = v.space AND w.key = v.key AND w.model = ?2)",
+                )?
+                .query_row(
+                    params![held.space, model_id(connection, own)?.unwrap_or(0), now.as_millis()],
+                    |row| row.get(0),
+                )?;
+            stale = unsigned(stale_now, "count")?;
+        }
     }
     Ok(rows_of
         .into_iter()
         .map(|(model, rows)| {
             let bytes = rows.saturating_mul(4).saturating_mul(model.dimensions as u64);
+            let is_own = Some(&model) == own;
             let mut stats = ModelStats::new(model, rows, bytes);
             stats.missing = held.entries.saturating_sub(rows);
+            stats.stale = if is_own { stale } else { 0 };
             stats
         })
         .collect())

@@ -139,5 +139,6 @@ async fn of_current(cx: &Cx, scope: &Scope, rows: u64, after: &str) -> CaseResul
     let entries = cx.kv().stats(scope).await?.entries;
     let of = expect_some!(cx.current(scope).await?, "the current model in the statistics, after {after}");
     expect_eq!((of.rows, of.missing), (rows, entries - rows), "rows and missing after {after}");
+    expect_eq!(of.stale, 0, "entries with a vector of another model after {after}");
     Ok(())
 }

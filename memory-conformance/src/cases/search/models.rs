@@ -1,7 +1,7 @@
 //! EMB: several models in one scope, and vector lengths that do not fit.
 
 use memory_core::{
-    BackendExt as _, Dedup, DedupPolicy, Embed, Embedding, ErrorKind, Result, Scope, SetOptions,
+    BackendExt as _, Dedup, DedupPolicy, Embed, Embedding, ErrorKind, ModelStats, Result, Scope, SetOptions,
 };
 
 use crate::case::{Case, case};
@@ -227,8 +227,9 @@ pub(crate) const CASES: &[Case] = &[
         let mut seen = Vec::new();
         for at in 0..3 {
             let stats = cx.kv().stats(&scope).await?;
-            let old = of_model(&stats, &first).map(|of| (of.rows, of.missing));
-            let new = of_model(&stats, cx.embedder()).map(|of| (of.rows, of.missing));
+            let counts = |of: &ModelStats| (of.rows, of.missing, of.stale);
+            let old = of_model(&stats, &first).map(counts);
+            let new = of_model(&stats, cx.embedder()).map(counts);
             let sorted = stats.models.is_sorted_by(|a, b| a.model < b.model);
             check!(sorted, "models are not in their order: {:?}", stats.models);
             seen.push((old, new));
@@ -239,8 +240,12 @@ pub(crate) const CASES: &[Case] = &[
         }
         expect_eq!(
             seen,
-            [(Some((2, 0)), Some((0, 2))), (Some((2, 1)), Some((1, 2))), (Some((1, 2)), Some((2, 1)))],
-            "rows and missing of the old and the new model: at first, after a write, after a step of a re-embedding"
+            [
+                (Some((2, 0, 0)), Some((0, 2, 2))),
+                (Some((2, 1, 0)), Some((1, 2, 2))),
+                (Some((1, 2, 0)), Some((2, 1, 1)))
+            ],
+            "rows, missing and stale of the old and the new model: at first, after a write, after a step of a re-embedding"
         );
         cx.reembed(&scope, 10).await?;
         let stats = cx.kv().stats(&scope).await?;

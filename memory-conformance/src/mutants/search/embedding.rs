@@ -78,6 +78,10 @@ mutants! {
         => answer(Reply::Stats(stats) => stats.models.truncate(1));
     "stats.missing-untold": ["STA-4", "EMB-5"], "missing vectors are not counted"
         => answer(Reply::Stats(stats) => stats.models.iter_mut().for_each(|of| of.missing = 0));
+    "stats.stale-untold": ["STA-4"], "entries with a vector of another model are not counted"
+        => answer(Reply::Stats(stats) => stats.models.iter_mut().for_each(|of| of.stale = 0));
+    "stats.stale-are-missing": ["STA-4"], "entries without any vector count as if they had one of another model"
+        => answer(Reply::Stats(stats) => stats.models.iter_mut().for_each(|of| of.stale = of.missing));
     "stats.rows-are-entries": ["STA-4"], "every entry counts as embedded"
         => answer(Reply::Stats(stats)
             => stats.models.iter_mut().for_each(|of| (of.rows, of.missing) = (of.rows + of.missing, 0)));

@@ -59,15 +59,24 @@ pub fn parse_chat_reply(body: &[u8], json: bool) -> Result<ChatReply> {
     let choice =
         choice.ok_or_else(|| refused("has no `choices`; check that the base URL leads to a chat API"))?;
     let message = choice.message.ok_or_else(|| refused("has no `message`"))?;
+    let counted = |name| wire.usage.as_ref()?.get(name)?.as_u64();
+    let (input_tokens, output_tokens) = (counted("prompt_tokens"), counted("completion_tokens"));
+    // An answer without use costs as much as another.
+    let counting = |error: Error| match (input_tokens, output_tokens) {
+        (Some(input), Some(output)) => {
+            error.with_detail("input_tokens", input).with_detail("output_tokens", output)
+        }
+        _ => error,
+    };
     let withheld = choice.finish_reason.as_deref() == Some("content_filter");
     if withheld || message.refusal.is_some_and(|refusal| !refusal.is_empty()) {
-        return Err(refused("declines to answer this prompt").with_retry(Retry::Never));
+        return Err(counting(refused("declines to answer this prompt").with_retry(Retry::Never)));
     }
     if choice.finish_reason.as_deref() == Some("length") {
-        return Err(Error::new(
+        return Err(counting(Error::new(
             ErrorKind::TooLarge,
             "the language model's answer was cut off; raise `max_output_tokens`, or ask for less at a time",
-        ));
+        )));
     }
     let text = match message.content {
         Some(Content::Text(text)) => text,
@@ -75,15 +84,10 @@ pub fn parse_chat_reply(body: &[u8], json: bool) -> Result<ChatReply> {
         None => String::new(),
     };
     if text.trim().is_empty() {
-        return Err(refused("is empty"));
+        return Err(counting(refused("is empty")));
     }
     let text = if json { bare(&text).unwrap_or(text) } else { text };
-    let counted = |name| wire.usage.as_ref()?.get(name)?.as_u64();
-    Ok(ChatReply {
-        text,
-        input_tokens: counted("prompt_tokens"),
-        output_tokens: counted("completion_tokens"),
-    })
+    Ok(ChatReply { text, input_tokens, output_tokens })
 }
 
 /// The JSON object or list in a text: all of it, or else the last fenced block that is one, or else what lies between the

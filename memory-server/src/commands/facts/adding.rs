@@ -13,7 +13,7 @@ use memory_core::{Error, Result as CoreResult, RunContext, Scalar, Scope, Timest
 use serde::Serialize;
 use tokio::time::Instant;
 
-use crate::terminal::{Context, CredentialArgs, Exit, Failure, Out, Progress, read_text, values};
+use crate::terminal::{Context, CredentialArgs, Exit, Failure, Out, Progress, note, read_text, values};
 
 /// Longest time that a command waits for pending work, in seconds.
 const MAX_WAIT: u64 = 600;
@@ -203,7 +203,12 @@ pub(crate) async fn add(context: &Context, args: AddArgs, out: &mut Out) -> Resu
         AddStatus::Done(ids) => tell(out, &EventStatus::Done(ids), None, names_facts, &beside),
         AddStatus::Pending(Some(event)) => {
             let patience = args.wait.wait;
-            let status = follow(layer, &run, opened.scope(), &event, patience, context.is_quiet()).await?;
+            let followed = follow(layer, &run, opened.scope(), &event, patience, context.is_quiet()).await;
+            // Whatever became of the question, the words were accepted.
+            let status = followed.unwrap_or_else(|error| {
+                note(&format!("accepted, but it cannot be followed: {}", error.message()));
+                EventStatus::Pending
+            });
             let ended = tell(out, &status, Some(&event), names_facts, &beside)?;
             Ok(if patience.is_none() && status == EventStatus::Pending { Exit::Ok } else { ended })
         }

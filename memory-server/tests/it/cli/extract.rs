@@ -155,6 +155,19 @@ fn a_busy_or_a_silent_service_leaves_the_turns_waiting_for_later() {
 }
 
 #[test]
+fn a_cut_off_answer_costs_what_the_service_counts() {
+    let service = Service::of(|_| {
+        let (status, mut body) = said("{\"facts\": [");
+        body["choices"][0]["finish_reason"] = json!("length");
+        (status, body)
+    });
+    let user = user_of(&service, "");
+    user.ok(&["add", "one"]);
+    let report = user.run(&["extract", "--once", "--json"]).document();
+    has(&report["spent"], json!({"calls": 1, "input_tokens": 70, "output_tokens": 9}));
+}
+
+#[test]
 fn a_refused_key_ends_the_command_and_loses_nothing() {
     let service = Service::of(|_| (401, json!({"error": {"message": "no such key"}})));
     let user = user_of(&service, "");

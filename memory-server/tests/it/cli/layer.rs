@@ -204,6 +204,46 @@ fn pending_work_of_the_platform_is_polled_and_awaited() {
 }
 
 #[test]
+fn an_accepted_add_keeps_its_event_though_asking_about_it_fails() {
+    for (status, body) in [
+        (401, json!({"detail": "no"})),
+        (404, json!({"detail": "no such event"})),
+        (200, json!({"_text": "<html>Log in</html>"})),
+        (200, json!({"id": "x", "status": "TRANSCENDED"})),
+    ] {
+        let (mut fake, reply) = (memory_fakes::mem0::Platform::default(), body.clone());
+        let service = Service::of(move |asked| {
+            let answer = fake.handle(asked);
+            if asked.path.iter().any(|part| part == "event") { (status, reply.clone()) } else { answer }
+        });
+        let user = user_of(&service, "mem0", PLATFORM);
+        let ran = user.run(&["--backend", "mem0", "add", "I live in Lisbon", "--wait", "30", "--json"]);
+        let told = ran.document();
+        assert_eq!((ran.code, &told["status"]), (Some(8), &json!("pending")), "{status} {body}: {ran:?}");
+        assert!(told["event"].is_string() && ran.stderr.contains("accepted"), "{status} {body}: {ran:?}");
+    }
+}
+
+#[test]
+fn a_list_that_repeats_itself_ends_with_an_error() {
+    let mut fake = memory_fakes::mem9::Mem9::default();
+    let service = Service::of(move |asked| {
+        let mut asked = asked.clone();
+        asked.parameters.retain(|(name, _)| name != "offset");
+        let (status, mut body) = fake.handle(&asked);
+        if body["total"].is_number() {
+            body["total"] = json!(500);
+        }
+        (status, body)
+    });
+    let user = user_of(&service, "mem9", MEM9);
+    user.ok(&["--backend", "mem9", "add", "I live in Lisbon. I love green tea."]);
+    let ran = user.run(&["--backend", "mem9", "facts", "--all", "--json"]);
+    assert_eq!((ran.code, ran.lines().len()), (Some(6), 2), "each fact once: {ran:?}");
+    assert!(ran.stderr.contains("paging"), "{ran:?}");
+}
+
+#[test]
 fn mem9_learns_and_recalls_and_says_what_it_cannot_report() {
     let service = Service::mem9();
     let user = user_of(&service, "mem9", MEM9);

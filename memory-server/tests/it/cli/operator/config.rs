@@ -2,6 +2,7 @@
 
 use serde_json::json;
 
+use crate::support::service::Service;
 use crate::support::user::{User, has};
 
 #[test]
@@ -183,6 +184,43 @@ fn turns_of_another_model_are_told_of_found_by_words_and_embedded_again() {
     assert_eq!(user.json(&["reembed"])["turns"], turns(1, 0));
     has(&user.json(&["stats"])["turns"], json!({"turns": 1, "stale": 0, "missing": 0}));
     assert_eq!(user.run(&["recall", "sister in Bergen"]).stderr, "");
+}
+
+#[test]
+fn entries_of_another_model_are_told_of_and_embedded_again() {
+    let service = Service::of(|asked| {
+        let texts = asked.body.as_ref().unwrap()["input"].as_array().unwrap().len();
+        let vectors: Vec<_> = (0..texts).map(|n| json!({"index": n, "embedding": [1, 0.5]})).collect();
+        (200, json!({"object": "list", "data": vectors}))
+    });
+    let (user, address) = (User::new(), service.address());
+    user.file(
+        "memory.toml",
+        format!(
+            "[backends.main]\nurl = \"sqlite:a.db\"\nembedder = \"other\"\n[embedders.other]\nkind = \"openai\"\n\
+             model = \"m\"\ndimensions = 2\nbase_url = \"http://{address}/v1\"\n[egress]\nallow = [\"{address}\"]\n"
+        ),
+    );
+    user.ok(&["set", "k", "--text", "some words", "--embedder", "bundled"]);
+    user.ok(&["set", "l", "--text", "other words", "--url", "sqlite:a.db"]);
+    let of_model = |name: &str| {
+        let stats = user.json(&["stats"]);
+        stats["models"].as_array().unwrap().iter().find(|of| of["model"]["model"] == name).cloned().unwrap()
+    };
+    has(&of_model("m"), json!({"rows": 0, "stale": 1, "missing": 2}));
+    let told = user.ok(&["stats"]);
+    assert!(told.contains("1 stale, 1 missing") && told.contains("memory reembed"), "{told}");
+    for mode in ["vector", "hybrid"] {
+        let found = user.run(&["search", "words", "--mode", mode]);
+        assert!(
+            found.stderr.contains("another model") && found.stderr.contains("memory reembed"),
+            "{found:?}"
+        );
+    }
+    assert_eq!(user.run(&["search", "words", "--mode", "lexical"]).stderr, "");
+    user.ok(&["reembed"]);
+    has(&of_model("m"), json!({"rows": 2, "stale": 0, "missing": 0}));
+    assert_eq!(user.run(&["search", "words", "--mode", "vector"]).stderr, "");
 }
 
 #[test]
