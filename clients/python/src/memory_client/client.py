@@ -82,7 +82,7 @@ class Client:
     def call(
         self, op: str, arguments: Mapping[str, Any], *, timeout: float | None = None, idempotency_key: str | None = None
     ) -> Any:
-        """Any operation of the API by name but the streams, with arguments and reply as in ``openapi.json``."""
+        """An operation under ``/v1/ops`` by name, but no stream, with arguments and reply as in ``openapi.json``."""
         if op in STREAMS:
             raise InvalidArgument(f"`{op}` is a stream, which this client does not serve; use `memory {STREAMS[op]}`")
         write = op not in READS
