@@ -238,6 +238,8 @@ pub trait Backend: Send + Sync + Debug {
     ///   earlier one.
     /// - BLK-4: More than 10,000 items or 64 MiB is `too_large`; no items gives an empty answer.
     /// - BLK-5: A reader never sees only some of the items.
+    /// - BLK-6: A precondition that does not hold after an earlier item of the call is a `conflict` without
+    ///   `details.current_version`, for what it saw is not stored.
     /// - EMB-16: A bulk insert embeds each item that asks for it; of two items with the same key, the text of the
     ///   later one.
     ///

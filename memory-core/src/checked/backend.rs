@@ -1,6 +1,9 @@
 //! [`Backend`]: keys, values, options and queries.
 
+use std::collections::HashSet;
+
 use async_trait::async_trait;
+use serde_json::Value;
 
 use super::Checked;
 use super::arguments::{check_limit, check_prefix, check_scopes_page, check_threshold};
@@ -12,7 +15,7 @@ use crate::backend::{
     SetOutcome, UpdateOptions, UpdateOutcome,
 };
 use crate::entry::{Entry, Expect, Quota, size_bytes};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::interposed::Op;
 use crate::json::Json;
 use crate::lifecycle::drift::{DriftCheck, DriftPolicy, DriftState};
@@ -235,7 +238,26 @@ impl<P: Provider> Backend for Checked<P> {
         if items.is_empty() {
             return Ok(Vec::new());
         }
-        kv.bulk_insert(scope, items, options).await
+        let seeing: Vec<bool> = {
+            let mut earlier = HashSet::with_capacity(items.len());
+            let sees =
+                items.iter().map(|item| !earlier.insert(&item.key) && item.options.expect != Expect::Any);
+            sees.collect()
+        };
+        kv.bulk_insert(scope, items, options).await.map_err(|error| {
+            let index = error.details().get("index").and_then(Value::as_u64);
+            match index.and_then(|index| seeing.get(usize::try_from(index).ok()?)) {
+                // What the earlier item would have stored is no version to go by.
+                Some(true) if error.kind() == ErrorKind::Conflict => Error::new(
+                    ErrorKind::Conflict,
+                    "the precondition does not hold after an earlier item with the same key; nothing was \
+                     written: give each key once, or leave the precondition out",
+                )
+                .with_detail("index", index)
+                .with_source(error),
+                _ => error,
+            }
+        })
     }
 
     async fn search(&self, scope: &Scope, mut query: SearchQuery) -> Result<SearchResults> {

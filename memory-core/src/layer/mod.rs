@@ -19,7 +19,7 @@ pub use adding::{
     AddOptions, AddOutcome, AddStatus, MAX_CAPTION_BYTES, MAX_MESSAGE_ID_BYTES, MAX_MESSAGES,
     MAX_MESSAGES_BYTES, MAX_SPEAKER_BYTES, MAX_SUPERSEDED, Message, Role,
 };
-pub use context::{ContextBlock, ContextSource, MAX_CONTEXT_TOKENS, approximate_tokens};
+pub use context::{ContextBlock, ContextSource, MAX_CONTEXT_TOKENS, approximate_tokens, printable};
 pub use fact::{Fact, ScoreKind, Share};
 pub use ids::{EventId, FactId, MAX_REMOTE_ID_BYTES};
 pub use queries::{

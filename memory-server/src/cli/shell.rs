@@ -13,7 +13,7 @@ use super::parse;
 use super::words::words;
 use crate::terminal::{
     Context, Ended, Exit, Failure, History, Language, Line, Lines, Out, Read, Signal, Signals, ended,
-    is_person, note, observed, printable, scope_name,
+    is_person, not_utf8, note, observed, printable, scope_name,
 };
 
 /// How long completion waits for the store.
@@ -71,6 +71,8 @@ pub(super) async fn run(context: &Context, args: &ShellArgs) -> Result<Exit, Fai
 impl Shell {
     async fn read(&self, mut lines: Lines, prompt: &str) -> Result<Exit, Failure> {
         let (mut signals, mut text, mut first) = (Signals::listen()?, String::new(), Exit::Ok);
+        // The first of the lines of `text` that is not UTF-8.
+        let mut foreign = None;
         loop {
             let line = tokio::select! {
                 line = lines.next(prompt) => line?,
@@ -81,6 +83,10 @@ impl Shell {
             };
             match line {
                 Read::Line(line) => text.push_str(&line),
+                Read::NotUtf8(number, line) => {
+                    foreign.get_or_insert(number);
+                    text.push_str(&line);
+                }
                 Read::Interrupted => continue,
                 Read::End => break,
             }
@@ -90,6 +96,12 @@ impl Shell {
             // A line whose quote is open goes on.
             let Some(words) = words(text.trim_end_matches(['\r', '\n'])) else { continue };
             text.clear();
+            if let Some(number) = foreign.take() {
+                let mut out = Out::standard(self.context.global().json);
+                let exit = ended("memory", &mut out, Err(not_utf8(number))).unwrap_or(Exit::Ok);
+                first = if first == Exit::Ok { exit } else { first };
+                continue;
+            }
             match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
                 [] => continue,
                 ["exit" | "quit"] => break,

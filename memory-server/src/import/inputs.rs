@@ -58,12 +58,17 @@ pub(crate) fn inputs(paths: &[PathBuf]) -> Result<Inputs, (PathBuf, io::Error)> 
 }
 
 fn input(path: PathBuf, name: &Path, bytes: u64) -> Input {
-    Input {
-        shown: path.display().to_string(),
-        name: name.to_string_lossy().into_owned(),
-        bytes,
-        path: Some(path),
+    Input { shown: path.display().to_string(), name: in_utf8(name), bytes, path: Some(path) }
+}
+
+/// A name as text. Bytes that are not UTF-8 are written as `%XX`, so that different names stay different.
+fn in_utf8(name: &Path) -> String {
+    let mut text = String::new();
+    for chunk in name.as_os_str().as_encoded_bytes().utf8_chunks() {
+        text.push_str(chunk.valid());
+        text.extend(chunk.invalid().iter().map(|byte| format!("%{byte:02X}")));
     }
+    text
 }
 
 fn walk(
@@ -114,6 +119,10 @@ mod tests {
         let names: Vec<_> = found.files.iter().map(|input| input.name.as_str()).collect();
         assert_eq!(names, ["a", "b/z", "stdin"]);
         assert!(inputs(&[folder.path().join("absent")]).is_err());
+        #[cfg(unix)]
+        for (bytes, name) in [(b"a\xff", "a%FF"), (b"a\xfe", "a%FE")] {
+            assert_eq!(in_utf8(Path::new(std::os::unix::ffi::OsStrExt::from_bytes(bytes))), name);
+        }
         for file in ["b/z.jsonl", "a.jsonl"] {
             std::fs::remove_file(folder.path().join(file)).unwrap();
         }

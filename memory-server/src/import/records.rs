@@ -70,7 +70,7 @@ impl<R: BufRead> Records<R> {
             )),
             _ => Err(Error::new(
                 ErrorKind::Corrupt,
-                "the first line is not the header of a memory export; name the format with --format",
+                "the first line is not the header of a memory export; leave out `--format records`, or name another format",
             )),
         })
     }

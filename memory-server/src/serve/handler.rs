@@ -141,7 +141,7 @@ impl rmcp::ServerHandler for MemoryServer {
         };
         let tool = match self.sessions.tool_for(&context.meta) {
             Ok(tool) => tool,
-            Err(error) => return Ok(answered(Err(error))),
+            Err(error) => return Ok(answered(Err(error), "")),
         };
         let beats = match (context.meta.get_progress_token(), progress::long_operation(&arguments)) {
             (Some(token), Some(op)) => Some(Beats::start(context.peer.clone(), token, op).await),
@@ -155,7 +155,7 @@ impl rmcp::ServerHandler for MemoryServer {
         running.spawn(async move {
             let answer = match of_files {
                 true => in_words(FilesTool::new(tool).call(&arguments).await),
-                false => answered(tool.try_call(&arguments).await),
+                false => answered(tool.try_call(&arguments).await, &arguments),
             };
             drop(share);
             answer
@@ -172,7 +172,8 @@ impl rmcp::ServerHandler for MemoryServer {
         match result {
             Some(Ok(answer)) => Ok(answer),
             Some(Err(_)) => {
-                Ok(answered(Err(Error::internal("the operation failed because of a bug; please report it"))))
+                let bug = Error::internal("the operation failed because of a bug; please report it");
+                Ok(answered(Err(bug), ""))
             }
             None => Err(ErrorData::internal_error("the call was cancelled", None)),
         }
@@ -234,10 +235,12 @@ impl rmcp::ServerHandler for MemoryServer {
 }
 
 /// The tool's answer, or its error for the model to read.
-fn answered(result: memory_core::Result<String>) -> CallToolResponse {
+fn answered(result: memory_core::Result<String>, sent: &str) -> CallToolResponse {
     match result {
         Ok(answer) => CallToolResult::success(vec![ContentBlock::text(answer)]).into(),
-        Err(error) => CallToolResult::error(vec![ContentBlock::text(memory::tool::refusal(&error))]).into(),
+        Err(error) => {
+            CallToolResult::error(vec![ContentBlock::text(memory::tool::refusal(&error, sent))]).into()
+        }
     }
 }
 

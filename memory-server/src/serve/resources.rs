@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use memory::tool::refusal;
 use memory::{MemoryTool, OfferedTool, ScopeKind, ToolOp};
+use memory_core::layer::printable;
 use memory_core::{Error, ErrorKind, Result};
 use rmcp::model::{
     ErrorCode, ErrorData, GetPromptResult, JsonObject, ListResourcesResult, Prompt, PromptArgument,
@@ -56,7 +57,9 @@ pub(super) async fn list(tool: &MemoryTool, cursor: Option<&str>) -> Result<List
     #[derive(Deserialize)]
     struct Listed {
         key: String,
+        #[serde(default)]
         value: Box<RawValue>,
+        omitted_bytes: Option<u64>,
     }
     let mut left = if tool.ops().contains(&ToolOp::List) { kinds(tool) } else { Vec::new() };
     // A cursor is the kind of scope and the tool's cursor in it.
@@ -79,7 +82,7 @@ pub(super) async fn list(tool: &MemoryTool, cursor: Option<&str>) -> Result<List
             .await
             .map_err(|error| refused(&error))?;
         let resource = |entry: Listed| {
-            let size = u64::try_from(entry.value.get().len()).unwrap_or(u64::MAX);
+            let size = entry.omitted_bytes.unwrap_or_else(|| entry.value.get().len() as u64);
             Resource::new(uri(kind, &entry.key), entry.key).with_mime_type(JSON).with_size(size)
         };
         listed.resources = page.entries.into_iter().map(resource).collect();
@@ -94,7 +97,9 @@ pub(super) async fn read(tool: &MemoryTool, uri: &str) -> Result<ReadResourceRes
     #[derive(Deserialize)]
     struct Got {
         found: bool,
+        #[serde(default)]
         value: Box<RawValue>,
+        omitted_bytes: Option<u64>,
     }
     let unknown = || ErrorData::resource_not_found("there is no such entry", Some(json!({"uri": uri})));
     let (kind, key) = entry(uri).ok_or_else(unknown)?;
@@ -103,6 +108,10 @@ pub(super) async fn read(tool: &MemoryTool, uri: &str) -> Result<ReadResourceRes
         .map_err(|error| refused(&error))?;
     if !got.found {
         return Err(unknown());
+    }
+    if got.omitted_bytes.is_some() {
+        let why = "the entry is larger than an answer may be; ask the operator to raise `max_answer_bytes`";
+        return Err(refused(&Error::new(ErrorKind::ResultTooLarge, why)));
     }
     let text: Box<str> = Box::<RawValue>::into(got.value);
     Ok(ReadResourceResult::new(vec![ResourceContents::text(text, uri).with_mime_type(JSON)]))
@@ -167,7 +176,9 @@ async fn remembered(tool: &MemoryTool, query: &str, scope: Option<&Value>) -> Re
     #[derive(Deserialize)]
     struct Hit {
         key: String,
+        #[serde(default)]
         value: Box<RawValue>,
+        omitted_bytes: Option<u64>,
     }
     let ops = tool.ops();
     let about =
@@ -183,7 +194,11 @@ async fn remembered(tool: &MemoryTool, query: &str, scope: Option<&Value>) -> Re
     if ops.contains(&ToolOp::Search) {
         let searched: Searched = asked(tool, call(json!({"op": "search", "top_k": TOP_K}), about())).await?;
         for hit in searched.hits {
-            let _ = writeln!(text, "- {}: {}", hit.key, hit.value.get());
+            let value = match hit.omitted_bytes {
+                None => printable(hit.value.get(), ""),
+                Some(bytes) => format!("({bytes} bytes, too large to be shown)").into(),
+            };
+            let _ = writeln!(text, "- {}: {value}", printable(&hit.key, ""));
         }
     }
     Ok(text)
@@ -205,7 +220,7 @@ async fn asked<T: DeserializeOwned>(tool: &MemoryTool, call: Value) -> Result<T>
 
 /// A refusal of the tool as one of the protocol, with the tool's own error as data.
 pub(super) fn refused(error: &Error) -> ErrorData {
-    let told: Value = serde_json::from_str(&refusal(error)).unwrap_or_default();
+    let told: Value = serde_json::from_str(&refusal(error, "")).unwrap_or_default();
     let told = told.get("error").cloned();
     let message =
         told.as_ref().and_then(|told| told.get("message")?.as_str()).unwrap_or("refused").to_owned();

@@ -12,7 +12,7 @@ use super::session::{Answer, Session, may_read_only};
 use super::statements::Splitter;
 use super::table;
 use crate::terminal::{
-    Exit, Failure, History, Language, Lines, Out, Read, Signal, Signals, bytes, is_person, note,
+    Exit, Failure, History, Language, Lines, Out, Read, Signal, Signals, bytes, is_person, not_utf8, note,
 };
 
 /// How long a prompt waits for the names of tables.
@@ -60,7 +60,12 @@ pub(super) async fn run(
 
 async fn script(session: &mut Session<'_>, out: &mut Out) -> std::result::Result<Exit, Failure> {
     let (mut lines, mut splitter) = (Lines::piped()?, Splitter::new(session.dialect()));
-    while let Read::Line(line) = lines.next("").await? {
+    loop {
+        let line = match lines.next("").await? {
+            Read::Line(line) => line,
+            Read::NotUtf8(number, _) => return Err(not_utf8(number)),
+            Read::Interrupted | Read::End => break,
+        };
         let more = take(session, &mut splitter, &line, out).await;
         out.flush()?;
         if !more? {
@@ -97,7 +102,7 @@ async fn typed(
         let line = match line {
             Read::Line(line) => line + "\n",
             Read::Interrupted => continue,
-            Read::End => return Ok(Exit::Ok),
+            Read::NotUtf8(..) | Read::End => return Ok(Exit::Ok),
         };
         // A statement that a signal ends runs completely or not at all.
         let mut signals = Signals::listen()?;

@@ -33,6 +33,8 @@ pub(crate) trait Language: Send + 'static {
 pub(crate) enum Read {
     /// A line, with its end if it came from a pipe; of a person, all lines that belong together.
     Line(String),
+    /// One from a pipe that is not UTF-8, with its number from 1 and what it may have meant.
+    NotUtf8(u64, String),
     /// Ctrl-C instead of a line.
     Interrupted,
     End,
@@ -95,7 +97,11 @@ impl Lines {
     /// # Errors
     /// If no thread can be started.
     pub(crate) fn piped() -> Result<Self, Failure> {
-        Self::read_by(|_| read_line())
+        let mut number = 0;
+        Self::read_by(move |_| {
+            number += 1;
+            read_line(number)
+        })
     }
 
     fn read_by(
@@ -126,7 +132,7 @@ impl Lines {
     /// The next line; the prompt is shown to a person. If it is not waited for to its end, no other may be read.
     ///
     /// # Errors
-    /// If standard input cannot be read, is not UTF-8 or has too long a line.
+    /// If standard input cannot be read or has too long a line.
     pub(crate) async fn next(&mut self, prompt: &str) -> Result<Read, Failure> {
         // A thread that has ended answers nothing.
         let _ = self.ask.send(prompt.to_owned());
@@ -153,7 +159,7 @@ fn as_io(error: ReadlineError) -> io::Error {
     }
 }
 
-fn read_line() -> Result<Read, Failure> {
+fn read_line(number: u64) -> Result<Read, Failure> {
     let mut line = Vec::new();
     let read = io::stdin().lock().take(MAX_LINE).read_until(b'\n', &mut line).map_err(unreadable)?;
     if read as u64 == MAX_LINE && !line.ends_with(b"\n") {
@@ -162,9 +168,17 @@ fn read_line() -> Result<Read, Failure> {
     if line.is_empty() {
         return Ok(Read::End);
     }
-    let line =
-        String::from_utf8(line).map_err(|_| Failure::invalid("a line of standard input is not UTF-8"))?;
-    Ok(Read::Line(line))
+    Ok(match String::from_utf8(line) {
+        Ok(line) => Read::Line(line),
+        Err(error) => Read::NotUtf8(number, String::from_utf8_lossy(error.as_bytes()).into_owned()),
+    })
+}
+
+/// The refusal of a line that is not UTF-8.
+pub(crate) fn not_utf8(number: u64) -> Failure {
+    Failure::invalid(format!(
+        "line {number} of standard input is not UTF-8, so it was not run; convert the input to UTF-8, as with `iconv`"
+    ))
 }
 
 /// A language as the editor takes it.

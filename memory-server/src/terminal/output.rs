@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::io::{self, IsTerminal as _, Write};
 
+use memory_core::layer::printable;
 use serde::Serialize;
 
 use super::failure::Failure;
@@ -234,26 +235,6 @@ fn narrow(widths: &mut [usize], columns: usize) -> bool {
 /// Prints a line on standard error. A closed stream is ignored.
 pub fn note(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{}", printable(text, "\n"));
-}
-
-/// Control characters as escapes, so that stored text cannot act on a terminal.
-pub(crate) fn printable<'a>(text: &'a str, allowed: &str) -> Cow<'a, str> {
-    let acts = |character: char| {
-        (character.is_control() && !allowed.contains(character))
-            // Bidirectional overrides make text read as something else.
-            || matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-    };
-    if !text.contains(acts) {
-        return Cow::Borrowed(text);
-    }
-    text.chars()
-        .map(
-            |character| {
-                if acts(character) { character.escape_default().to_string() } else { character.to_string() }
-            },
-        )
-        .collect::<String>()
-        .into()
 }
 
 /// The first characters of a text, on one line.

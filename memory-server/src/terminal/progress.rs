@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use super::output::{note, printable};
+use super::{note, printable};
 
 /// The interval between two plain lines.
 const EVERY: Duration = Duration::from_secs(5);

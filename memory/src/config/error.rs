@@ -4,6 +4,8 @@ use std::path::Path;
 
 use memory_core::{Error, Retry};
 
+use super::sections::file::ConfigFile;
+
 /// Converts a parser's error.
 pub(super) fn explain(error: &toml::de::Error, text: &str, origin: &Path) -> Error {
     let line =
@@ -12,12 +14,28 @@ pub(super) fn explain(error: &toml::de::Error, text: &str, origin: &Path) -> Err
         Some(line) => format!("{}, line {line}", origin.display()),
         None => origin.display().to_string(),
     };
-    let described = Error::invalid(format!("{place}: {}", without_values(error.message())))
-        .with_detail("file", origin.display().to_string());
+    let message = without_values(enumerated(error, text).as_ref().unwrap_or(error).message());
+    let field = error.span().and_then(|span| field_before(text.get(..span.start)?));
+    let message = field.map_or(message.clone(), |field| format!("`{field}`: {message}"));
+    let described =
+        Error::invalid(format!("{place}: {message}")).with_detail("file", origin.display().to_string());
     match line {
         Some(line) => described.with_detail("line", line),
         None => described,
     }
+}
+
+/// For an enumeration that is given a list or a number, the error for an unknown word, which lists the known ones.
+fn enumerated(error: &toml::de::Error, text: &str) -> Option<toml::de::Error> {
+    let span = error.span().filter(|_| error.message() == "wanted string or table")?;
+    let text = format!("{}\"\"{}", text.get(..span.start)?, text.get(span.end..)?);
+    toml::from_str::<ConfigFile>(&text).err()
+}
+
+/// The field whose value begins where this text ends, if both are on one line.
+fn field_before(text: &str) -> Option<&str> {
+    let name = text.rsplit(['\n', ',', '{']).next()?.trim_end().strip_suffix('=')?.trim();
+    Some(name).filter(|name| name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_'))
 }
 
 /// Adds the file name to an error of a check.
@@ -49,6 +67,22 @@ pub(crate) fn without_values(message: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_value_of_the_wrong_kind_is_named_by_its_field() {
+        for (text, told) in [
+            (
+                "[default]\nshared_state = [\"read\"]\n",
+                "m.toml, line 2: `shared_state`: unknown variant, expected one of `read`, `note`",
+            ),
+            ("[default]\nmax_rows = \"x\"\n", "m.toml, line 2: `max_rows`: invalid type: string, expected"),
+            ("[default]\nmax_row = 1\n", "m.toml, line 2: unknown field `max_row`"),
+        ] {
+            let error = toml::from_str::<ConfigFile>(text).unwrap_err();
+            let error = explain(&error, text, Path::new("m.toml"));
+            assert!(error.message().starts_with(told), "{}", error.message());
+        }
+    }
 
     #[test]
     fn values_are_removed_from_serdes_messages() {

@@ -1,13 +1,14 @@
 //! The input of a call.
 
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
 
 use memory_core::Error;
 
 use super::path::FilePath;
 use super::refused::{Done, Refused};
-use crate::tool::{ToolOp, cut};
+use crate::tool::{ToolOp, cut, whole};
 
 /// The commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -55,6 +56,7 @@ pub(super) struct Input {
     /// The file or folder, as /memories/notes.md. All but rename.
     pub(super) path: Option<String>,
     /// view: only the lines from the first number to the second, counted from 1; -1: to the end.
+    #[serde(default, deserialize_with = "lines")]
     view_range: Option<Vec<i64>>,
     /// create: the content.
     file_text: Option<String>,
@@ -63,6 +65,7 @@ pub(super) struct Input {
     /// str_replace: what takes its place.
     new_str: Option<String>,
     /// insert: the line after which the text goes; 0: before the first.
+    #[serde(default, deserialize_with = "whole")]
     insert_line: Option<i64>,
     /// insert: the text.
     insert_text: Option<String>,
@@ -70,6 +73,15 @@ pub(super) struct Input {
     pub(super) old_path: Option<String>,
     /// rename: its new path, where nothing may be yet.
     new_path: Option<String>,
+}
+
+/// Accepts numbers of lines as [`whole`] does.
+fn lines<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<i64>>, D::Error> {
+    #[derive(Deserialize)]
+    struct Line(#[serde(deserialize_with = "whole")] Option<i64>);
+    let missing = || D::Error::custom("expected a whole number");
+    let lines = Option::<Vec<Line>>::deserialize(deserializer)?;
+    lines.map(|lines| lines.into_iter().map(|Line(line)| line.ok_or_else(missing)).collect()).transpose()
 }
 
 /// What is to be done.

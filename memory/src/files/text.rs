@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use memory_core::layer::printable;
+
 use super::path::FilePath;
 use super::refused::{Done, Refused};
 use crate::tool::cut;
@@ -159,7 +161,8 @@ pub(super) fn listing(folder: &FilePath, files: &[(String, u64)], more: bool, ma
     );
     let mut left = shown.len();
     for (path, bytes) in shown {
-        let line = format!("\n{}\t{folder}/{path}", size(bytes));
+        // Keys that other tools wrote may hold anything.
+        let line = format!("\n{}\t{folder}/{}", size(bytes), printable(path, ""));
         if text.len() + line.len() > max_bytes.saturating_sub(200) {
             text.push_str(&format!("\n… {left} more; view a directory among these"));
             return text;
@@ -276,13 +279,15 @@ mod tests {
             ("x/.git/y", 9),
             ("node_modules/z", 9),
             ("big", 3 << 20),
+            ("c\n9K\tforged\u{2028}", 1),
         ]
         .map(|(path, bytes)| (path.to_owned(), bytes))
         .into();
         assert_eq!(
             listing(&root, &files, false, 10_000),
             "Here're the files and directories up to 2 levels deep in /memories, excluding hidden items and node_modules:\n\
-             3M\t/memories\n5.5K\t/memories/a.md\n3M\t/memories/big\n3B\t/memories/deep/\n2B\t/memories/deep/b.md\n\
+             3M\t/memories\n5.5K\t/memories/a.md\n3M\t/memories/big\n\
+             1B\t/memories/c\\n9K\\tforged\\u{2028}\n3B\t/memories/deep/\n2B\t/memories/deep/b.md\n\
              1B\t/memories/deep/b/"
         );
         assert!(listing(&root, &[], false, 10_000).ends_with(":\n0B\t/memories"));

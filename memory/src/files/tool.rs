@@ -91,7 +91,7 @@ impl FilesTool {
                 (FilesAnswer { text, is_error: true }, Err(error))
             }
             Err(Refused::Failed(error)) => {
-                let text = format!("Error: {}", without_paths(error.message()));
+                let text = format!("Error: {}", without_paths(error.message(), input));
                 (FilesAnswer { text, is_error: true }, Err(error))
             }
         };

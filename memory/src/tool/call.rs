@@ -14,7 +14,7 @@ impl MemoryTool {
     pub async fn call(&self, input: &str) -> String {
         let mut facts = self.facts(input);
         let result = self.observed(input, facts.as_mut()).await;
-        let refusal = result.as_ref().err().map(answer::refusal);
+        let refusal = result.as_ref().err().map(|error| answer::refusal(error, input));
         if let Some(facts) = &mut facts {
             let bytes_out = refusal.as_ref().or(result.as_ref().ok()).map_or(0, String::len);
             facts.ended(&result, bytes_out);
@@ -28,7 +28,7 @@ impl MemoryTool {
             Ok(text) => self.call(text).await,
             Err(_) => {
                 let error = Error::invalid("the input is not UTF-8; send JSON as UTF-8");
-                let answered = answer::refusal(&error);
+                let answered = answer::refusal(&error, "");
                 if let Some(mut facts) = self.facts("") {
                     facts.ended(&Err(error), answered.len());
                 }

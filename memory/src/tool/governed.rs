@@ -186,24 +186,30 @@ impl MemoryTool {
 
     pub(super) async fn shared(&self, op: Shared) -> Result<String> {
         #[derive(Serialize)]
-        struct Answer<'a> {
+        struct Answer {
             rows: Vec<Box<RawValue>>,
             truncated: bool,
             #[serde(skip_serializing_if = "Option::is_none")]
-            next: Option<&'a str>,
+            next: Option<String>,
         }
         check_row_id("id", op.id.as_deref())?;
-        check_row_id("cursor", op.cursor.as_deref())?;
+        // The bucket, and the id after which the page begins.
+        let (bucket, foreign) =
+            (Bucket::from(op.bucket), "`cursor` is none of this listing; begin without one");
+        let after = op.cursor.as_deref().map(|cursor| match cursor.split_once(':') {
+            Some((of, id)) if of == bucket.as_str() && is_id(id) => Ok(id),
+            _ => Err(Error::invalid(foreign).with_detail("field", "cursor")),
+        });
+        let after = after.transpose()?;
         let (space, _) = self.shared_space(ToolOp::Shared).await?;
-        let (state, bucket) = (SharedMemory::new(&space), op.bucket.into());
+        let state = SharedMemory::new(&space);
         let mut rows = match (op.as_of, &op.id) {
             (Some(at), _) => state.as_of(bucket, AsOf { valid: Some(at), recorded: None }).await?,
             (None, Some(id)) => state.row(bucket, id).await?.into_iter().collect(),
             (None, None) => state.bucket(bucket, false).await?,
         };
         rows.retain(|row| {
-            op.id.as_ref().is_none_or(|id| row.id == *id)
-                && op.cursor.as_ref().is_none_or(|cursor| row.id > *cursor)
+            op.id.as_ref().is_none_or(|id| row.id == *id) && after.is_none_or(|after| row.id.as_str() > after)
         });
         // By bytes, whatever the collation of the store: a cursor goes by this order.
         rows.sort_by(|a, b| a.id.cmp(&b.id));
@@ -217,7 +223,11 @@ impl MemoryTool {
             shown.push(row);
         }
         let next = if shown.len() < rows.len() {
-            shown.len().checked_sub(1).and_then(|last| rows.get(last)).map(|row| row.id.as_str())
+            shown
+                .len()
+                .checked_sub(1)
+                .and_then(|last| rows.get(last))
+                .map(|row| format!("{bucket}:{}", row.id))
         } else {
             None
         };

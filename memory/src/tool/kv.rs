@@ -11,7 +11,7 @@ use memory_core::{
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::answer::{Budget, EntryAnswer, Row, capped, text};
+use super::answer::{Budget, EntryAnswer, Row, text};
 use super::memory_tool::MemoryTool;
 use super::ops::{BulkInsert, BulkItem, Delete, Get, Incr, List, Search, Set, ToolOp, TtlWord, Update};
 use crate::conversations::{check_writable, list_entries, search_entries};
@@ -26,10 +26,10 @@ impl MemoryTool {
 
     pub(super) async fn get(&self, op: Get) -> Result<String> {
         #[derive(Serialize)]
-        struct Found<'a> {
+        struct Found<T> {
             found: bool,
             #[serde(flatten)]
-            entry: EntryAnswer<'a>,
+            entry: T,
         }
         #[derive(Serialize)]
         struct Missing {
@@ -41,12 +41,16 @@ impl MemoryTool {
         let guarded = self.kv(ToolOp::Get)?;
         let reading = guarded.reading(&scope).await?;
         let found = guarded.backend().get(&scope, &key, GetOptions::default()).await?;
-        let answer = match &found {
-            Some(entry) => text(&Found { found: true, entry: EntryAnswer::new(entry) })
-                .and_then(|answer| capped(answer, self.policy.max_answer_bytes))?,
-            None => text(&Missing { found: false, value: () })?,
+        let Some(entry) = &found else {
+            reading.showed([(&key, None)]);
+            return text(&Missing { found: false, value: () });
         };
-        reading.showed([(&key, found.as_ref())]);
+        let shown = EntryAnswer::new(entry);
+        let answer = text(&Found { found: true, entry: &shown })?;
+        if answer.len() > self.policy.max_answer_bytes {
+            return text(&Found { found: true, entry: shown.without_value(entry.size_bytes()) });
+        }
+        reading.showed([(&key, Some(entry))]);
         Ok(answer)
     }
 

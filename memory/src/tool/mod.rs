@@ -27,6 +27,7 @@ pub(crate) use answer::without_paths;
 pub use description::tool_description;
 pub(crate) use input::fields::cut;
 pub use memory_tool::MemoryTool;
+pub(crate) use ops::whole;
 pub use ops::{DEFAULT_SCOPE, ToolOp};
 pub(crate) use schema::schema_of;
 pub use schema::{op_schema, tool_schema};

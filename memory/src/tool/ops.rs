@@ -477,7 +477,9 @@ pub(super) struct BulkItem {
 }
 
 /// Accepts a whole number, also as `10.0` from a client without integers; such a number is exact up to 2^53.
-fn whole<'de, D: Deserializer<'de>, T: TryFrom<i64>>(deserializer: D) -> Result<Option<T>, D::Error> {
+pub(crate) fn whole<'de, D: Deserializer<'de>, T: TryFrom<i64>>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
     const EXACT: f64 = 9_007_199_254_740_992.0;
     let json = <Json as Deserialize>::deserialize(deserializer)?;
     let number = match json.kind() {

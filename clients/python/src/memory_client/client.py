@@ -86,7 +86,7 @@ class Client:
     def call(
         self, op: str, arguments: Mapping[str, Any], *, timeout: float | None = None, idempotency_key: str | None = None
     ) -> Any:
-        """Any operation of the API by name but the streams, with arguments and reply as in ``openapi.json``."""
+        """An operation under ``/v1/ops`` by name, but no stream, with arguments and reply as in ``openapi.json``."""
         return self._call(op, arguments, lambda reply: reply, timeout=timeout, idempotency_key=idempotency_key)
 
     def _call(

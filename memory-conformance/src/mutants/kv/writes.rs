@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use memory_core::{Error, Expect, GetOptions, Key, ListQuery, Next, Reply, Request, Result, SetOptions};
+use memory_core::{
+    Error, ErrorKind, Expect, GetOptions, Key, ListQuery, Next, Op, Reply, Request, Result, SetOptions,
+};
 
 use crate::mutants::memory::Memory;
 use crate::mutants::mutant::mutants;
@@ -120,6 +122,11 @@ mutants! {
                 }
             }
             Ok(Reply::BulkInsert(kv(&next)?.bulk_insert(&scope, items, options).await?))
+        });
+    "bulk.conflict-names-unstored": ["BLK-6"], "a conflict with an earlier item names the version that it would have stored"
+        => refuse_ahead(|op, error| match error.details().contains_key("current_version") {
+            false if op == Op::BulkInsert && error.kind() == ErrorKind::Conflict => error.with_detail("current_version", 1),
+            _ => error,
         });
     "bulk.outcomes-reversed": ["BLK-1"], "outcomes come in the wrong order"
         => answer(Reply::BulkInsert(outcomes) => outcomes.reverse());

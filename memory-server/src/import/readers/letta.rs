@@ -1,7 +1,7 @@
 //! Agent files of Letta (`.af`): one JSON object with the agent's memory blocks, which become entries, and its messages. Both
 //! the older form, one agent at the top, and the newer, a list of agents and one of blocks, are read.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::BufRead;
 
 use memory_core::{Json, Key, Metadata, NewEntry, SetOptions, Source};
@@ -25,6 +25,7 @@ struct File<'a> {
 
 #[derive(Deserialize)]
 struct Agent<'a> {
+    id: Option<String>,
     name: Option<String>,
     #[serde(alias = "memory_blocks", default)]
     core_memory: Vec<Block>,
@@ -79,46 +80,70 @@ fn read_file(text: &str, name: &str) -> Result<Vec<Item>, String> {
         file.blocks.iter().filter_map(|block| Some((block.id.as_deref()?, block))).collect();
     let mut items = Vec::new();
     if file.agents.is_empty() {
-        read_agent(text, name, &blocks, &mut items)?;
+        let agent = Agent::parse(text, name)?;
+        agent.read(agent.name(), &blocks, &mut items);
     }
-    for (agent, number) in file.agents.iter().zip(1..) {
-        if let Err(why) = read_agent(agent.get(), name, &blocks, &mut items) {
-            items.push(Item::Broken(Place::Part(format!("agent {number}")), why));
+    let agents: Vec<_> = file.agents.iter().map(|agent| Agent::parse(agent.get(), name)).collect();
+    let mut keys = BTreeSet::new();
+    for (agent, number) in agents.iter().zip(1..) {
+        let broken = |why: &str| Item::Broken(Place::Part(format!("agent {number}")), why.to_owned());
+        let agent = match agent {
+            Ok(agent) => agent,
+            Err(why) => {
+                items.push(broken(why));
+                continue;
+            }
+        };
+        let has_namesake = agents.iter().flatten().filter(|other| other.name == agent.name).count() > 1;
+        let key = agent.id.as_deref().filter(|_| has_namesake).unwrap_or(agent.name());
+        if keys.insert(key) {
+            agent.read(key, &blocks, &mut items);
+        } else {
+            items.push(broken(
+                "another agent of the file has its name, and no id tells them apart; rename one",
+            ));
         }
     }
     Ok(items)
 }
 
-fn read_agent(
-    text: &str,
-    name: &str,
-    blocks: &BTreeMap<&str, &Block>,
-    items: &mut Vec<Item>,
-) -> Result<(), String> {
-    let agent: Agent<'_> = serde_json::from_str(text).map_err(|error| json_complaint(&error))?;
-    let name = agent.name.filter(|name| !name.is_empty()).unwrap_or_else(|| name.to_owned());
-    let named = agent.block_ids.iter().filter_map(|id| blocks.get(id.as_str()).copied());
-    for block in agent.core_memory.iter().chain(named) {
-        let place = Place::Part(format!("{name}, block {}", block.label));
-        items.push(match entry(&name, block) {
-            Ok(entry) => Item::Entry(place, Box::new(entry)),
-            Err(error) => Item::Broken(place, error.message().to_owned()),
-        });
+impl<'a> Agent<'a> {
+    fn parse(text: &'a str, default_name: &str) -> Result<Self, String> {
+        let mut agent: Self = serde_json::from_str(text).map_err(|error| json_complaint(&error))?;
+        agent.name.take_if(|name| name.is_empty());
+        agent.name.get_or_insert_with(|| default_name.to_owned());
+        Ok(agent)
     }
-    for id in agent.block_ids.iter().filter(|id| !blocks.contains_key(id.as_str())) {
-        let place = Place::Part(format!("{name}, block {id}"));
-        items.push(Item::Broken(place, "no block of the file has this id".to_owned()));
+
+    fn name(&self) -> &str {
+        self.name.as_deref().unwrap_or_default()
     }
-    for (raw, number) in agent.messages.iter().zip(1_u64..) {
-        let place = Place::Part(format!("{name}, message {number}"));
-        items.push(message(raw, &name, number, &place).unwrap_or_else(|why| Item::Broken(place, why)));
+
+    /// What it keeps and what was said, under keys with `key` for the agent.
+    fn read(&self, key: &str, blocks: &BTreeMap<&str, &Block>, items: &mut Vec<Item>) {
+        let named = self.block_ids.iter().filter_map(|id| blocks.get(id.as_str()).copied());
+        for block in self.core_memory.iter().chain(named) {
+            let place = Place::Part(format!("{key}, block {}", block.label));
+            items.push(match entry(key, self.name(), block) {
+                Ok(entry) => Item::Entry(place, Box::new(entry)),
+                Err(error) => Item::Broken(place, error.message().to_owned()),
+            });
+        }
+        for id in self.block_ids.iter().filter(|id| !blocks.contains_key(id.as_str())) {
+            let place = Place::Part(format!("{key}, block {id}"));
+            items.push(Item::Broken(place, "no block of the file has this id".to_owned()));
+        }
+        for (raw, number) in self.messages.iter().zip(1_u64..) {
+            let place = Place::Part(format!("{key}, message {number}"));
+            let read = message(raw, key, self.name(), number, &place);
+            items.push(read.unwrap_or_else(|why| Item::Broken(place, why)));
+        }
     }
-    Ok(())
 }
 
-fn entry(agent: &str, block: &Block) -> memory_core::Result<NewEntry> {
+fn entry(agent_key: &str, agent: &str, block: &Block) -> memory_core::Result<NewEntry> {
     let mut key = "letta".to_owned();
-    for part in [agent, "blocks", &block.label] {
+    for part in [agent_key, "blocks", &block.label] {
         key.push('/');
         push_component(&mut key, part);
     }
@@ -132,7 +157,7 @@ fn entry(agent: &str, block: &Block) -> memory_core::Result<NewEntry> {
     Ok(entry)
 }
 
-fn message(raw: &RawValue, agent: &str, number: u64, place: &Place) -> Result<Item, String> {
+fn message(raw: &RawValue, agent_key: &str, agent: &str, number: u64, place: &Place) -> Result<Item, String> {
     let message: Message<'_> = serde_json::from_str(raw.get()).map_err(|error| json_complaint(&error))?;
     let content = message.content.or(message.text);
     let content = content.map(said).transpose().map_err(|error| json_complaint(&error))?.unwrap_or_default();
@@ -165,7 +190,7 @@ fn message(raw: &RawValue, agent: &str, number: u64, place: &Place) -> Result<It
         ended: None,
         expires_at: None,
         place: place.clone(),
-        conversation: agent.to_owned(),
+        conversation: agent_key.to_owned(),
         session: None,
         position: vec![format!("{number:08}")],
         speaker,
@@ -238,6 +263,26 @@ mod tests {
         assert_eq!(found.turns[1].text, "I live in Oslo");
         let block = &found.entries[0];
         assert_eq!((block.key.as_str(), block.value.as_str()), ("letta/Sam/blocks/human", "\"Name: Ada\""));
+    }
+
+    #[test]
+    fn agents_of_one_name_are_told_apart_by_their_ids() {
+        let agents = |ids: [&str; 3]| {
+            let agent = |id| {
+                format!(
+                    r#"{{"id":{id},"name":"Twin","block_ids":["b"],"messages":[{{"role":"assistant","content":"Hi"}}]}}"#
+                )
+            };
+            let agents = ids.map(agent).join(",");
+            found(&format!(r#"{{"agents":[{agents}],"blocks":[{{"id":"b","label":"human","value":"x"}}]}}"#))
+        };
+        let twins = agents([r#""agent-0""#, r#""agent-1""#, r#""agent-1""#]);
+        assert_eq!(twins.keys(Format::Letta), ["letta/agent-0/00000001", "letta/agent-1/00000001"]);
+        assert_eq!(twins.turns[1].speaker, "Twin");
+        let blocks: Vec<_> = twins.entries.iter().map(|entry| entry.key.as_str()).collect();
+        assert_eq!(blocks, ["letta/agent-0/blocks/human", "letta/agent-1/blocks/human"]);
+        assert_eq!(twins.broken[0].0, "agent 3");
+        assert_eq!(agents(["null", "null", "null"]).broken.len(), 2);
     }
 
     #[test]

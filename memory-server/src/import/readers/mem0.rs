@@ -107,14 +107,20 @@ fn turn(text: &str, conversation: &str, place: Place) -> Result<Item, String> {
         None => None,
     };
     let is_ended = valid_to.is_some() || fact.superseded_by.is_some();
+    let role = fact.role.unwrap_or_else(|| "user".to_owned());
+    // The words of others than the user are not those of whom they are about.
+    let speaker = fact.speaker.or_else(|| match role.as_str() {
+        "user" => fact.user_id.clone().or(fact.agent_id.clone()),
+        _ => fact.agent_id.clone(),
+    });
     let whose = fact.user_id.or(fact.agent_id);
     Ok(Item::Turn(Box::new(Turn {
         place,
-        conversation: whose.clone().unwrap_or_else(|| conversation.to_owned()),
+        conversation: whose.unwrap_or_else(|| conversation.to_owned()),
         session: None,
         position: vec![fact.id],
-        speaker: fact.speaker.or(whose).unwrap_or_else(|| "user".to_owned()),
-        role: Some(fact.role.unwrap_or_else(|| "user".to_owned())),
+        speaker: speaker.unwrap_or_else(|| role.clone()),
+        role: Some(role),
         text: fact.memory,
         time,
         caption: None,
@@ -147,6 +153,22 @@ mod tests {
             }
         }
         found
+    }
+
+    #[test]
+    fn words_of_others_are_not_given_to_the_user() {
+        for (whose, speaker) in [
+            (r#""role":"assistant""#, "assistant"),
+            (r#""role":"assistant","user_id":"ada""#, "assistant"),
+            (r#""role":"assistant","user_id":"ada","agent_id":"planner""#, "planner"),
+            (r#""role":"assistant","speaker":"Bo""#, "Bo"),
+            (r#""role":"user","user_id":"ada""#, "ada"),
+            (r#""agent_id":"planner""#, "planner"),
+            (r#""user_id":null"#, "user"),
+        ] {
+            let found = read(&format!(r#"{{"id":"1","memory":"a",{whose}}}"#));
+            assert_eq!(found.turns[0].speaker, speaker, "{whose}");
+        }
     }
 
     #[test]

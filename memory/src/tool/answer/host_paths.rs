@@ -3,6 +3,8 @@
 
 use std::borrow::Cow;
 
+use serde_json::Value;
+
 /// What ends a path in a sentence.
 const ENDS: &[char] = &['`', '"', '\'', '(', ')', '[', ']', '{', '}', '<', '>', ',', ';', '=', '|'];
 /// Endings of the files that programs of this project name. A relative path is known by them.
@@ -23,18 +25,21 @@ const FILES: &[&str] = &[
     "txt",
 ];
 
-/// The text, with every path of the host cut to the name of the file or folder.
-pub(crate) fn without_paths(text: &str) -> Cow<'_, str> {
+/// The text, with every path of the host cut to the name of the file or folder. What looks like a path in the call that was
+/// sent is the caller's own, and stays.
+pub(crate) fn without_paths<'a>(text: &'a str, sent: &str) -> Cow<'a, str> {
     if !text.contains(['/', '\\']) {
         return Cow::Borrowed(text);
     }
+    // In one form, however the caller escaped it.
+    let sent = serde_json::from_str::<Value>(sent).map(|sent| sent.to_string()).unwrap_or_default();
     text.split_inclusive(|c: char| c.is_whitespace() || ENDS.contains(&c))
-        .map(shortened)
+        .map(|word| shortened(word, &sent))
         .collect::<String>()
         .into()
 }
 
-fn shortened(word: &str) -> &str {
+fn shortened<'a>(word: &'a str, sent: &str) -> &'a str {
     // What follows a scheme of files, as in `sqlite:/srv/a.db`; a web address stays.
     let path = match word.split_once(':') {
         Some(("sqlite" | "file", path)) => path,
@@ -49,13 +54,14 @@ fn shortened(word: &str) -> &str {
         let ending = ending.split_once('-').map_or(ending, |(ending, _)| ending);
         FILES.contains(&ending)
     };
-    let is_rooted = folders.is_empty()
-        || folders.starts_with(['/', '~', '\\'])
+    let is_rooted = end.starts_with(['/', '~'])
+        || folders.starts_with("\\\\")
         || folders.starts_with("./")
         || folders.starts_with("..")
         || matches!(folders.as_bytes(), [drive, b':', ..] if drive.is_ascii_alphabetic());
     let begins_a_name = name.starts_with(|c: char| c.is_alphanumeric() || matches!(c, '.' | '_' | '-'));
-    match begins_a_name && (is_rooted || is_file()) {
+    let is_callers = || sent.contains(&end.replace('\\', "\\\\"));
+    match begins_a_name && (is_rooted || is_file()) && !is_callers() {
         true => path.get(folders.len() + 1..).unwrap_or(word),
         false => word,
     }
@@ -86,7 +92,7 @@ mod tests {
             ("(see \"../x/journal.db-wal\")", "(see \"journal.db-wal\")"),
             ("`~/.config/memory`", "`memory`"),
         ] {
-            assert_eq!(without_paths(text), shown);
+            assert_eq!(without_paths(text, ""), shown);
         }
     }
 
@@ -98,8 +104,16 @@ mod tests {
             "the scope default/user/ada",
             "https://api.example/v1/a.json answered 404",
             "no slash at all",
+            "write a \\uD8xx\\uDCxx pair or the character itself",
         ] {
-            assert_eq!(without_paths(text), text);
+            assert_eq!(without_paths(text, ""), text);
         }
+    }
+
+    #[test]
+    fn what_the_caller_sent_stays() {
+        let sent = r#"{"memory_id":"\/etc/passwd","note":"C:\\ada\\x.db and \u002fhome/é"}"#;
+        let text = "has a memory '/etc/passwd', C:\\ada\\x.db, /home/é; see /srv/main.db";
+        assert_eq!(without_paths(text, sent), text.replace("/srv/", ""));
     }
 }

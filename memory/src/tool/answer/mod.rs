@@ -43,7 +43,7 @@ pub(super) struct EntryAnswer<'a> {
 
 /// An entry that alone exceeds the answer, without its large parts.
 #[derive(Serialize)]
-struct LargeEntry<'a> {
+pub(super) struct LargeEntry<'a> {
     key: &'a Key,
     version: u64,
     expires_at: Option<Timestamp>,
@@ -93,14 +93,18 @@ impl<'a> EntryAnswer<'a> {
         if budget.could_ever_take(&text) {
             return Ok(Row { text, whole: true });
         }
-        let text = raw(&LargeEntry {
+        Ok(Row { text: raw(&self.without_value(size_bytes))?, whole: false })
+    }
+
+    /// The entry without value, metadata and text.
+    pub(super) fn without_value(&self, size_bytes: u64) -> LargeEntry<'a> {
+        LargeEntry {
             key: self.key,
             version: self.version,
             expires_at: self.expires_at,
             score: self.score,
             omitted_bytes: size_bytes,
-        })?;
-        Ok(Row { text, whole: false })
+        }
     }
 }
 
@@ -155,7 +159,8 @@ pub(super) fn text<T: Serialize>(value: &T) -> Result<String> {
 }
 
 /// Refuses an answer over the policy's byte limit.
-pub(super) fn capped(answer: String, max_bytes: usize) -> Result<String> {
+#[cfg(feature = "sqlite")]
+fn capped(answer: String, max_bytes: usize) -> Result<String> {
     if answer.len() <= max_bytes {
         return Ok(answer);
     }
@@ -184,9 +189,10 @@ pub(super) fn named(mut answer: String, who: &str, max_bytes: usize) -> Result<S
 }
 
 /// The answer of [`MemoryTool::call`](crate::MemoryTool::call) for an error: `{"error": {"code", "message", "details",
-/// "retryable"}}`, at most 16 KiB. A model reads it, so it names files of the host without their folders.
+/// "retryable"}}`, at most 16 KiB. A model reads it, so it names files of the host without their folders; what the call that was
+/// `sent` says itself is repeated as it is.
 #[must_use]
-pub fn refusal(error: &Error) -> String {
+pub fn refusal(error: &Error, sent: &str) -> String {
     #[derive(Serialize)]
     struct Refusal<'a> {
         error: Body<'a>,
@@ -213,7 +219,7 @@ pub fn refusal(error: &Error) -> String {
             },
         })
     };
-    let message = without_paths(error.message());
+    let message = without_paths(error.message(), sent);
     if message != error.message() {
         // Whoever may see the host's folders finds them here.
         tracing::warn!(%error, "a model was told of this without the folders");
@@ -225,7 +231,7 @@ pub fn refusal(error: &Error) -> String {
                 "drift_backup" => file_name(text).to_owned(),
                 // A key is the model's own text.
                 "key" => continue,
-                _ => without_paths(text).into_owned(),
+                _ => without_paths(text, sent).into_owned(),
             };
             *text = shown;
         }

@@ -130,7 +130,15 @@ async fn only_input_of_the_tool_is_accepted() {
     for (files, _) in files(&Arc::new(TestClock::default())).await {
         let nulls = json!({"command": "view", "path": "/memories", "file_text": null, "view_range": null});
         ok(&files, nulls).await;
+        ok(&files, create("/memories/floats", "1\n")).await;
+        let insert =
+            json!({"command": "insert", "path": "/memories/floats", "insert_line": 1.0, "insert_text": "2"});
+        ok(&files, insert).await;
+        let range = json!({"command": "view", "path": "/memories/floats", "view_range": [2.0, 2]});
+        assert!(ok(&files, range).await.ends_with(":\n     2\t2"), "JSON Schema counts 1.0 as an integer");
         for bad in [
+            r#"{"command":"view","path":"/memories/floats","view_range":[1,null]}"#,
+            r#"{"command":"view","path":"/memories/floats","view_range":[1,1.5]}"#,
             "",
             "{",
             "[]",

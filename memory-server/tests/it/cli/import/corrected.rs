@@ -235,8 +235,9 @@ fn copied_facts_stay_corrected() {
         assert_eq!(stored[0]["valid_to"], "2026-02-01T00:00:00.000Z");
         assert_eq!(stored[0]["superseded_by"], stored[1]["id"]);
         assert_eq!(
-            (&stored[1]["superseded_by"], &stored[2]["role"]),
-            (&stored[2]["id"], &json!("assistant"))
+            (&stored[1]["superseded_by"], &stored[2]["role"], stored[2].get("speaker")),
+            (&stored[2]["id"], &json!("assistant"), None),
+            "the assistant's words are not the user's"
         );
     }
     // Without what superseded it, it would hold again.
