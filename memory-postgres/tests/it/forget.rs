@@ -6,8 +6,8 @@ use memory_core::{
     Backend as _, BackendExt as _, EraseTarget, ErrorKind, GetOptions, ImportOptions, Json, Key,
     Provider as _, Scope, SetOptions, Taken, TombstoneId, TombstonesOf,
 };
-use memory_postgres::PostgresProvider;
 use memory_postgres::operator::{self, Status};
+use memory_postgres::{PostgresProvider, Prepared};
 
 use crate::support;
 use crate::support::{Database, drop_role, older, program, url_of};
@@ -144,6 +144,24 @@ async fn a_role_without_the_rights_is_refused_with_advice() {
     assert_eq!(provider.erase(&forgotten()).await.unwrap().entries, 1);
     provider.close().await.unwrap();
     drop_role(&database, &role).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tombstones_hold_whatever_backslashes_mean_to_the_database() {
+    let Some(database) = Database::fresh().await else { return };
+    let off = "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET standard_conforming_strings = off', \
+               current_database()); END $$";
+    database.client().await.batch_execute(off).await.unwrap();
+    // Behind a pooler, where sessions have the database's settings.
+    let config = database.config().with_prepared(Prepared::Off);
+    let provider = PostgresProvider::open(config).await.unwrap();
+    put(&provider, &ada(), "k").await;
+    let copy = stream::collect(provider.export_scope(&ada()).await.unwrap()).await.unwrap();
+    let erased = provider.erase(&forgotten()).await.unwrap();
+    assert!(is_buried(&provider, &forgotten()).await);
+    let taken = ImportOptions::default().with_taken(Taken::At(erased.tombstone.at));
+    let copy = stream::records(copy.into_iter().map(Ok).collect());
+    assert_eq!(provider.import_scope(&ada(), copy, taken).await.unwrap().forgotten, 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
