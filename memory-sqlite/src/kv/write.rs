@@ -25,6 +25,7 @@ pub(crate) fn set(
     draft: &Draft,
     model: Option<&EmbeddingModel>,
 ) -> Result<SetOutcome, Fault> {
+    batch.admit(target)?;
     if let Some(model) = model.filter(|_| draft.embed() != Embed::Never) {
         check_model(batch, target, model)?;
     }
@@ -264,6 +265,7 @@ fn modify(
     model: Option<&EmbeddingModel>,
     change: impl FnOnce(Option<&Json>) -> memory_core::Result<Json>,
 ) -> Result<Modified, Fault> {
+    batch.admit(target)?;
     if let Some(model) = model {
         check_model(batch, target, model)?;
     }
@@ -315,6 +317,7 @@ pub(crate) fn bulk_insert(
     options: BulkOptions,
     model: Option<&EmbeddingModel>,
 ) -> Result<Vec<SetOutcome>, Fault> {
+    batch.admit(target)?;
     if let Some(model) = model
         && let Some(index) = drafts.iter().position(|draft| draft.embed() != Embed::Never)
     {
