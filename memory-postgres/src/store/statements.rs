@@ -193,7 +193,8 @@ impl Statements {
             record_vectors: text(
                 "SELECT v.key, m.provider, m.name, m.dimensions, v.text, coalesce(v.exact, v.embedding::real[]) \
                  FROM @schema@.vector v JOIN @schema@.model m ON m.id = v.model \
-                 WHERE v.tenant = $1 AND v.space = {space} AND v.key = ANY ($4) ORDER BY v.key, v.model",
+                 WHERE v.tenant = $1 AND v.space = {space} AND v.key = ANY ($4) \
+                 ORDER BY v.key, m.provider, m.name, m.dimensions",
             ),
             missing: text(
                 "SELECT e.key, e.version, p.text, e.text, CASE WHEN p.text IS NULL AND e.text IS NULL THEN e.value END \
