@@ -223,6 +223,11 @@ impl<P: Provider> Backend for Checked<P> {
         }
         self.check_quota(options.quota, Op::BulkInsert)?;
         self.check_drift(&options.drift, Op::BulkInsert)?;
+        if matches!(options.drift, DriftCheck::Row(_)) {
+            return Err(Error::invalid(
+                "a bulk insert compares only the scope's token; pass what was seen of an entry with its item",
+            ));
+        }
         let mut bytes = 0_u64;
         for (index, item) in items.iter().enumerate() {
             self.check_set(&item.key, &item.value, &item.options, Op::BulkInsert)

@@ -70,7 +70,7 @@ impl<'de> Deserialize<'de> for Scalar {
             JsonKind::String => json.deserialize().map(Self::Text).map_err(D::Error::custom),
             JsonKind::Number => match (json.as_i64_exact(), json.as_str().parse::<f64>()) {
                 (Some(int), _) => Ok(Self::Int(int)),
-                (None, Ok(float)) if float.is_finite() => Ok(Self::Float(float)),
+                (None, Ok(float)) if float.is_finite() => Ok(float.into()),
                 _ => Err(D::Error::custom("the number is beyond the range of a double; store it as text")),
             },
             JsonKind::Null => Err(D::Error::custom("null is no metadata value; leave the member out")),
@@ -119,9 +119,10 @@ impl From<i64> for Scalar {
     }
 }
 
+/// A negative zero becomes zero, since not every store has both.
 impl From<f64> for Scalar {
     fn from(value: f64) -> Self {
-        Self::Float(value)
+        Self::Float(value + 0.0)
     }
 }
 
@@ -298,6 +299,8 @@ mod tests {
         assert_eq!(Scalar::Int(3), Scalar::Float(3.0));
         assert_eq!(Scalar::Int(i64::MAX).compare(&Scalar::Float(9.3e18)), Some(Ordering::Less));
         assert_eq!(Scalar::from("1").compare(&Scalar::Int(1)), None);
+        let zero: Scalar = serde_json::from_str("-0.0").unwrap();
+        assert_eq!(serde_json::to_string(&[zero, Scalar::from(-0.0)]).unwrap(), "[0.0,0.0]");
     }
 
     #[test]

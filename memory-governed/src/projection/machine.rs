@@ -141,8 +141,9 @@ fn merge(row: &mut Row, event: &Event) {
             (_, Value::Null) => drop(row.fields.remove(column.name)),
             (Kind::Status, Value::String(status)) => row.status.clone_from(status),
             (Kind::Real | Kind::Share, number) => {
-                // The column's type, so that what is read back is what was written.
-                let number = number.as_f64().and_then(serde_json::Number::from_f64);
+                // The column's type, so that what is read back is what was written. Not every store has a negative zero.
+                let number = number.as_f64().map(|number| number + 0.0);
+                let number = number.and_then(serde_json::Number::from_f64);
                 row.fields.insert(column.name.to_owned(), number.map_or(Value::Null, Value::Number));
             }
             (_, value) => drop(row.fields.insert(column.name.to_owned(), value.clone())),

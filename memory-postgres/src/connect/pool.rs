@@ -180,6 +180,7 @@ fn apply_defaults(address: &mut Address, config: &PostgresConfig) {
             // Every statement has an index. A plan made while a table was small would otherwise scan it when it has grown, until
             // the server has analysed the table.
             ("enable_seqscan", "off".to_owned()),
+            ("standard_conforming_strings", "on".to_owned()),
             // What is forbidden above counts as expensive where there is no other way, and would be compiled.
             ("jit", "off".to_owned()),
         ] {

@@ -27,11 +27,6 @@ pub(crate) async fn insert(
     model: Option<&EmbeddingModel>,
 ) -> Result<Vec<SetOutcome>> {
     let quota = options.quota;
-    if matches!(options.drift, DriftCheck::Row(_)) {
-        return Err(Error::invalid(
-            "a bulk insert compares only the scope's token; pass what was seen of an entry with its item",
-        ));
-    }
     let embedded = drafts.iter().position(|draft| draft.options.embed != Embed::Never);
     let model = model.filter(|_| embedded.is_some());
     let first = embedded.and_then(|at| i32::try_from(at + 1).ok());

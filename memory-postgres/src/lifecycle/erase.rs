@@ -26,16 +26,6 @@ pub(crate) async fn entries(store: &Store, target: &EraseTarget) -> Result<Erase
     }
 }
 
-/// Removes the last use of a scope without entries. Otherwise it is removed with the entries.
-pub(crate) async fn last_use(store: &Store, scope: &Scope) -> Result<()> {
-    let target = ScopeRef::of(scope);
-    let sql = store.named(
-        "WITH gone AS (DELETE FROM @schema@.scope_use u WHERE u.mark = @schema@.scope_mark($1, $2, $3) RETURNING 1) \
-         SELECT count(*) FROM gone",
-    );
-    store.write(&sql, &target.values()).await.map(drop)
-}
-
 async fn delete(store: &Store, target: &EraseTarget, transaction: &Transaction<'_>) -> Result<Erased> {
     let id = TombstoneId::of(target);
     lock(&id.tenant, transaction).await?;
@@ -58,7 +48,8 @@ async fn delete(store: &Store, target: &EraseTarget, transaction: &Transaction<'
         }
         EraseTarget::Key { scope, key } => {
             let target = ScopeRef::of(scope);
-            let (at, name, any) = (store.time.parameter(), key.as_str(), 0_i16);
+            // As of a time when nothing had expired.
+            let (at, name, any) = (i64::MIN, key.as_str(), 0_i16);
             let (no_version, no_sum): (Option<i64>, Option<Vec<u8>>) = (None, None);
             let values = target.parameters([
                 (&at, Type::INT8),
@@ -70,6 +61,8 @@ async fn delete(store: &Store, target: &EraseTarget, transaction: &Transaction<'
             let rows = transaction.query(&store.statements.delete, &values).await?;
             let row = rows.first().ok_or_else(|| malformed("outcome"))?;
             entries = u64::from(column::<i16>(row, 0, "outcome")? == 0);
+            let rows = transaction.query(&store.named(GIVEN), &target.values()).await?;
+            version = unsigned(rows.first().ok_or_else(|| malformed("version"))?, 0, "version")?;
         }
         _ => return Err(Error::unsupported("erase", "postgres")),
     }
@@ -78,6 +71,11 @@ async fn delete(store: &Store, target: &EraseTarget, transaction: &Transaction<'
     (erased.scopes, erased.entries) = (scopes, entries);
     Ok(erased)
 }
+
+/// The highest version that a scope has given, before an erasure too.
+const GIVEN: &str = "SELECT coalesce(max(g.version), 0) FROM (SELECT s.version FROM @schema@.scope s \
+     WHERE s.tenant = $1 AND s.kind = $2 AND s.name = $3 UNION ALL SELECT t.version FROM @schema@.tombstone t \
+     WHERE t.tenant = @schema@.tenant_digest($1) AND t.scope = @schema@.scope_digest($1, $2, $3)) g";
 
 async fn scopes_of(store: &Store, tenant: &TenantId, transaction: &Transaction<'_>) -> Result<Vec<Scope>> {
     let sql = store.named("SELECT s.kind, s.name FROM @schema@.scope s WHERE s.tenant = $1 ORDER BY 1, 2");
@@ -105,7 +103,7 @@ async fn erase_scope(
 }
 
 /// Tables whose pages may still contain erased data.
-const TABLES: [&str; 5] = ["entry", "vector", "scope", "garbage", "scope_use"];
+const TABLES: [&str; 4] = ["entry", "vector", "scope", "garbage"];
 
 /// Whether this role may vacuum a table: the server reports a missing privilege as a notice, not as an error.
 const MAY_VACUUM: &str = "SELECT t.name, pg_has_role(c.relowner, 'USAGE') OR pg_has_role(d.datdba, 'USAGE') \

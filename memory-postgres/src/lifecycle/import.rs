@@ -64,8 +64,9 @@ async fn whole(
         _ => Some(ScopeTombstones::over(store, &target.scope, &transaction).await?),
     };
     if options.atomicity == Atomicity::Replacement {
-        let (now, durable) = (store.time.parameter(), target.scope.kind.is_durable());
-        let values = target.parameters([(&now, Type::INT8), (&durable, Type::BOOL)]);
+        // The versions of a run go on too.
+        let (now, keeps_versions) = (store.time.parameter(), true);
+        let values = target.parameters([(&now, Type::INT8), (&keeps_versions, Type::BOOL)]);
         transaction.query(&store.statements.drop, &values).await?;
     }
     let keys = Arc::new(Mutex::new(Vec::new()));

@@ -50,7 +50,7 @@ impl ScopeTombstones {
         transaction.query(LOCK_SHARED, &[(&lock_of(&tenant), Type::INT8)]).await?;
         let (tenant, of_scope) = (bytes(Some(tenant)), bytes(Some(digest)));
         let sql = store.named(
-            "SELECT t.key, t.at FROM @schema@.tombstone t WHERE t.tenant = $1 AND t.scope IN ('\\x'::bytea, $2)",
+            "SELECT t.key, t.at FROM @schema@.tombstone t WHERE t.tenant = $1 AND t.scope IN (''::bytea, $2)",
         );
         let values: [Value<'_>; 2] = [(&tenant, Type::BYTEA), (&of_scope, Type::BYTEA)];
         let mut judge = Self { scope: digest, whole: None, keys: HashMap::new() };
@@ -167,8 +167,8 @@ pub(crate) async fn list(
     ];
     let sql = store.named(
         "SELECT t.tenant, t.scope, t.key, t.at, t.version FROM @schema@.tombstone t \
-         WHERE (t.tenant, t.scope, t.key) > ($1, $2, $3) AND ($4 = '\\x'::bytea OR t.tenant = $4) \
-         AND ($5 = '\\x'::bytea OR t.scope IN ('\\x'::bytea, $5)) ORDER BY 1, 2, 3 LIMIT $6",
+         WHERE (t.tenant, t.scope, t.key) > ($1, $2, $3) AND ($4 = ''::bytea OR t.tenant = $4) \
+         AND ($5 = ''::bytea OR t.scope IN (''::bytea, $5)) ORDER BY 1, 2, 3 LIMIT $6",
     );
     let connection = store.connections.read().await?;
     let rows = connection.query(&sql, &values, Effect::None).await?;

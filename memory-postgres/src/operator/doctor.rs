@@ -205,7 +205,7 @@ async fn guard(connection: &Connection, schema_name: &str, report: &mut Report) 
             "SELECT has_table_privilege(c.oid, 'SELECT'), pg_has_role(c.relowner, 'USAGE'), current_user::text, \
              (SELECT coalesce(string_agg(t.tgname, ', ' ORDER BY t.tgname), '') FROM pg_trigger t \
              JOIN pg_class e ON e.oid = t.tgrelid WHERE e.relnamespace = n.oid AND NOT t.tgisinternal \
-             AND t.tgname NOT LIKE 'guard\\_%' AND (t.tgname, e.relname) <> ('begin_scope', 'scope')) \
+             AND NOT starts_with(t.tgname::text, 'guard_') AND (t.tgname, e.relname) <> ('begin_scope', 'scope')) \
              FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relname = 'guard'",
             &[(&schema_name, Type::TEXT)],
             Effect::None,

@@ -126,8 +126,8 @@ impl PostgresProvider {
         expiry::sweep(&self.store).await
     }
 
-    /// Builds the vector indexes that are worthwhile by now, as the background task otherwise does, and removes those
-    /// of dropped scopes. Returns how many were built.
+    /// Builds the vector indexes that are worthwhile by now, as the background task otherwise does, and removes the
+    /// others. Returns how many were built.
     ///
     /// # Errors
     /// `forbidden` if the database user does not own the table; `unavailable`. What was built stays.
@@ -284,15 +284,11 @@ impl Provider for PostgresProvider {
         let mut erased = erase::entries(&self.store, target).await?;
         if let Some(engine) = &self.sql {
             match target {
-                EraseTarget::Scope(scope) => {
-                    erased.databases = u64::from(engine.drop_scope(scope).await?);
-                    erase::last_use(&self.store, scope).await?;
-                }
+                EraseTarget::Scope(scope) => erased.databases = u64::from(engine.drop_scope(scope).await?),
                 EraseTarget::Tenant(tenant) => loop {
                     let some = engine.some_of(tenant).await?;
                     for scope in &some {
                         erased.databases += u64::from(engine.drop_scope(scope).await?);
-                        erase::last_use(&self.store, scope).await?;
                     }
                     if some.is_empty() {
                         break;

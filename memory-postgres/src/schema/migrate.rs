@@ -37,7 +37,11 @@ const PARTS: &[Part] = &[
     },
     Part {
         name: "forget",
-        steps: &[include_str!("forget.sql"), include_str!("erased_versions.sql")],
+        steps: &[
+            include_str!("forget.sql"),
+            include_str!("erased_versions.sql"),
+            include_str!("kept_uses.sql"),
+        ],
         needs_vector: false,
     },
     Part { name: "vectors", steps: &[include_str!("vectors.sql")], needs_vector: true },

@@ -25,6 +25,8 @@ use crate::vector::numbers::{MAX_VECTOR, comparable};
 /// Extra candidates to score: the engine compares with 32 bits, and its rounding may swap two entries that are almost
 /// equally near.
 const MARGIN: usize = 16;
+/// Candidates closer together than this may be in another order, by the engine's rounding.
+const ROUNDING: f64 = 1e-6;
 /// Most candidates to ask an index for.
 const MAX_BY_INDEX: usize = HYBRID_POOL;
 /// Vectors read at a time if the engine cannot compare them.
@@ -84,20 +86,23 @@ impl Search<'_> {
         Ok(found)
     }
 
-    fn order(&self, found: &mut Vec<Near>, limit: usize) {
-        // All entries that point away have the same score.
-        let value = |near: &Near| match self.query.mode {
+    /// What entries are ordered by. All that point away have the same score.
+    fn value(&self, near: &Near) -> f64 {
+        match self.query.mode {
             SearchMode::Vector => near.cosine.clamp(0.0, 1.0),
             _ => near.cosine,
-        };
+        }
+    }
+
+    fn order(&self, found: &mut Vec<Near>, limit: usize) {
         let best_first = |a: &Near, b: &Near| -> Ordering {
-            value(b).total_cmp(&value(a)).then_with(|| a.key.cmp(&b.key))
+            self.value(b).total_cmp(&self.value(a)).then_with(|| a.key.cmp(&b.key))
         };
         found.sort_unstable_by(best_first);
         found.truncate(limit);
     }
 
-    /// The nearest by the scope's index. `None` if the index may have missed some, or is not worthwhile.
+    /// The nearest by the scope's index. `None` if it found too few or keys decide, or if it is not worthwhile.
     async fn by_index(
         &self,
         searched: &Searched,
@@ -138,13 +143,16 @@ impl Search<'_> {
         let ((), rows) =
             tokio::try_join!(self.reading.set(&settings), self.reading.query_once(&sql, &parameters))?;
         let mut found = rows.iter().map(|row| Near::read(row, query)).collect::<Result<Vec<_>>>()?;
-        // Among entries that point away the key decides, which a graph does not know.
-        let away = self.query.mode == SearchMode::Vector && found.iter().any(|near| near.cosine <= 0.0);
-        if found.len() < wanted || away {
+        self.order(&mut found, wanted);
+        let (border, last) = (found.get(limit.saturating_sub(1)), found.last());
+        let gap = border.zip(last).map_or(0.0, |(border, last)| self.value(border) - self.value(last));
+        let away = self.query.mode == SearchMode::Vector && last.is_some_and(|last| last.cosine <= 0.0);
+        // Among entries that are equally near, or point away, the key decides, which a graph does not know.
+        if found.len() < wanted || gap <= ROUNDING || away {
             self.reading.set("SET LOCAL enable_sort = on").await?;
             return Ok(None);
         }
-        self.order(&mut found, limit);
+        found.truncate(limit);
         Ok(Some(found))
     }
 

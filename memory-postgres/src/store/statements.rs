@@ -180,8 +180,10 @@ impl Statements {
                  AND (s.kind, s.name) > ($3, $4)) c WHERE c.entries > 0 ORDER BY c.kind, c.name LIMIT $5",
             ),
             tenants: text(
-                "WITH RECURSIVE t AS (SELECT min(s.tenant) AS tenant FROM @schema@.scope s WHERE s.tenant > $1 \
-                 UNION ALL SELECT (SELECT min(s.tenant) FROM @schema@.scope s WHERE s.tenant > t.tenant) FROM t \
+                "WITH RECURSIVE t AS (SELECT min(s.tenant) AS tenant FROM @schema@.scope s \
+                 WHERE s.tenant > $1 AND s.generation > 0 \
+                 UNION ALL SELECT (SELECT min(s.tenant) FROM @schema@.scope s \
+                 WHERE s.tenant > t.tenant AND s.generation > 0) FROM t \
                  WHERE t.tenant IS NOT NULL) SELECT t.tenant FROM t WHERE t.tenant IS NOT NULL LIMIT $2",
             ),
             count_accesses: function("count_accesses", 4, "f"),
@@ -194,7 +196,8 @@ impl Statements {
             record_vectors: text(
                 "SELECT v.key, m.provider, m.name, m.dimensions, v.text, coalesce(v.exact, v.embedding::real[]) \
                  FROM @schema@.vector v JOIN @schema@.model m ON m.id = v.model \
-                 WHERE v.tenant = $1 AND v.space = {space} AND v.key = ANY ($4) ORDER BY v.key, v.model",
+                 WHERE v.tenant = $1 AND v.space = {space} AND v.key = ANY ($4) \
+                 ORDER BY v.key, m.provider, m.name, m.dimensions",
             ),
             missing: text(
                 "SELECT e.key, e.version, p.text, e.text, CASE WHEN p.text IS NULL AND e.text IS NULL THEN e.value END \

@@ -2,7 +2,8 @@
 //! through other scopes' vectors.
 //!
 //! They are built in the background, without blocking writers, once a scope has enough vectors; the server keeps them
-//! up to date. Until then, and wherever a graph might miss a hit, vectors are compared one by one.
+//! up to date. Until then, vectors are compared one by one. A graph is approximate, and useless where very many vectors
+//! are equal, because they lead to each other alone: such a scope gets none.
 
 use std::time::Duration;
 
@@ -23,13 +24,23 @@ const MAX_HALF: i32 = 4_000;
 /// How long the server may take for one index.
 const PATIENCE: Duration = Duration::from_secs(4 * 3_600);
 
-/// Scopes with at least that many vectors of one model and no valid index. Only those are counted.
-const LARGE: &str = "SELECT s.space, m.id, m.dimensions FROM @schema@.scope s CROSS JOIN LATERAL unnest(s.models) u (id) \
+/// Scopes with at least that many vectors of one model, whether they have a valid index, and what share of the vectors
+/// is a sample of ten thousand. Only scopes without a valid index are counted.
+const LARGE: &str = "SELECT s.space, m.id, m.dimensions, s.tenant, coalesce(i.indisvalid, false), \
+     greatest(s.vectors / 10000, 1)::integer FROM @schema@.scope s CROSS JOIN LATERAL unnest(s.models) u (id) \
      JOIN @schema@.model m ON m.id = u.id \
      LEFT JOIN pg_catalog.pg_class r ON r.relname = 'vector_near_' || s.space || '_' || m.id \
      AND r.relnamespace = '@schema@'::pg_catalog.regnamespace LEFT JOIN pg_catalog.pg_index i ON i.indexrelid = r.oid \
      WHERE s.vectors >= $1 AND m.dimensions <= $2 AND CASE WHEN i.indisvalid IS DISTINCT FROM true THEN (SELECT count(*) \
-     FROM @schema@.vector v WHERE v.tenant = s.tenant AND v.space = s.space AND v.model = m.id) >= $1 ELSE false END";
+     FROM @schema@.vector v WHERE v.tenant = s.tenant AND v.space = s.space AND v.model = m.id) >= $1 ELSE true END";
+
+/// Whether a scope has a thousand equal vectors of a model, by a sample of one in $4.
+const CROWDED: &str = "WITH sampled AS MATERIALIZED (SELECT v.key FROM @schema@.vector v \
+     WHERE v.tenant = $1 AND v.space = $2 AND v.model = $3 AND hashtext(v.key) % $4 = 0) \
+     SELECT coalesce(max(d.equal) >= 5 AND max(d.equal) * $4 >= 1000, false) FROM (SELECT count(*) AS equal \
+     FROM sampled s CROSS JOIN LATERAL (SELECT w.embedding FROM @schema@.vector w WHERE w.tenant = $1 AND w.space = $2 \
+     AND w.model = $3 AND w.key = s.key OFFSET 0) v \
+     GROUP BY sha256(@vector@.vector_send(@vector@.l2_normalize(v.embedding)))) d";
 
 /// Indexes of scopes that are gone.
 const LEFT: &str = "SELECT r.relname::text FROM pg_catalog.pg_class r WHERE r.relkind = 'i' \
@@ -56,7 +67,7 @@ pub(crate) fn compared(dimensions: i32) -> String {
     format!("@vector@.{name}({dimensions})")
 }
 
-/// Builds the worthwhile indexes, and removes those of dropped scopes. Returns how many were built.
+/// Builds the worthwhile indexes, and removes the others. Returns how many were built.
 /// Fails with `forbidden` if the database user does not own the table; the server's errors. What was built stays.
 pub(crate) async fn maintain(store: &Store) -> Result<u64> {
     let connection = store.connections.take().await?;
@@ -94,10 +105,21 @@ pub(crate) async fn maintain(store: &Store) -> Result<u64> {
     let mut made = 0;
     for row in &large {
         let (space, model): (i64, i32) = (column(row, 0, "scope")?, column(row, 1, "model")?);
-        let (expression, operators) = indexed(column(row, 2, "model")?);
+        let (tenant, is_indexed): (&str, bool) = (column(row, 3, "scope")?, column(row, 4, "index")?);
+        let sample: i32 = column(row, 5, "count")?;
+        let crowded = alone.query_one(&store.named(CROWDED), &[&tenant, &space, &model, &sample]).await;
+        let is_crowded: bool =
+            crowded.and_then(|row| row.try_get(0)).map_err(|error| engine(&error, Effect::None))?;
+        if is_indexed && !is_crowded {
+            continue;
+        }
         let name = format!("vector_near_{space}_{model}");
-        // An invalid index left by a failed attempt is useless.
+        // An invalid index left by a failed attempt is useless, too.
         run(&store.named(&format!("DROP INDEX CONCURRENTLY IF EXISTS @schema@.{name}"))).await?;
+        if is_crowded {
+            continue;
+        }
+        let (expression, operators) = indexed(column(row, 2, "model")?);
         let create = store.named(&format!(
             "CREATE INDEX CONCURRENTLY {name} ON @schema@.vector USING hnsw ({expression} @vector@.{operators}) \
              WITH (m = 16, ef_construction = 100) WHERE space = {space} AND model = {model} AND embedding IS NOT NULL"

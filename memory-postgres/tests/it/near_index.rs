@@ -145,6 +145,37 @@ async fn a_large_scope_gets_an_index_that_finds_every_expected_hit() {
     assert!(indexes().await.is_empty(), "it goes with its scope");
 }
 
+/// The keys of the best hits.
+async fn best(provider: &PostgresProvider, scope: &Scope, text: &str, count: usize) -> Vec<String> {
+    let query = SearchQuery::new(text).with_mode(SearchMode::Vector).with_top_k(count);
+    let hits = provider.search(scope, query).await.unwrap().hits;
+    hits.iter().map(|hit| hit.entry.key.as_str().to_owned()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_equal_vectors_are_compared_one_by_one() {
+    let Some(database) = Database::fresh().await else { return };
+    let provider = open(&database, 48).await;
+    let scope = Scope::agent("public", "equal").unwrap();
+    let text = |at: usize| match at {
+        0..=1_199 if at % 20 > 0 => format!("topic{} note {at}", at % 40),
+        _ => "topic1 same".to_owned(),
+    };
+    fill(&provider, &scope, &(0..1_200).map(text).collect::<Vec<_>>()).await;
+    assert_eq!(provider.index_vectors().await.unwrap(), 1);
+    // A graph gives any of the equal ones; those with the first keys are due.
+    assert_eq!(best(&provider, &scope, "topic1 same", 3).await, ["00000", "00020", "00040"]);
+
+    fill(&provider, &scope, &(0..3_000).map(text).collect::<Vec<_>>()).await;
+    assert_eq!(provider.index_vectors().await.unwrap(), 0);
+    let sql = "SELECT count(*) FROM pg_indexes WHERE indexname LIKE 'vector_near_%'";
+    let indexes: i64 = database.client().await.query_one(sql, &[]).await.unwrap().get(0);
+    assert_eq!(indexes, 0, "a graph of equal vectors leads nowhere");
+    for at in (1..1_200).step_by(23).filter(|at| at % 20 > 0) {
+        assert_eq!(best(&provider, &scope, &text(at), 1).await, [format!("{at:05}")]);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn longer_vectors_are_indexed_by_direction_in_half_the_bits() {
     let Some(database) = Database::fresh().await else { return };

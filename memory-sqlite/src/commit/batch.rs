@@ -118,10 +118,19 @@ impl<'c> Batch<'c> {
     /// `Refused` for the scope of a run that has ended.
     pub(crate) fn ensure_row(&mut self, target: &Target, space: &mut Space) -> Result<(), Fault> {
         if space.id == 0 {
-            if target.scope.kind == ScopeKind::Run && self.has_ended(&target.digest)? {
-                return Err(Fault::Refused(Error::run_ended()));
-            }
+            self.admit(target)?;
             self.insert_row(target, space)?;
+        }
+        Ok(())
+    }
+
+    /// Refuses a write to the scope of a run that has ended (RUN-1).
+    pub(crate) fn admit(&mut self, target: &Target) -> Result<(), Fault> {
+        if target.scope.kind == ScopeKind::Run
+            && self.space(&target.digest)?.id == 0
+            && self.has_ended(&target.digest)?
+        {
+            return Err(Fault::Refused(Error::run_ended()));
         }
         Ok(())
     }

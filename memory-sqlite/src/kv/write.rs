@@ -5,7 +5,7 @@ use memory_core::json::Json;
 use memory_core::reduce::{Reducer, reduce};
 use memory_core::{
     BulkOptions, DeleteOptions, DeleteOutcome, DropOutcome, Embed, EmbeddingModel, Entry, Error, ErrorKind,
-    IncrementOutcome, Key, Scope, SetOutcome, Source, Timestamp, UpdateOptions, UpdateOutcome,
+    IncrementOutcome, Key, SetOutcome, Source, Timestamp, UpdateOptions, UpdateOutcome,
 };
 use memory_core::{ContentDigest, DriftChange, DriftReason};
 use rusqlite::params;
@@ -25,6 +25,7 @@ pub(crate) fn set(
     draft: &Draft,
     model: Option<&EmbeddingModel>,
 ) -> Result<SetOutcome, Fault> {
+    batch.admit(target)?;
     if let Some(model) = model.filter(|_| draft.embed() != Embed::Never) {
         check_model(batch, target, model)?;
     }
@@ -264,6 +265,7 @@ fn modify(
     model: Option<&EmbeddingModel>,
     change: impl FnOnce(Option<&Json>) -> memory_core::Result<Json>,
 ) -> Result<Modified, Fault> {
+    batch.admit(target)?;
     if let Some(model) = model {
         check_model(batch, target, model)?;
     }
@@ -315,6 +317,7 @@ pub(crate) fn bulk_insert(
     options: BulkOptions,
     model: Option<&EmbeddingModel>,
 ) -> Result<Vec<SetOutcome>, Fault> {
+    batch.admit(target)?;
     if let Some(model) = model
         && let Some(index) = drafts.iter().position(|draft| draft.embed() != Embed::Never)
     {
@@ -361,8 +364,17 @@ fn at_index(fault: Fault, index: usize) -> Fault {
     }
 }
 
-/// Drops a scope (SCO-4). It gets a new space at once, which hides its rows; the sweep reclaims them.
+/// Drops a scope (SCO-4). The versions of a run begin anew.
 pub(crate) fn drop_scope(batch: &mut Batch<'_>, target: &Target) -> Result<DropOutcome, Fault> {
+    empty(batch, target, target.scope.kind.is_durable())
+}
+
+/// Removes every entry of a scope. It gets a new space at once, which hides its rows; the sweep reclaims them.
+pub(crate) fn empty(
+    batch: &mut Batch<'_>,
+    target: &Target,
+    keeps_versions: bool,
+) -> Result<DropOutcome, Fault> {
     let now = batch.now();
     let mut space = batch.space(&target.digest)?;
     if space.id == 0 {
@@ -374,9 +386,8 @@ pub(crate) fn drop_scope(batch: &mut Batch<'_>, target: &Target) -> Result<DropO
         batch.statement("INSERT INTO garbage (space) VALUES (?1)")?.execute([space.id])?;
         batch.leaves_garbage();
     }
-    let Scope { kind, .. } = &target.scope;
     // A row that records a SQL database to remove stays until that is gone.
-    if kind.is_durable() || space.intent != 0 {
+    if keeps_versions || space.intent != 0 {
         if leaves_rows {
             let fresh = batch.fresh_space()?;
             batch
@@ -391,7 +402,8 @@ pub(crate) fn drop_scope(batch: &mut Batch<'_>, target: &Target) -> Result<DropO
         space.touch();
     } else {
         batch.statement("DELETE FROM scope WHERE digest = ?1")?.execute(params![target.digest.as_bytes()])?;
-        space = Space::default();
+        // Versions from before an erasure are still not reused.
+        space = Space::read(batch.connection(), &target.digest)?;
     }
     batch.keep(&target.digest, space);
     batch.wrote(2);

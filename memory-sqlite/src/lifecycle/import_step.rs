@@ -54,6 +54,7 @@ pub(super) fn import_step(
     records: &[Record],
     options: ImportOptions,
 ) -> Result<Stored, Fault> {
+    batch.admit(target)?;
     let mut stored = Stored { outcome: ImportOutcome::default(), refused: None };
     for (at, record) in (0_u64..).zip(records) {
         match import_record(batch, target, record, options, &mut stored.outcome) {

@@ -143,7 +143,7 @@ fn take(
     options: ImportOptions,
 ) -> Result<ImportOutcome, Fault> {
     if options.atomicity == Atomicity::Replacement {
-        write::drop_scope(batch, target)?;
+        write::empty(batch, target, true)?;
     }
     let mut named = (options.atomicity == Atomicity::Mirror).then(HashSet::new);
     let mut outcome = ImportOutcome::default();

@@ -124,7 +124,7 @@ pub(crate) fn of_entry(
     let mut statement = connection.prepare_cached(
         "SELECT m.provider, m.name, m.dimensions, v.text, v.data FROM vector v JOIN model m ON m.id = v.model \
          JOIN entry e ON e.space = v.space AND e.key = v.key AND e.version = v.version \
-         WHERE v.space = ?1 AND v.key = ?2 ORDER BY v.id",
+         WHERE v.space = ?1 AND v.key = ?2 ORDER BY m.provider, m.name, m.dimensions",
     )?;
     let mut rows = statement.query(params![space, key])?;
     let mut vectors = Vec::new();

@@ -199,7 +199,7 @@ impl Admin {
         let ended = self
             .look(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
-                 WHERE pid = ANY ($1) AND usename::text LIKE 'mem\\_r\\_%' AND datname = current_database()",
+                 WHERE pid = ANY ($1) AND starts_with(usename::text, 'mem_r_') AND datname = current_database()",
                 &[(&sessions, Type::INT4_ARRAY)],
             )
             .await;

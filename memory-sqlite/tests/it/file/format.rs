@@ -145,7 +145,7 @@ fn check_vectors(path: &Path) -> Result<()> {
     let records = crate::support::collect(block_on(store.backend().export_scope(&with_vectors()))?);
     let records: Vec<Record> = block_on(records).into_iter().collect::<Result<_>>()?;
     assert_eq!(records.iter().map(|record| record.vectors.len()).collect::<Vec<_>>(), [0, 2]);
-    let [foreign, own] = records[1].vectors.as_slice() else { panic!("two vectors") };
+    let [own, foreign] = records[1].vectors.as_slice() else { panic!("two vectors") };
     assert_eq!(foreign.model, foreign_model());
     assert_eq!(
         (foreign.vector.as_slice(), foreign.text.as_deref()),
