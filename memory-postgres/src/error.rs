@@ -86,8 +86,8 @@ const RUN_ENDED: &str = "ME001";
 /// Also of a session that is refused since its transactions would be read-only.
 const TAKES_NO_WRITES: Verdict = (
     ErrorKind::Unavailable,
-    "the PostgreSQL server is a standby, or its transactions are read-only (`default_transaction_read_only`); nothing was \
-     written, name the primary, or try again once it takes writes",
+    "the PostgreSQL server is a standby, or its transactions are read-only (`default_transaction_read_only`), and nothing \
+     was written; name the primary, or try again once it takes writes",
     SOON,
 );
 

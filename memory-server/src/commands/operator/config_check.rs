@@ -272,7 +272,13 @@ async fn reach(
         "postgres" | "postgresql" => {
             let mut open = memory::OpenContext::default();
             open.base_dir = config.base_dir();
-            let looked = async { operator::doctor(&memory::postgres::config(url, &open)?).await };
+            let looked = async {
+                let mut config = memory::postgres::config(url, &open)?;
+                // So that what the server refuses with is known before the time is over.
+                let wait = u64::try_from(timeout.as_millis() / 4).unwrap_or(u64::MAX);
+                config.wait_timeout_ms = config.wait_timeout_ms.min(wait);
+                operator::doctor(&config).await
+            };
             match tokio::time::timeout(timeout, looked).await.unwrap_or_else(|_| Err(late(timeout))) {
                 Ok(report) => {
                     for finding in report.findings {

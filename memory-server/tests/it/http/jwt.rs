@@ -304,7 +304,7 @@ fn a_jwt_signs_in_at_the_page_for_its_agent_and_its_session_ends_with_the_issuer
     for (browser, place) in [(&browser, "kind=agent&id=bob"), (&globex, "tenant=acme&kind=agent&id=ann")] {
         assert_eq!(browser.get(&format!("/page/entry?{place}&key=k")).status, 403, "{place}");
     }
-    let delete = [("kind", "agent"), ("id", "ann"), ("key", "k"), ("version", "1")];
+    let delete = [("kind", "agent"), ("id", "ann"), ("key", "\"k\""), ("version", "1")];
     assert_eq!(browser.submit("/page/entry", &delete).status, 303);
     assert_eq!(asks(&door, &jwt, "get", &entry("acme", "ann")).1, "null");
 
