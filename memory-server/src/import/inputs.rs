@@ -121,7 +121,8 @@ mod tests {
         assert!(inputs(&[folder.path().join("absent")]).is_err());
         #[cfg(unix)]
         for (bytes, name) in [(b"a\xff", "a%FF"), (b"a\xfe", "a%FE")] {
-            assert_eq!(in_utf8(Path::new(std::os::unix::ffi::OsStrExt::from_bytes(bytes))), name);
+            let given: &std::ffi::OsStr = std::os::unix::ffi::OsStrExt::from_bytes(bytes);
+            assert_eq!(in_utf8(Path::new(given)), name);
         }
         for file in ["b/z.jsonl", "a.jsonl"] {
             std::fs::remove_file(folder.path().join(file)).unwrap();
