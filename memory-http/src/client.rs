@@ -259,9 +259,9 @@ impl HttpClient {
     /// [`Reply::error`] is the error that [`HttpClient::request`] would return.
     ///
     /// # Errors
-    /// `egress_denied` if the policy refuses; `too_large` for a request or reply over its cap; `unavailable` without a
-    /// connection, or with an untrusted certificate, a broken reply or an open breaker; `timeout`; `outcome_unknown` if
-    /// the reply to a call that must not happen twice is lost.
+    /// `egress_denied` if the policy refuses; `too_large` for a request over its cap, or such a reply to a call that
+    /// changes nothing; `unavailable` without a connection, or with an untrusted certificate, a broken reply or an open
+    /// breaker; `timeout`; `outcome_unknown` if the reply to a call that must not happen twice is lost.
     pub async fn exchange(&self, call: Call) -> Result<Reply> {
         let span = tracing::debug_span!(
             "http_call",

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use memory_core::{
-    Backend as _, Capabilities, Error, ErrorKind, GetOptions, ImportOptions, Json, Key, Provider as _, Scope,
-    SetOptions, record_stream,
+    Capabilities, Error, ErrorKind, ImportOptions, Json, Key, ListQuery, Provider as _, Scope, SetOptions,
+    record_stream,
 };
 use memory_fakes::http::{CountingIds, FixedClock, Server, Step, head, json, reply};
 use memory_remote::{RemoteOptions, RemoteProvider};
@@ -41,9 +41,8 @@ async fn set(remote: &RemoteProvider) -> Error {
     backend.set(&scope(), &Key::new("k").unwrap(), value, SetOptions::default()).await.unwrap_err()
 }
 
-async fn get(remote: &RemoteProvider) -> Error {
-    let backend = remote.backend().unwrap();
-    backend.get(&scope(), &Key::new("k").unwrap(), GetOptions::default()).await.unwrap_err()
+async fn list(remote: &RemoteProvider) -> Error {
+    remote.backend().unwrap().list(&scope(), ListQuery::default()).await.unwrap_err()
 }
 
 async fn import(remote: &RemoteProvider) -> Error {
@@ -75,7 +74,7 @@ async fn a_write_whose_reply_cannot_be_read_is_unknown() {
             assert!(!error.retry().is_retryable(), "{what}");
         }
         let requests = server.count();
-        let error = get(&remote).await;
+        let error = list(&remote).await;
         assert_eq!(error.kind(), ErrorKind::Corrupt, "{what}: {error:?}");
         assert!(server.count() > requests);
     }
@@ -83,7 +82,7 @@ async fn a_write_whose_reply_cannot_be_read_is_unknown() {
     for (error, kind) in [
         (set(&remote).await, ErrorKind::OutcomeUnknown),
         (import(&remote).await, ErrorKind::OutcomeUnknown),
-        (get(&remote).await, ErrorKind::Unavailable),
+        (list(&remote).await, ErrorKind::Unavailable),
     ] {
         assert_eq!(error.kind(), kind, "{error:?}");
         assert!(error.message().contains("HTML page"), "{error}");
