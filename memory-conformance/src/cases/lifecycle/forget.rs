@@ -166,7 +166,7 @@ pub(crate) const CASES: &[Case] = &[
         for kind in ScopeKind::ALL {
             let scope = cx.scope_of(kind)?;
             let record = Record::from(Entry::new(key("k")?, json("1")?, 10, cx.now()));
-            import(cx, &scope, &[record.clone()], Taken::New).await?;
+            import(cx, &scope, std::slice::from_ref(&record), Taken::New).await?;
             erase_scope(cx, &scope).await?;
             cx.set(&scope, "a", "2").await?;
             let options = ImportOptions::default().with_atomicity(Atomicity::Replacement);
