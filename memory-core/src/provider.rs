@@ -123,7 +123,8 @@ pub trait Provider: Send + Sync + Debug {
     /// # Behavior
     /// - SCO-5: `end_run` removes the run's scope and no other; ending a run twice succeeds.
     /// - RUN-1: After `end_run`, every write to the run's scope is refused with `run_ended` and changes nothing:
-    ///   entries, imports, SQL statements and transactions, through any handle.
+    ///   entries, imports, SQL statements and transactions, through any handle. This comes before whatever else would
+    ///   refuse the write, and names no item.
     /// - RUN-2: Reading an ended run's scope is like reading an empty one; ending it again succeeds.
     /// - RUN-3: Other runs, and scopes of other kinds and tenants with the same id, can still be written.
     /// - RUN-4: The fence lasts for a day by default, and can be configured. After that the id may be used again,
@@ -181,7 +182,8 @@ pub trait Provider: Send + Sync + Debug {
     /// - FGT-3: Erasing a key removes that entry and no other.
     /// - FGT-4: The outcome counts the scopes and entries that were removed, including expired ones. Erasing again,
     ///   or erasing what does not exist, succeeds and counts nothing.
-    /// - FGT-5: No version is reused in an erased scope: the next write gets one above all earlier versions.
+    /// - FGT-5: No version is reused in an erased scope: the next write gets one above all earlier versions. The
+    ///   tombstone says so, that of a key too.
     /// - FGT-6: Writes after an erasure behave normally: they are stored, found and counted.
     /// - FGT-11: Every erasure leaves a tombstone; `tombstones` lists them for the store, a tenant or a scope, in
     ///   the order of their digests.

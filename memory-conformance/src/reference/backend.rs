@@ -100,7 +100,7 @@ impl Reference {
         self.write_entries(scope, |state, now| {
             let mut after = state.clone();
             if options.atomicity == Atomicity::Replacement {
-                after.entries.clear();
+                after.give_way(scope.kind);
             }
             if options.atomicity == Atomicity::Mirror {
                 let named: BTreeSet<Key> = all.iter().map(|record| record.entry.key.clone()).collect();
@@ -596,8 +596,9 @@ impl Backend for Reference {
                     return Ok(());
                 }
                 transfer::import(state, now, record, options, &mut outcome)
+                    .map_err(|error| error.with_detail("index", index))
             };
-            self.write_entries(scope, import).map_err(|error| error.with_detail("index", index))?;
+            self.write_entries(scope, import)?;
             index += 1;
         }
         Ok(outcome)

@@ -110,6 +110,8 @@ pub(crate) enum Fault {
     ImportRenumbers,
     /// A record reuses an earlier version of the key.
     ImportReusesVersions,
+    /// A replacement resets the versions of a run.
+    ReplacedRunsBeginAnew,
     /// An unchanged record is stored again.
     ImportStoresSame,
     /// An atomic import stores record by record.

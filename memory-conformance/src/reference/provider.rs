@@ -45,8 +45,10 @@ impl Provider for Reference {
 
     async fn tenants(&self, after: Option<&TenantId>, limit: usize) -> Result<Vec<TenantId>> {
         self.require(self.capabilities.tenants, Op::Tenants)?;
+        let scopes = self.lock();
+        let written = scopes.iter().filter(|(_, state)| state.generation > 0);
         let tenants: std::collections::BTreeSet<TenantId> =
-            self.lock().keys().map(|scope| scope.tenant.clone()).collect();
+            written.map(|(scope, _)| scope.tenant.clone()).collect();
         let later = tenants.into_iter().filter(|tenant| after.is_none_or(|after| tenant > after));
         Ok(later.take(limit).collect())
     }

@@ -9,7 +9,7 @@ use memory_core::reduce::reduce;
 use memory_core::{
     BulkOptions, DeleteOptions, DeleteOutcome, DriftCheck, DriftToken, EmbeddingModel, Entry, Error,
     ErrorKind, Expect, IncrementOutcome, Json, Key, Metadata, NewEntry, Quota, RecordVector, Reducer, Result,
-    SetOptions, SetOutcome, Source, Timestamp, Ttl, UpdateOptions, UpdateOutcome,
+    ScopeKind, SetOptions, SetOutcome, Source, Timestamp, Ttl, UpdateOptions, UpdateOutcome,
 };
 use memory_core::{DriftChange, DriftReason, Seen};
 
@@ -68,6 +68,14 @@ struct Written {
 impl ScopeState {
     pub(crate) fn new(faults: Faults) -> Self {
         Self { faults, ..Self::default() }
+    }
+
+    /// Removes every entry before an import takes their place. Versions go on.
+    pub(crate) fn give_way(&mut self, kind: ScopeKind) {
+        self.entries.clear();
+        if kind == ScopeKind::Run && self.faults.has(Fault::ReplacedRunsBeginAnew) {
+            *self = Self::new(self.faults);
+        }
     }
 
     fn is_live(&self, entry: &Entry, now: Timestamp, viewer: Viewer) -> bool {

@@ -12,6 +12,7 @@ pub(crate) fn export(state: &ScopeState, now: Timestamp) -> Vec<Record> {
         .map(|stored| {
             let mut record = Record::from(stored.entry.clone());
             record.vectors = stored.vectors.clone();
+            record.vectors.sort_by(|a, b| a.model.cmp(&b.model));
             record
         })
         .collect()

@@ -295,6 +295,9 @@ pub(crate) const CASES: &[Case] = &[
             "details.index"
         );
         check!(cx.entry(&scope, "a").await?.is_none(), "an item before the refused one is stored");
+        let options = BulkOptions::default().with_drift(DriftCheck::Row(saw));
+        let row = cx.kv().bulk_insert(&scope, vec![item("a", DriftCheck::Off)?], options).await;
+        expect_kind!(row, ErrorKind::InvalidArgument, "a row check of the whole call");
         if cx.capabilities().drift.contains(&DriftPolicy::Strict) {
             let old = token(cx, &scope).await?;
             let options = BulkOptions::default().with_drift(DriftCheck::Strict(old, None));

@@ -74,12 +74,9 @@ pub(crate) const CASES: &[Case] = &[
             expect_eq!(cx.all_keys(&scope).await?.len(), 0, "keys after a replacement by nothing");
         }
     ),
-    case!(
-        "export.replacement.versions-unique",
-        [Kv, AtomicImport],
-        ["EXP-13", "EXP-8"],
-        |cx, scope: Scope| {
-            let mut last = 0;
+    case!("export.replacement.versions-unique", [Kv, AtomicImport], ["EXP-13", "EXP-8"], |cx| {
+        for kind in ScopeKind::ALL {
+            let (scope, mut last) = (cx.scope_of(kind)?, 0);
             for _ in 0..3 {
                 let before = cx.set(&scope, "0000", "\"old\"").await?.version;
                 check!(before > last, "version {before} came after version {last}");
@@ -89,7 +86,7 @@ pub(crate) const CASES: &[Case] = &[
                 check!(last > before, "a record that replaced version {before} has version {last}");
             }
         }
-    ),
+    }),
     case!("export.replacement.failed-leaves-all", [Kv, AtomicImport], ["EXP-13", "EXP-12"], |cx| {
         leaves_all(cx, Atomicity::Replacement).await?;
     }),

@@ -2,9 +2,9 @@
 
 use memory_core::sql::SqlScopesQuery;
 use memory_core::{
-    BulkOptions, Cursor, ErrorKind, EvictOutcome, GetOptions, ImportOptions, Kept, ListQuery, NewEntry,
-    Record, Reducer, Scope, ScopeId, ScopeKind, ScopeUse, ScopeUsesQuery, ScopesQuery, SearchQuery,
-    SetOptions, TenantId, Timestamp, UpdateOptions,
+    BulkOptions, Cursor, DriftCheck, DriftPolicy, ErrorKind, EvictOutcome, Expect, GetOptions, ImportOptions,
+    Kept, ListQuery, NewEntry, Quota, Record, Reducer, Scope, ScopeId, ScopeKind, ScopeUse, ScopeUsesQuery,
+    ScopesQuery, SearchQuery, Seen, SetOptions, TenantId, Timestamp, UpdateOptions,
 };
 
 use crate::case::{Case, case};
@@ -561,10 +561,31 @@ async fn all_refused(cx: &Cx, scope: &Scope) -> CaseResult {
     expect_kind!(update, ErrorKind::RunEnded, "a reducer after the run's end");
     let items = vec![NewEntry::new(key("b")?, json("1")?)];
     let bulk = kv.bulk_insert(scope, items, BulkOptions::default()).await;
-    expect_kind!(bulk, ErrorKind::RunEnded, "a bulk insert after the run's end");
+    let refused = expect_kind!(bulk, ErrorKind::RunEnded, "a bulk insert after the run's end");
+    check!(!refused.details().contains_key("index"), "an item is named: {refused:?}");
     let record = Record::from(memory_core::Entry::new(key("i")?, json("1")?, 1, cx.now()));
     let import = kv.import_scope(scope, stream::records(vec![Ok(record)]), ImportOptions::default()).await;
-    expect_kind!(import, ErrorKind::RunEnded, "an import after the run's end");
+    let refused = expect_kind!(import, ErrorKind::RunEnded, "an import after the run's end");
+    check!(!refused.details().contains_key("index"), "a record is named: {refused:?}");
+    // Whatever else is wrong with it.
+    let capabilities = cx.capabilities();
+    let seen = Seen::Entry { version: 1, expires_at: None, digest: None };
+    for (serves, options) in [
+        (capabilities.compare_and_set, SetOptions::default().with_expect(Expect::Version(1))),
+        (
+            capabilities.quotas,
+            SetOptions::default().with_quota(Quota { max_entries: Some(0), max_bytes: None }),
+        ),
+        (
+            capabilities.drift.contains(&DriftPolicy::Row),
+            SetOptions::default().with_drift(DriftCheck::Row(seen)),
+        ),
+    ] {
+        if serves {
+            let set = cx.set_with(scope, "k", "2", options).await;
+            expect_kind!(set, ErrorKind::RunEnded, "a set after the run's end that something else forbids");
+        }
+    }
     expect_eq!(cx.all_keys(scope).await?.len(), 0, "keys of a run that has ended");
     Ok(())
 }

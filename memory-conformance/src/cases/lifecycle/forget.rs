@@ -4,8 +4,8 @@ use crate::cx::database::Database;
 use memory_core::sql::RestoreOptions;
 use memory_core::{
     Atomicity, Entry, EraseTarget, Erased, ErrorKind, ImportOptions, ImportOutcome, ListQuery, OnExisting,
-    Record, Result, Scope, ScopeId, ScopeKind, ScopesQuery, SearchMode, SearchQuery, Taken, TenantId,
-    Timestamp, Tombstone, TombstoneId, TombstonesOf,
+    Quota, Record, Result, Scope, ScopeId, ScopeKind, ScopeUse, ScopeUsesQuery, ScopesQuery, SearchMode,
+    SearchQuery, SetOptions, Taken, TenantId, Timestamp, Tombstone, TombstoneId, TombstonesOf, UpdateOptions,
 };
 
 use crate::case::{Case, case};
@@ -96,6 +96,9 @@ pub(crate) const CASES: &[Case] = &[
     }),
     case!("forget.key.is-gone", [Kv, Erase], ["FGT-3", "FGT-4"], |cx| {
         let scope = filled(cx, &["a", "ab", "b"]).await?;
+        cx.set_with(&scope, "late", "1", cx.expiring(5)).await?;
+        cx.advance_ms(10);
+        expect_eq!(erase_key(cx, &scope, "late").await?.entries, 1, "expired entries erased");
         let erased = erase_key(cx, &scope, "a").await?;
         expect_eq!((erased.scopes, erased.entries), (0, 1), "scopes and entries erased");
         expect_eq!(keys(cx, &scope).await?, ["ab", "b"], "the keys that stay");
@@ -121,10 +124,27 @@ pub(crate) const CASES: &[Case] = &[
             }
         }
     }),
+    case!("forget.nothing.of-refused-writes", [Kv, Quotas, Tenants, Erase], ["FGT-4", "SET-6"], |cx| {
+        let scope = Scope::new(cx.tenant_below("refused")?, ScopeKind::Agent, ScopeId::new("a")?);
+        let quota = Quota { max_entries: Some(0), max_bytes: None };
+        let set = cx.set_with(&scope, "k", "1", SetOptions::default().with_quota(quota)).await;
+        expect_kind!(set, ErrorKind::QuotaExceeded, "a set over the quota");
+        let options = UpdateOptions::default().with_quota(quota);
+        let sum = cx.kv().increment(&scope, &key("n")?, 1, options).await;
+        expect_kind!(sum, ErrorKind::QuotaExceeded, "an increment over the quota");
+        let named = cx.provider().tenants(Some(&cx.tenant()), 1_000).await?;
+        check!(!named.contains(&scope.tenant), "a tenant of refused writes alone is named");
+        let erased = erase_scope(cx, &scope).await?;
+        expect_eq!((erased.scopes, erased.entries), (0, 0), "scopes and entries erased");
+    }),
     case!("forget.versions.never-again", [Kv, Erase], ["FGT-5", "FGT-6"], |cx| {
         let scope = filled(cx, &["a", "a", "b"]).await?;
         let last = cx.set(&scope, "a", "2").await?.version;
-        erase_key(cx, &scope, "a").await?;
+        let erased = erase_key(cx, &scope, "a").await?;
+        check!(
+            erased.tombstone.version >= last,
+            "the tombstone of a key that had version {last}: {erased:?}"
+        );
         let after_key = cx.set(&scope, "a", "3").await?.version;
         check!(after_key > last, "version {after_key} after a key was erased that had {last}");
         erase_scope(cx, &scope).await?;
@@ -141,6 +161,19 @@ pub(crate) const CASES: &[Case] = &[
             imported > after_scope,
             "version {imported} after a tenant was erased that had given {after_scope}"
         );
+    }),
+    case!("forget.versions.of-a-replaced-scope", [Kv, AtomicImport, Erase], ["FGT-5", "EXP-8"], |cx| {
+        for kind in ScopeKind::ALL {
+            let scope = cx.scope_of(kind)?;
+            let record = Record::from(Entry::new(key("k")?, json("1")?, 10, cx.now()));
+            import(cx, &scope, std::slice::from_ref(&record), Taken::New).await?;
+            erase_scope(cx, &scope).await?;
+            cx.set(&scope, "a", "2").await?;
+            let options = ImportOptions::default().with_atomicity(Atomicity::Replacement);
+            cx.kv().import_scope(&scope, stream::records(vec![Ok(record)]), options).await?;
+            let version = cx.live(&scope, "k").await?.version;
+            check!(version > 10, "version {version} of a key that had 10 before its scope was erased");
+        }
     }),
     // A store that outlives a run holds what earlier runs erased: it must not show in fresh scopes.
     case!("forget.versions.of-others", [Kv, Erase], ["FGT-1", "FGT-12", "ISO-4"], |cx| {
@@ -173,6 +206,27 @@ pub(crate) const CASES: &[Case] = &[
         expect_eq!(keys(cx, &scope).await?, ["a", "b"], "the keys written after");
         expect_eq!(cx.text(&scope, "a").await?.as_deref(), Some("2"), "the value written after");
         check!(is_listed(cx, &scope).await?, "the scope is not listed");
+    }),
+    case!("forget.writes.are-uses", [Kv, Erase, Eviction], ["FGT-6", "GC-3", "GC-6"], |cx, scope: Scope| {
+        let of_tenant = Scope::new(cx.tenant_below("erased")?, scope.kind, scope.id.clone());
+        for (scope, target) in [
+            (&scope, EraseTarget::Scope(scope.clone())),
+            (&of_tenant, EraseTarget::Tenant(of_tenant.tenant.clone())),
+        ] {
+            cx.set(scope, "k", "1").await?;
+            erase(cx, target).await?;
+            cx.advance_ms(1_000);
+            cx.set(scope, "k", "2").await?;
+            let uses = cx.provider().scope_uses(&scope.tenant, ScopeUsesQuery::default()).await?.scopes;
+            let is_now = |found: &ScopeUse| found.last_used_at <= cx.now() && cx.now() <= found.latest_use;
+            check!(
+                uses.iter().any(|found| found.scope == *scope && is_now(found)),
+                "the use of a scope that was written after its erasure: {uses:?}"
+            );
+            let since = Timestamp::from_millis_clamped(cx.now().as_millis() - 1);
+            let outcome = cx.provider().evict(scope, since).await?;
+            check!(!outcome.is_evicted(), "a scope was evicted that was written after its erasure");
+        }
     }),
     case!("forget.copy.older-is-left-out", [Kv, Erase], ["FGT-7"], |cx| {
         let scope = filled(cx, &["a", "b", "c"]).await?;

@@ -59,18 +59,25 @@ pub(crate) const CASES: &[Case] = &[
         expect_eq!(cx.near(&copy, TEA).await?, ["a"], "hits in the copy");
         expect_eq!(cx.reembed(&copy, 10).await?.embedded, 1, "entries of the copy that had no vector");
     }),
-    case!("import.vectors.of-another-model", [Kv, Vector], ["EXP-10", "EMB-11"], |cx| {
+    case!("import.vectors.of-another-model", [Kv, Vector], ["EXP-10", "EXP-1", "EMB-11"], |cx| {
         owned(cx)?;
         let (scope, other) = (cx.scope()?, other_model());
+        let mut both = vec![vector_of(cx.embedder(), TEA), vector_of(&other, TEA)];
+        both.sort_by(|a, b| b.model.cmp(&a.model));
         let records = vec![
-            record(cx, "both", TEA, vec![vector_of(cx.embedder(), TEA), vector_of(&other, TEA)])?,
+            record(cx, "both", TEA, both)?,
             record(cx, "other", TEA, vec![vector_of(&other, TEA)])?,
             record(cx, "own", TEA, vec![vector_of(cx.embedder(), TEA)])?,
         ];
         cx.import(&scope, records, OnExisting::Skip).await?;
         expect_eq!(cx.near(&scope, TEA).await?, ["both", "own"], "hits by the current model");
-        let counts: Vec<usize> = cx.export(&scope).await?.iter().map(|record| record.vectors.len()).collect();
+        let exported = cx.export(&scope).await?;
+        let counts: Vec<usize> = exported.iter().map(|record| record.vectors.len()).collect();
         expect_eq!(counts, [2, 1, 1], "vectors in an export after an import");
+        for record in &exported {
+            let is_sorted = record.vectors.is_sorted_by(|a, b| a.model < b.model);
+            check!(is_sorted, "vectors are exported in another order than that of their models");
+        }
         let repair = cx.reembed(&scope, 10).await?;
         expect_eq!(
             (repair.embedded, repair.remaining),

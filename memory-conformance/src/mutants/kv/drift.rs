@@ -62,6 +62,9 @@ mutants! {
                 item.options.drift = DriftCheck::Observe;
             });
         });
+    "drift.bulk-row-ignored": ["DRF-15"], "a row check of a whole bulk insert is ignored"
+        => ask_ahead(Request::BulkInsert { options, .. } if matches!(options.drift, DriftCheck::Row(_))
+            => options.drift = DriftCheck::Observe);
     "drift.bulk-scope-unchecked": ["DRF-15"], "the token of a bulk insert is not checked"
         => ask(Request::BulkInsert { options, .. } => options.drift = DriftCheck::Off);
     "drift.expect-not-exempt": ["DRF-16"], "a write with a precondition is checked for drift too" => fault(Fault::DriftWithExpect);

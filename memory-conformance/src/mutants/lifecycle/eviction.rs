@@ -1,8 +1,8 @@
 //! GC, RUN: wrong use times, wrong evictions, leaky fences.
 
 use memory_core::{
-    Error, ErrorKind, EvictOutcome, GetOptions, Kept, Key, Next, Reply, Request, Result, Scope, ScopeKind,
-    ScopeUse, Timestamp,
+    EraseTarget, Error, ErrorKind, EvictOutcome, Expect, GetOptions, Kept, Key, Next, Reply, Request, Result,
+    Scope, ScopeKind, ScopeUse, Timestamp,
 };
 
 use crate::mutants::memory::Memory;
@@ -46,6 +46,19 @@ mutants! {
     "evict.used-goes": ["GC-6"], "the time limit is ignored"
         => ask(Request::Evict { unused_since, .. } => *unused_since = Timestamp::MAX);
     "evict.own-uses-only": ["GC-6"], "a handle knows only its own uses" => around(own_uses);
+    "evict.erased-scopes-go": ["GC-6"] needs [Kv, Erase, Eviction], "a scope that was erased counts as unused, whatever is written since"
+        => around({
+            match &mut request {
+                Request::Erase { target: EraseTarget::Scope(scope) } => {
+                    memory.lock().scopes.insert(scope.clone());
+                }
+                Request::Evict { scope, unused_since } if memory.lock().scopes.contains(scope) => {
+                    *unused_since = Timestamp::MAX;
+                }
+                _ => {}
+            }
+            next.run(request).await
+        });
     "evict.absent-fails": ["GC-8"], "evicting an empty scope is an error" => around({
         match next.run(request).await? {
             Reply::Evict(EvictOutcome::Kept(Kept::Absent)) => {
@@ -78,6 +91,20 @@ mutants! {
     });
     "run.fence-for-bulks-open": ["RUN-1"], "bulk inserts into an ended run succeed"
         => forgive(Request::BulkInsert { .. }, ErrorKind::RunEnded => Reply::BulkInsert(Vec::new()));
+    "run.precondition-first": ["RUN-1"], "a failed precondition is reported in place of the run's end" => around({
+        let expects = matches!(&request, Request::Set { options, .. } if options.expect != Expect::Any);
+        match next.run(request).await {
+            Err(error) if expects && error.kind() == ErrorKind::RunEnded => Err(Error::conflict(None)),
+            reply => reply,
+        }
+    });
+    "run.fence-names-an-item": ["RUN-1"], "a bulk insert into an ended run blames its first item" => around({
+        let is_bulk = matches!(&request, Request::BulkInsert { .. });
+        next.run(request).await.map_err(|error| match error.kind() {
+            ErrorKind::RunEnded if is_bulk => error.with_detail("index", 0),
+            _ => error,
+        })
+    });
     "run.reads-refused": ["RUN-2"], "an ended run cannot be read" => around({
         match &request {
             Request::EndRun { tenant, root_run } => {

@@ -1,8 +1,12 @@
 //! FGT: forgetting.
 
-use memory_core::{EraseTarget, Error, ErrorKind, Reply, Request, Taken, Timestamp, TombstonesOf};
+use memory_core::{
+    EraseTarget, Error, ErrorKind, GetOptions, Next, Reply, Request, Result, Taken, Timestamp, TombstonesOf,
+};
 
+use crate::mutants::memory::Memory;
 use crate::mutants::mutant::mutants;
+use crate::mutants::requests::kv;
 use crate::reference::fault::Fault;
 
 mutants! {
@@ -21,6 +25,22 @@ mutants! {
         });
     "forget.counts-missing": ["FGT-4"], "erasing reports no counts"
         => answer(Reply::Erase(erased) => (erased.scopes, erased.entries, erased.databases) = (0, 0, 0));
+    "forget.counts-refused-writes": ["FGT-4", "SET-6"], "a scope that only refused writes named counts" => around(counts_refused);
+    "forget.expired-keys-untold": ["FGT-4"], "an expired entry that is erased by its key does not count" => around({
+        let is_gone = match &request {
+            Request::Erase { target: EraseTarget::Key { scope, key } } => {
+                kv(&next)?.get(scope, key, GetOptions::uncounted()).await?.is_none()
+            }
+            _ => false,
+        };
+        let mut reply = next.run(request).await?;
+        if let Reply::Erase(erased) = &mut reply && is_gone {
+            erased.entries = 0;
+        }
+        Ok(reply)
+    });
+    "forget.key-version-unknown": ["FGT-5"], "the tombstone of a key has no version"
+        => answer(Reply::Erase(erased) if erased.tombstone.id.key.is_some() => erased.tombstone.version = 0);
     "forget.nothing-fails": ["FGT-4"], "erasing what does not exist is an error" => answer(Reply::Erase(erased) if erased.scopes + erased.entries == 0
             => return Err(Error::new(ErrorKind::NotFound, "there is nothing to erase; name something else")));
     "forget.copies-unjudged": ["FGT-7"], "importing an older copy restores everything" => ask(|request| change_taken(request, |_| Taken::New));
@@ -76,6 +96,24 @@ fn key_takes_scope(request: &mut Request) {
     {
         *target = EraseTarget::Scope(scope);
     }
+}
+
+async fn counts_refused(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let written = match &request {
+        Request::Set { scope, .. } => Some(scope.clone()),
+        _ => None,
+    };
+    let counts = match &request {
+        Request::Erase { target: EraseTarget::Scope(scope) } => memory.lock().scopes.contains(scope),
+        _ => false,
+    };
+    let mut reply = next.run(request).await;
+    match (&mut reply, written) {
+        (Err(_), Some(scope)) => drop(memory.lock().scopes.insert(scope)),
+        (Ok(Reply::Erase(erased)), _) if counts => erased.scopes = 1,
+        _ => {}
+    }
+    reply
 }
 
 fn change_taken(request: &mut Request, change: impl FnOnce(Taken) -> Taken) {

@@ -20,6 +20,8 @@ mutants! {
     "export.without-text": ["EXP-1", "EXP-4"], "explicit texts are missing"
         => exported(|records| records.iter_mut().for_each(|record| record.entry.text = None));
     "export.without-vectors": ["EXP-1"], "vectors are missing" => exported(|records| records.iter_mut().for_each(|record| record.vectors.clear()));
+    "export.vectors-unordered": ["EXP-1"], "vectors of an entry come in reverse order"
+        => exported(|records| records.iter_mut().for_each(|record| record.vectors.reverse()));
     "export.unordered": ["EXP-1"], "records come in reverse order"
         => around(exported(request, next, |records| records.reverse()).await);
     "export.first-page-only": ["EXP-1"], "the export ends after 100 entries" => exported(|records| records.truncate(100));
@@ -60,6 +62,7 @@ mutants! {
             options.atomicity = Atomicity::Scope;
             options.on_existing = OnExisting::Replace;
         });
+    "import.replaced-runs-begin-anew": ["EXP-8", "EXP-13"], "replacing a run resets its versions" => fault(Fault::ReplacedRunsBeginAnew);
     "import.replacement-drops-first": ["EXP-13"], "the old entries are dropped in a separate step"
         => ask(Request::ImportScope { scope, options, .. } if options.atomicity == Atomicity::Replacement
             => kv(&next)?.drop_scope(scope).await?);
