@@ -62,11 +62,11 @@ fn the_numbers_are_written_one_object_a_line() {
     let width = lines[0]["names"].as_array().unwrap().len();
     assert_eq!(lines[1]["rows"], 2);
     assert_eq!(
-        lines[2]["present"]["rows"][0].as_array().unwrap().len(),
+        lines[2]["present"]["features"]["rows"][0].as_array().unwrap().len(),
         width + 1,
         "with the twin's likeness"
     );
-    assert_eq!(lines[2]["removed"]["ids"], json!(["a-2"]));
+    assert_eq!(lines[2]["removed"]["features"]["ids"], json!(["a-2"]));
 }
 
 #[test]
