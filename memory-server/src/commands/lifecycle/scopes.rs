@@ -129,7 +129,7 @@ pub(crate) async fn stats(context: &Context, out: &mut Out) -> Result<Exit, Fail
             model.rows,
             bytes(model.bytes),
             model.stale,
-            model.missing - model.stale
+            model.missing.saturating_sub(model.stale)
         ))?;
         if model.stale > 0 {
             out.line("          stale ones have a vector of another model: they are found by words alone until `memory reembed`")?;
