@@ -1,6 +1,6 @@
 //! The targets on stable Rust: every seed, and deterministic mutations of the seeds.
 //!
-//! `MEMORY_FUZZ_CHANGES` is the number of mutations that each target tries (default 4,000, in at most 20 seconds).
+//! `MEMORY_FUZZ_CHANGES` is the number of mutations that each target tries (default 4,000, in at most 5 seconds).
 #![allow(
     clippy::expect_used,
     clippy::indexing_slicing,
@@ -19,7 +19,7 @@ use memory_fuzz::mutate::{Numbers, mutated};
 use memory_fuzz::{TARGETS, Target};
 
 /// A slow machine tries fewer mutations instead of taking longer.
-const BUDGET: Duration = Duration::from_secs(20);
+const BUDGET: Duration = Duration::from_secs(5);
 
 fn seeds(target: &Target) -> Vec<(PathBuf, Vec<u8>)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds").join(target.name);

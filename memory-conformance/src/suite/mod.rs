@@ -17,6 +17,8 @@ pub use crate::mutants::MutantOutcome;
 #[cfg(all(feature = "governed", feature = "mutants"))]
 pub use hazards::{HazardOutcome, run_hazards};
 #[cfg(feature = "mutants")]
-pub use mutation::{idle_cases, idle_cases_around, run_mutants, run_mutants_around, sound_cases};
+pub use mutation::{
+    cases_that_caught, idle_cases, idle_cases_around, run_mutants, run_mutants_around, sound_cases,
+};
 pub use options::{Event, Options};
 pub use run::run;

@@ -1,5 +1,6 @@
 //! Runs mutants against cases: which case catches which mutant, and which catch none.
 
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
@@ -140,6 +141,17 @@ fn run_each(
     in_parallel(mutants, options.threads, catch, progress)
 }
 
+/// The ids of the cases that caught a mutant. One that lies about its capabilities counts only for cases about them: it may
+/// not even open, and so fail every case.
+#[must_use]
+pub fn cases_that_caught(outcomes: &[MutantOutcome]) -> BTreeSet<&'static str> {
+    let caught = outcomes.iter().filter_map(|outcome| Some((outcome.mutant, outcome.caught.as_ref()?.0)));
+    let counts = |mutant: &Mutant, case: &str| {
+        !breaks_capabilities(mutant) || cases::all().iter().any(|one| one.id == case && is_about(one, mutant))
+    };
+    caught.filter(|(mutant, case)| counts(mutant, case)).map(|(_, case)| case).collect()
+}
+
 /// The cases that catch none of the mutants of the reference provider; mutants that break a case's sentences are tried
 /// first.
 #[must_use]
@@ -167,8 +179,7 @@ fn idle(
     make: impl Fn(&Mutant) -> MutantHarness + Sync,
 ) -> Vec<Case> {
     let catches = |case: &Case| {
-        // A mutant that lies about its capabilities may not even open and so fail every case: it counts only for cases
-        // about them.
+        // As in `cases_that_caught`.
         let (first, rest): (Vec<Mutant>, Vec<Mutant>) = mutants
             .iter()
             .filter(|mutant| is_about(case, mutant) || !breaks_capabilities(mutant))

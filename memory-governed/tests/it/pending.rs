@@ -82,7 +82,8 @@ on_both_stores! {
             }
             waits.push(seconds);
         }
-        assert!(waits[0] < waits[1] && waits[1] < waits[2], "{waits:?}");
+        // 1, 2 and 4 seconds, and up to a quarter more.
+        assert!(waits.iter().zip([1, 2, 4]).all(|(waited, pause)| *waited == pause || *waited == pause + 1), "{waits:?}");
         assert_eq!(world.queue.list(PendingStatus::NeedsReview, 10).await.unwrap().len(), 1);
     }
 

@@ -1,6 +1,7 @@
 //! The shipped product: the binary `memory`, built by README's first command.
 
 use std::fs;
+use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
@@ -21,13 +22,12 @@ const LAB_MARK: &[u8] = b"sandbox layers can be switched off in this build";
 #[derive(Deserialize)]
 struct Built {
     reason: String,
-    executable: Option<std::path::PathBuf>,
+    executable: Option<PathBuf>,
 }
 
-pub(crate) fn check(workspace: &Workspace) -> Result<()> {
+pub(crate) fn check(workspace: &Workspace, binary: &Path) -> Result<()> {
     let mut wrong = dependencies(workspace)?;
-    let binary = build(workspace)?;
-    let bytes = fs::read(&binary)?;
+    let bytes = fs::read(binary)?;
     println!("{}: {} bytes", binary.display(), bytes.len());
     if let Err(error) = fits(workspace, &bytes, MAX_BYTES) {
         wrong.push(error.to_string());
@@ -36,7 +36,7 @@ pub(crate) fn check(workspace: &Workspace) -> Result<()> {
         wrong.push("the binary can disable layers of the sandbox".to_owned());
     }
     // README's first command.
-    let mut demo = std::process::Command::new(&binary);
+    let mut demo = std::process::Command::new(binary);
     process::run(demo.arg("demo"))?;
     if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n").into()) }
 }
@@ -77,14 +77,15 @@ fn faults(tree: &str) -> Vec<String> {
     faults
 }
 
-fn build(workspace: &Workspace) -> Result<std::path::PathBuf> {
+/// Builds the binary, silently.
+pub(crate) fn build(workspace: &Workspace) -> std::result::Result<PathBuf, String> {
     let mut cargo = workspace.cargo();
     cargo.args(["build", "--release", "--bin", "memory", "--message-format", "json-render-diagnostics"]);
-    let printed = process::capture(&mut cargo)?;
+    let printed = process::capture(&mut cargo).map_err(|error| error.to_string())?;
     let built = printed.lines().filter_map(|line| serde_json::from_str::<Built>(line).ok());
     let binary =
         built.filter(|message| message.reason == "compiler-artifact").find_map(|message| message.executable);
-    binary.ok_or_else(|| "cargo reported no binary".into())
+    binary.ok_or_else(|| "cargo reported no binary".to_owned())
 }
 
 fn holds(bytes: &[u8], wanted: &[u8]) -> bool {

@@ -170,7 +170,11 @@ impl<'s> Exchange<'s> {
                 Some(reply) => reply,
                 None => tokio::select! {
                     biased;
-                    reply = self.session.next(sink.longest()) => reply?,
+                    reply = self.session.next(sink.longest()) => reply.map_err(|lost| match lost {
+                        // A process that is terminated while it sends a row cannot say so.
+                        Lost::Broken(_) if self.stage > 1 => Broken::Late,
+                        lost => Broken::Lost(lost),
+                    })?,
                     () = self.cancel.called.notified(), if self.stage == 0 => {
                         self.next_stage = Instant::now();
                         self.escalate().await?;
@@ -267,4 +271,28 @@ pub(crate) async fn run_own(
     exchange.session.query(sql);
     exchange.send().await?;
     exchange.receive(sink).await
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncWriteExt as _;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_connection_that_ends_once_its_process_is_terminated_is_late() {
+        let (ours, mut server) = tokio::io::duplex(1 << 10);
+        let mut session = Session::new(Box::new(ours));
+        // A row of which no more arrives.
+        server.write_all(&[b'D', 0, 0x10, 0, 4]).await.unwrap();
+        let ends = async {
+            tokio::time::sleep(PATIENCE[0] + PATIENCE[1] + PATIENCE[2] / 2).await;
+            drop(server);
+        };
+        let mut exchange = Exchange::new(&mut session, never(), Instant::now());
+        let mut sink = Sink::default();
+        let (heard, ()) = tokio::join!(exchange.receive(&mut sink), ends);
+        assert!(matches!(heard, Err(Broken::Late)));
+        assert!(exchange.stage == 2);
+    }
 }

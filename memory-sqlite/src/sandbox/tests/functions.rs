@@ -143,7 +143,8 @@ fn no_function_takes_long_on_the_longest_values() {
 
 #[test]
 fn aggregates_and_sorts_end_within_their_memory() {
-    let database = TestDatabase::new();
+    let mut database = TestDatabase::new();
+    database.timeout = Duration::from_secs(1);
     let rows = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x+1 FROM c)";
     for body in [
         "SELECT group_concat(x) FROM c",
@@ -165,24 +166,6 @@ fn aggregates_and_sorts_end_within_their_memory() {
         assert!(ended.is_err(), "{body}");
         assert!(elapsed < database.timeout + BOUND, "{elapsed:?}: {body}");
     }
-    // A sort is one instruction: only its memory limit ends it.
-    let began = Instant::now();
-    let sorted =
-        database.query(&format!("{rows} SELECT random() AS r FROM c LIMIT (SELECT 700000) OFFSET 0"), &[]);
-    let generated = began.elapsed();
-    let began = Instant::now();
-    let ordered = database.query(
-        &format!(
-            "{rows} SELECT r FROM (SELECT random() AS r FROM c LIMIT 700000) ORDER BY r LIMIT 1 OFFSET 699999"
-        ),
-        &[],
-    );
-    println!(
-        "700,000 rows: {generated:?} {:?}, sorted: {:?} {:?}",
-        sorted.is_ok(),
-        began.elapsed(),
-        ordered.map(|_| ()).map_err(|e| e.to_string())
-    );
 }
 
 #[test]
