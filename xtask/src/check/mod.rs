@@ -151,13 +151,16 @@ fn features(workspace: &Workspace, libraries: &Libraries) -> Result<()> {
     if failed.is_empty() { Ok(()) } else { Err(failed.join("\n").into()) }
 }
 
-/// None, and each alone. One member at a time: in a workspace build another member may enable a missing feature.
+/// None, and each alone. One member at a time: in a workspace build another member may enable a missing feature. Nobody depends
+/// on the program's library, or enables what the laboratory needs.
 fn feature_sets(member: &Member, libraries: &Libraries) -> Vec<Vec<String>> {
-    if !member.is_published() || !member.has_library() || member.features.is_empty() {
+    let is_chosen_from = member.is_published() && member.has_library() && member.name != product::PACKAGE;
+    if !is_chosen_from || member.features.is_empty() {
         return Vec::new();
     }
-    let alone =
-        member.features.keys().filter(|feature| *feature != "default" && libraries.builds(member, feature));
+    let alone = member.features.keys().filter(|feature| {
+        !["default", product::LAB].contains(&feature.as_str()) && libraries.builds(member, feature)
+    });
     let alone = alone.map(|feature| vec!["--features".to_owned(), feature.clone()]);
     std::iter::once(Vec::new()).chain(alone).collect()
 }

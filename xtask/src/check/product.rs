@@ -8,14 +8,14 @@ use serde::Deserialize;
 use crate::workspace::Workspace;
 use crate::{Result, process};
 
-const PACKAGE: &str = "memory-server";
+pub(crate) const PACKAGE: &str = "memory-server";
 /// Size limit of the stripped binary, beside the embedding model that it carries as data. `release::archive` has another.
 const MAX_BYTES: u64 = 34_200_000;
 const MODEL: &str = "memory-model/data/model.bin";
 /// Crates for measuring and for vendors, which are never shipped.
 const NOT_SHIPPED: &[&str] = &["memory-conformance", "memory-eval", "memory-lab", "libtest-mimic"];
 /// The feature that disables layers of the sandbox.
-const LAB: &str = "lab";
+pub(crate) const LAB: &str = "lab";
 /// Occurs in every program built with that feature.
 const LAB_MARK: &[u8] = b"sandbox layers can be switched off in this build";
 
