@@ -20,7 +20,13 @@ use crate::{Result, process};
 /// Binaries whose tests measure how long a thread is held up: nothing else may run beside them.
 const ALONE: &[&str] = &["executor"];
 /// What runs longest, begun first. The others follow by size, which is a fair guess.
-const LONGEST: &[&str] = &["memory-server it", "memory-lab it", "memory-sqlite it", "memory-conformance it"];
+const LONGEST: &[&str] = &[
+    "memory-lab it",
+    "memory-server it",
+    "memory-postgres conformance",
+    "memory-sqlite it",
+    "memory-postgres it",
+];
 /// So many failed tests at most are tried again, alone: more are no accident.
 const MOST_AGAIN: usize = 3;
 /// How often the names of what still runs are printed.

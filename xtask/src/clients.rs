@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use crate::workspace::Workspace;
 use crate::{Result, pip, process};
@@ -52,7 +53,8 @@ pub(crate) fn inspector(workspace: &Workspace) -> Result<PathBuf> {
         npm.args(["install", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel", "error"]);
         npm.args(["--fetch-retries", "1", "--fetch-timeout", "30000", "--prefix"]);
         npm.arg(folder).arg(format!("{name}@{version}"));
-        process::capture(&mut npm).map(drop)
+        // Without a way to its registry, npm may wait for ever.
+        process::within(Duration::from_secs(180), &mut npm)
     })?;
     Ok(folder.join("node_modules").join(name).join("cli/build/cli.js"))
 }

@@ -2,6 +2,8 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::Result;
 
@@ -68,6 +70,33 @@ pub(crate) fn capture(command: &mut Command) -> Result<String> {
     }
 }
 
+/// Runs quietly, for so long at most; what it prints on standard error is in the error.
+pub(crate) fn within(limit: Duration, command: &mut Command) -> Result<()> {
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child = command.spawn().map_err(|e| format!("cannot start `{}`: {e}", line(command)))?;
+    let until = Instant::now() + limit;
+    let status = loop {
+        match child.try_wait()? {
+            Some(status) => break status,
+            None if Instant::now() < until => thread::sleep(Duration::from_millis(100)),
+            None => {
+                child.kill()?;
+                child.wait()?;
+                return Err(format!("`{}` took longer than {} s", line(command), limit.as_secs()).into());
+            }
+        }
+    };
+    let mut printed = String::new();
+    if let Some(mut pipe) = child.stderr.take() {
+        pipe.read_to_string(&mut printed)?;
+    }
+    if status.success() {
+        Ok(())
+    } else {
+        Err(format!("`{}`: {status}\n{}", line(command), printed.trim_end()).into())
+    }
+}
+
 /// Whether the program exists.
 pub(crate) fn starts(program: &str) -> bool {
     // CC may carry arguments (`ccache gcc`).
@@ -111,5 +140,11 @@ mod tests {
         let mut command = Command::new("/somewhere/bin/cargo");
         command.env("RUSTDOCFLAGS", "-D warnings").args(["doc", "--no-deps"]);
         assert_eq!(line(&command), "RUSTDOCFLAGS='-D warnings' cargo doc --no-deps");
+    }
+
+    #[test]
+    fn a_command_that_hangs_is_ended() {
+        let hung = within(Duration::ZERO, Command::new("sleep").arg("60"));
+        assert!(hung.is_err_and(|error| error.to_string().contains("took longer than")));
     }
 }

@@ -8,9 +8,9 @@ use memory_core::{Clock as _, Error, Timestamp};
 use serde_json::json;
 
 use super::{SpaceArgs, actor, open};
-use crate::terminal::{Context, Exit, Failure, Out, Progress, values};
+use crate::terminal::{self, Context, Exit, Failure, Out, Progress, values};
 
-/// Rejected notes that `promote` tells of.
+/// Notes that `promote` tells of: rejected ones, and those to be tried again.
 const TOLD: usize = 20;
 
 /// How far the writer of a note is trusted.
@@ -94,18 +94,24 @@ pub(crate) async fn promote(context: &Context, args: PromoteArgs, out: &mut Out)
     };
     let (pipeline, stop) = (governed::pipeline_with(&space, model), context.stop());
     let (mut report, mut progress) = (Report::default(), Progress::new(context.is_quiet()));
-    let mut rejected = Vec::new();
+    let (mut rejected, mut left) = (Vec::new(), Vec::new());
     while report.notes < args.limit && !stop.is_asked() {
         let Some(promotion) = pipeline.promote_one().await? else { break };
         report.add(&promotion);
-        if let Some(reason) = promotion.reason.filter(|_| !promotion.is_retried && rejected.len() < TOLD) {
-            rejected.push((promotion.note_id, reason));
+        if let Some(reason) = promotion.reason {
+            let told = if promotion.is_retried { &mut left } else { &mut rejected };
+            if told.len() < TOLD {
+                told.push((promotion.note_id, reason));
+            }
         }
         progress.update(report.notes, || format!("{} notes, {} committed", report.notes, report.committed));
     }
     // What was left by others is tried, too.
     report.committed += pipeline.promote(0).await?.committed;
     progress.finish();
+    for (id, reason) in &left {
+        terminal::note(&format!("{id} is to be tried again: {reason}"));
+    }
     out.tell(&report, |out| {
         rejected.iter().try_for_each(|(id, reason)| out.line(format!("rejected {id}: {reason}")))?;
         out.line(format!(
@@ -113,5 +119,9 @@ pub(crate) async fn promote(context: &Context, args: PromoteArgs, out: &mut Out)
             report.notes, report.committed, report.deferred, report.no_ops, report.rejected, report.retried
         ))
     })?;
-    Ok(if stop.is_asked() { Exit::Interrupted } else { Exit::Ok })
+    Ok(match report.retried {
+        _ if stop.is_asked() => Exit::Interrupted,
+        0 => Exit::Ok,
+        _ => Exit::Partial,
+    })
 }

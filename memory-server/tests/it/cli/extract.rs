@@ -222,3 +222,13 @@ fn notes_are_read_by_the_model_where_the_configuration_says_so() {
     assert_eq!(user.json(&["promote"])["rejected"], 1, "by rules");
     assert_eq!(service.asked().len(), 1);
 }
+
+#[test]
+fn notes_that_the_model_did_not_read_are_told_and_wait() {
+    let service = Service::of(|_| (401, json!({"error": {"message": "no such key"}})));
+    let user = user_of(&service, "[governed]\ninterpreter = \"model\"\n");
+    user.ok(&["note", "the disk of the build machine is full"]);
+    let ran = user.run(&["promote", "--json"]);
+    assert_eq!((ran.code, &ran.document()["retried"]), (Some(7), &json!(1)), "{}", ran.stderr);
+    assert!(ran.stderr.contains("is to be tried again: "), "{}", ran.stderr);
+}
