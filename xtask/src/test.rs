@@ -27,7 +27,9 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     );
     println!("{}, unless it is there already, it downloads", workspace.target.display());
     testbed::DOWNLOADS.iter().for_each(|what| println!("  {what}"));
-    println!("and compiles some 400 crates: about ten minutes on two cores, and twenty minutes for the tests.");
+    println!(
+        "and compiles some 400 crates: about ten minutes on two cores, and twenty minutes for the tests."
+    );
     let mut steps = Steps::new("test");
     let mut tally = Tally::default();
     let mut ready = None;
