@@ -10,15 +10,16 @@ use memory_core::{Capabilities, Clock, Embedder, IdGen, Provider, Result};
 use crate::system::{RandomIds, SystemClock};
 use crate::url::BackendUrl;
 
-/// What a store is opened for. It matters where opening could create the store: for files.
+/// What a store is opened for. It matters where opening could create the store: for files, and tables of PostgreSQL. A store
+/// that is not there is `not_found`, with `missing: "store"` in the error's details.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Access {
-    /// Anything; a missing file is created.
+    /// Anything; a missing store is created.
     #[default]
     Create,
-    /// Anything; a missing file is `not_found`.
+    /// Anything; a missing store is `not_found`.
     Existing,
-    /// Reading only: a missing file is `not_found`, and one that this process may not write is read as it is.
+    /// Reading only: a missing store is `not_found`, and a file that this process may not write is read as it is.
     Read,
 }
 

@@ -50,6 +50,8 @@ pub struct PostgresConfig {
     pub prepared: Prepared,
     /// Whether opening creates and updates the tables; if not, run `memory postgres provision`. Default: true.
     pub migrate: bool,
+    /// Whether opening creates the tables where there are none; if not, that is `not_found`. Default: true.
+    pub create: bool,
     /// Connections for writes and long operations: 1 to 1,000. Default 16.
     pub pool_size: usize,
     /// Connections for short reads, each serving many at once: 1 to 64. Default 4; opened when needed.
@@ -87,6 +89,7 @@ impl Default for PostgresConfig {
             schema: "memory".to_owned(),
             prepared: Prepared::On,
             migrate: true,
+            create: true,
             pool_size: 16,
             readers: 4,
             connect_timeout_ms: 5_000,
@@ -110,6 +113,7 @@ impl fmt::Debug for PostgresConfig {
             .field("schema", &self.schema)
             .field("prepared", &self.prepared)
             .field("migrate", &self.migrate)
+            .field("create", &self.create)
             .field("pool_size", &self.pool_size)
             .field("readers", &self.readers)
             .field("connect_timeout_ms", &self.connect_timeout_ms)
@@ -203,6 +207,13 @@ impl PostgresConfig {
     #[must_use]
     pub fn with_migrate(mut self, migrate: bool) -> Self {
         self.migrate = migrate;
+        self
+    }
+
+    /// Sets whether opening creates the tables where there are none.
+    #[must_use]
+    pub fn with_create(mut self, create: bool) -> Self {
+        self.create = create;
         self
     }
 

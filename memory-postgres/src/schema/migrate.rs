@@ -75,6 +75,15 @@ pub(crate) async fn prepare(connections: &Connections, config: &PostgresConfig) 
         Some(applied) => missing(applied, vector.is_some())?,
         None => true,
     };
+    if applied.is_none() && !config.create {
+        let text = format!(
+            "there is no store: the database has no tables of a memory in its schema `{}`; check the URL, or write \
+             something to it first, which creates them",
+            config.schema
+        );
+        let error = Error::new(ErrorKind::NotFound, text).with_retry(Retry::Never);
+        return Err(error.with_detail("missing", "store"));
+    }
     if missing {
         if !config.migrate {
             return Err(Error::new(

@@ -216,7 +216,7 @@ impl Context {
         self.global.backend.as_deref().filter(|name| !name.is_empty())
     }
 
-    /// Opens the store without creating it; a missing file is an empty store in memory.
+    /// Opens the store without creating it; a missing one is an empty store in memory.
     pub(crate) async fn open_unmade(&self, access: Access) -> Result<Opened> {
         let settings = self.settings()?;
         let memory = settings.open_unmade(access).await?;

@@ -7,7 +7,7 @@ use memory_core::{Capabilities, EmbeddingOwner, Error, ErrorKind, Provider, Resu
 use memory_postgres::PostgresProvider;
 pub use memory_postgres::{Exposure, PostgresConfig, Prepared, operator};
 
-use crate::factory::{Factory, OpenContext};
+use crate::factory::{Access, Factory, OpenContext};
 use crate::url::BackendUrl;
 
 /// Opens databases of `memory-postgres`; parameters are libpq's and the fields of [`PostgresConfig`].
@@ -21,7 +21,8 @@ impl Factory for PostgresFactory {
     }
 
     async fn open(&self, url: &BackendUrl, context: &OpenContext) -> Result<Arc<dyn Provider>> {
-        let config = config(url, context)?;
+        let mut config = config(url, context)?;
+        config.create &= context.access == Access::Create;
         // The server's clock is used unless the registry was given one.
         let provider = match context.given_clock() {
             None => PostgresProvider::open(config).await?,

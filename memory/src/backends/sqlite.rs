@@ -121,6 +121,7 @@ fn missing(file: &Path) -> Error {
         format!("there is no store: {} does not exist; check the path, or write something to it first, which creates it", file.display()),
     )
     .with_retry(Retry::Never)
+    .with_detail("missing", "store")
 }
 
 /// A store's own files and folders, whether they exist or not: the database with its engine's files, the scopes'

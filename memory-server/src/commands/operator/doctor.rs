@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::config_check::{self, Status as Found, late, may_hold, may_write};
 use crate::http::tokens::{TokenFile, tokens_file};
-use crate::terminal::{Context, Exit, Failure, Out, Settings, bytes};
+use crate::terminal::{Context, Exit, Failure, Out, Settings, bytes, is_unmade};
 
 /// Larger files are not read whole.
 const MAX_CHECKED_BYTES: u64 = 1 << 30;
@@ -240,6 +240,9 @@ async fn store(settings: &Settings, timeout: Duration, offline: bool, report: &m
                     },
                 );
             }
+        }
+        Err(error) if is_unmade(&error) => {
+            report.ok("store", format!("{shown} has no tables yet; the first command that stores something creates them"));
         }
         Err(error) => report.told("store", Status::Fail, error.message()),
     }

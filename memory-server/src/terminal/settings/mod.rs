@@ -12,6 +12,7 @@ pub use resolved::BareStore;
 pub use store::sqlite_url;
 
 pub(crate) use global::registry;
+pub(crate) use open::is_unmade;
 pub(crate) use openings::Openings;
 pub(crate) use resolved::{Settings, scope_of};
 pub(crate) use store::{Origin, create_private_folder, data_folder, state_folder};

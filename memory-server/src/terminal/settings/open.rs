@@ -1,6 +1,6 @@
 //! Opening the store.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use memory::snapshot::Ledger;
 use memory::{Access, Memory};
@@ -41,24 +41,14 @@ impl Settings {
         })
     }
 
-    /// Opens the store without creating it; a missing file is replaced by an empty store in memory.
+    /// Opens the store without creating it; a missing one is replaced by an empty store in memory.
     pub(crate) async fn open_unmade(&self, access: Access) -> Result<Memory> {
-        match self.missing_file()? {
-            None => self.open(access).await,
-            Some(_) => Ok(self.openings.closing(self.registry()?.open("sqlite::memory:").await?)),
+        match self.open(access).await {
+            Err(error) if is_unmade(&error) => {
+                Ok(self.openings.closing(self.registry()?.open("sqlite::memory:").await?))
+            }
+            opened => opened,
         }
-    }
-
-    /// The store's file, if it is a file and missing.
-    fn missing_file(&self) -> Result<Option<PathBuf>> {
-        let Ok((url, base)) = self.backend_url() else { return Ok(None) };
-        if url.scheme() != "sqlite" {
-            return Ok(None);
-        }
-        let file = memory::sqlite::file(&url, base.as_deref())?;
-        Ok(file.filter(|file| {
-            file.symlink_metadata().is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
-        }))
     }
 
     /// What an opening depends on; `None` for a store that is defined at run time, where each opening asks whether it still
@@ -117,4 +107,9 @@ impl Settings {
             None => self.ledger(&self.open(Access::Read).await?).await,
         }
     }
+}
+
+/// Whether a store cannot be opened because it was never made.
+pub(crate) fn is_unmade(error: &Error) -> bool {
+    error.details().get("missing").is_some_and(|what| what == "store")
 }

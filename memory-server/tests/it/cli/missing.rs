@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use memory_fakes::postgres::{Database, SERVER};
+
 use crate::support::user::User;
 
 const READING: &[&[&str]] = &[
@@ -61,6 +63,26 @@ fn a_command_that_stores_nothing_creates_nothing_and_names_the_missing_file() {
         assert!(error["message"].as_str().unwrap().contains(".local/share/memory/memory.db"), "{error}");
         assert_eq!(files(user.home()), [""; 0], "{command:?}");
     }
+}
+
+#[test]
+fn a_command_that_stores_nothing_leaves_an_empty_postgres_database_empty() {
+    let Some(database) = Database::on_own_runtime(SERVER) else { return };
+    let (user, url) = (User::new(), database.url());
+    let of = |command: &[&'static str]| [command, &["--url", url.as_str()][..]].concat();
+    for command in READING.iter().filter(|command| command[..] != ["drift", "repair"]) {
+        let error = user.refused(&of(command), 3, "not_found");
+        let message = error["message"].as_str().unwrap();
+        assert!(message.contains("has no tables") && message.contains("write something"), "{command:?}: {message}");
+    }
+    user.file("turns.jsonl", r#"{"text": "hello", "speaker": "ada"}"#);
+    user.ok(&of(&["import", "turns.jsonl", "--dry-run"]));
+    assert!(user.ok(&of(&["doctor"])).contains("has no tables yet"));
+    let untouched = user.run(&of(&["postgres", "doctor", "--json"])).document();
+    let tables = untouched["findings"].as_array().unwrap().iter().find(|finding| finding["check"] == "tables");
+    assert_eq!(tables.unwrap()["status"], "problem", "{untouched}");
+    user.ok(&of(&["set", "k", "1"]));
+    assert_eq!(user.ok(&of(&["get", "k"])), "1\n");
 }
 
 #[test]
