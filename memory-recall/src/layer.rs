@@ -34,42 +34,25 @@ impl<P: Provider> MemoryLayer for Recall<P> {
         let started = Instant::now();
         let log = self.log(scope, Op::Add)?.observing(&self.inner.capabilities());
         let mut added = self.add_messages(&log, messages, &options).await;
+        let took = started.elapsed();
+        self.counts.added(added.as_ref().map(|_| messages.len()), took);
         if let Ok(outcome) = &mut added {
             outcome.drift = log.changes();
             let stored = if let AddStatus::Done(ids) = &outcome.status { ids.len() } else { 0 };
-            let micros = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
-            tracing::debug!(messages = messages.len(), stored, known = outcome.known, micros, "added");
+            tracing::debug!(messages = messages.len(), stored, known = outcome.known, ?took, "added");
         }
         added
     }
 
     async fn recall(&self, _run: &RunContext, scope: &Scope, query: RecallQuery) -> Result<Vec<Fact>> {
         let started = Instant::now();
-        let log = self.log(scope, Op::Recall)?;
-        let now = self.clock.now();
-        let model = self.options.embedder.as_ref().map(|embedder| embedder.model());
-        let slot = self.cache.current(&log, model, now).await?;
-        let question = Question {
-            vector: self.embedded(&slot, &query.text).await,
-            text: query.text,
-            at: Some(query.at.or(query.as_of).unwrap_or(now)),
-        };
-        let of = Moment { as_of: query.as_of, unconfirmed_since: query.unconfirmed_since, derived: false };
-        let mut ranked = slot.state().search(&question, &self.options.weights, of, query.top_k);
-        if let Some(threshold) = query.threshold {
-            ranked.retain(|found| found.similarity >= threshold);
+        let found = self.recalled(scope, query).await;
+        let took = started.elapsed();
+        self.counts.recalled(found.as_ref().map(Vec::len), took);
+        if let Ok(facts) = &found {
+            tracing::debug!(facts = facts.len(), hit = !facts.is_empty(), ?took, "recalled");
         }
-        let keys: Vec<Key> = ranked.iter().map(|found| keys::log(found.number)).collect::<Result<_>>()?;
-        let mut facts = Vec::with_capacity(ranked.len());
-        for (found, entry) in ranked.into_iter().zip(log.entries(&keys).await?) {
-            // What was forgotten since, or has expired by the store's clock, is not there.
-            let Some(mut fact) = entry.as_ref().map(fact).transpose()?.flatten() else { continue };
-            scored(&mut fact, found, query.explain);
-            facts.push(fact);
-        }
-        let micros = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
-        tracing::debug!(facts = facts.len(), hit = !facts.is_empty(), micros, "recalled");
-        Ok(facts)
+        found
     }
 
     async fn event(&self, _run: &RunContext, _scope: &Scope, _id: &EventId) -> Result<EventStatus> {
@@ -107,6 +90,32 @@ impl<P: Provider> MemoryLayer for Recall<P> {
 }
 
 impl<P: Provider> Recall<P> {
+    async fn recalled(&self, scope: &Scope, query: RecallQuery) -> Result<Vec<Fact>> {
+        let log = self.log(scope, Op::Recall)?;
+        let now = self.clock.now();
+        let model = self.options.embedder.as_ref().map(|embedder| embedder.model());
+        let slot = self.cache.current(&log, model, now).await?;
+        let question = Question {
+            vector: self.embedded(&slot, &query.text).await,
+            text: query.text,
+            at: Some(query.at.or(query.as_of).unwrap_or(now)),
+        };
+        let of = Moment { as_of: query.as_of, unconfirmed_since: query.unconfirmed_since, derived: false };
+        let mut ranked = slot.state().search(&question, &self.options.weights, of, query.top_k);
+        if let Some(threshold) = query.threshold {
+            ranked.retain(|found| found.similarity >= threshold);
+        }
+        let keys: Vec<Key> = ranked.iter().map(|found| keys::log(found.number)).collect::<Result<_>>()?;
+        let mut facts = Vec::with_capacity(ranked.len());
+        for (found, entry) in ranked.into_iter().zip(log.entries(&keys).await?) {
+            // What was forgotten since, or has expired by the store's clock, is not there.
+            let Some(mut fact) = entry.as_ref().map(fact).transpose()?.flatten() else { continue };
+            scored(&mut fact, found, query.explain);
+            facts.push(fact);
+        }
+        Ok(facts)
+    }
+
     /// A page of the facts of a session: the index knows them, so that no others are read.
     async fn of_session(
         &self,

@@ -11,6 +11,7 @@
 mod add;
 mod cache;
 mod changes;
+mod counts;
 mod derived;
 pub mod extract;
 mod forget;

@@ -54,7 +54,11 @@ impl<P: Provider> Provider for Recall<P> {
     }
 
     fn figures(&self) -> Vec<Figure> {
-        self.inner.figures()
+        let mut figures = self.inner.figures();
+        if self.serves {
+            figures.extend(self.counts.figures());
+        }
+        figures
     }
 
     async fn health(&self) -> Result<Health> {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use memory_core::{Clock, Embedder, Error, IdGen, Op, Provider, Result, Scope};
 
 use crate::cache::Cache;
+use crate::counts::Counts;
 use crate::rank::Weights;
 use crate::store::log::Log;
 
@@ -64,6 +65,7 @@ pub struct Recall<P> {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) ids: Arc<dyn IdGen>,
     pub(crate) cache: Cache,
+    pub(crate) counts: Counts,
     /// Whether the layer is ours.
     pub(crate) serves: bool,
 }
@@ -74,7 +76,8 @@ impl<P: Provider> Recall<P> {
     pub fn new(inner: P, options: RecallOptions, clock: Arc<dyn Clock>, ids: Arc<dyn IdGen>) -> Self {
         let capabilities = inner.capabilities();
         let serves = capabilities.kv && capabilities.compare_and_set && !capabilities.memory_layer;
-        Self { inner, cache: Cache::new(options.memory_bytes), options, clock, ids, serves }
+        let (cache, counts) = (Cache::new(options.memory_bytes), Counts::default());
+        Self { inner, cache, counts, options, clock, ids, serves }
     }
 
     /// Over a provider that serves these conversations already: to look after them from beside.
@@ -86,7 +89,8 @@ impl<P: Provider> Recall<P> {
     ) -> Self {
         let capabilities = inner.capabilities();
         let serves = capabilities.kv && capabilities.compare_and_set && capabilities.memory_layer;
-        Self { inner, cache: Cache::new(options.memory_bytes), options, clock, ids, serves }
+        let (cache, counts) = (Cache::new(options.memory_bytes), Counts::default());
+        Self { inner, cache, counts, options, clock, ids, serves }
     }
 
     /// The wrapped provider.

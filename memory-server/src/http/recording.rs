@@ -43,6 +43,11 @@ impl<'a> Recording<'a> {
         Self { auditor, record, started: Instant::now(), reads }
     }
 
+    /// Notes how many entries, hits, facts or rows are in the answer.
+    pub(crate) fn found(&mut self, rows: Option<usize>) {
+        self.record.rows = rows.and_then(|rows| u64::try_from(rows).ok());
+    }
+
     /// Hands its outcome to the audit, and back.
     pub(crate) fn ended<T>(mut self, outcome: Result<T>) -> Result<T> {
         self.tell(outcome.as_ref().err());

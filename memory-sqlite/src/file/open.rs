@@ -175,6 +175,10 @@ fn configure(conn: &Connection, config: &SqliteConfig, role: Role) -> Result<()>
         config.cache_kib
     ))
     .map_err(engine)?;
+    if role == Role::Writer {
+        // What is deleted, overwritten or expired is gone from the pages, not only from the tables.
+        conn.pragma_update(None, "secure_delete", true).map_err(engine)?;
+    }
     if role == Role::Writer && config.max_file_bytes != 0 {
         let page: u32 = conn.query_row("PRAGMA page_size", [], |row| row.get(0)).map_err(engine)?;
         // SQLite takes 32 bits; a file that is larger already stays as it is.

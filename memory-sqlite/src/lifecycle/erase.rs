@@ -31,7 +31,6 @@ struct Gone {
 /// Deletes the entries and writes the tombstone, in one transaction.
 pub(crate) fn entries(store: &Store, caches: &Caches, target: &EraseTarget) -> Result<Erased> {
     let _one = store.erasing.lock().unwrap_or_else(PoisonError::into_inner);
-    overwrite(store, true)?;
     let target = target.clone();
     let (erased, gone) = store.writer.submit_blocking(Cost::slow(0), move |batch| {
         let mut gone = Vec::new();
@@ -135,23 +134,10 @@ pub(crate) fn names(store: &Store, target: &EraseTarget) -> Result<()> {
     })
 }
 
-/// Sets whether the writing connection overwrites deleted content with zeros.
-fn overwrite(store: &Store, does: bool) -> Result<()> {
-    let connection = store.writer.connection("a change of settings");
-    connection.pragma_update(None, "secure_delete", does).map_err(engine)
-}
-
 /// Deletes dropped rows, rebuilds the file and empties the log (FGT-20, FGT-22). Returns a message for each thing
 /// that could not be cleaned.
 pub(crate) fn scrub(store: &Store) -> Result<Vec<String>> {
     let _one = store.erasing.lock().unwrap_or_else(PoisonError::into_inner);
-    overwrite(store, true)?;
-    let scrubbed = scrub_overwriting(store);
-    overwrite(store, false)?;
-    scrubbed
-}
-
-fn scrub_overwriting(store: &Store) -> Result<Vec<String>> {
     sweep::garbage(&store.writer)?;
     let mut remains = Vec::new();
     let (Some(path), Some(connection)) = (store.database(), store.connect_as(Role::Writer)?) else {

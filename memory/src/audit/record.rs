@@ -105,6 +105,9 @@ pub struct AuditRequest {
     /// Its id.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scope_id: Option<String>,
+    /// The number of entries, hits, facts or rows in the answer; none for other operations.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rows: Option<u64>,
     /// How long it took.
     pub micros: u64,
     /// `ok`, or the code of the error.
@@ -123,6 +126,7 @@ impl AuditRequest {
             tenant: tenant.map(|tenant| tenant.as_str().to_owned()),
             scope: scope.map(|scope| scope.kind),
             scope_id: scope.map(|scope| scope.id.as_str().to_owned()),
+            rows: None,
             micros: 0,
             outcome: "ok",
         }

@@ -51,7 +51,7 @@ struct Line {
 pub fn usage(path: &Path, tenant: &TenantId) -> Result<Vec<OpUsage>> {
     let mut calls: BTreeMap<String, (OpUsage, Vec<u64>)> = BTreeMap::new();
     each(path, |record| {
-        if record.kind == "call"
+        if matches!(record.kind.as_str(), "call" | "request")
             && record.tenant.as_deref() == Some(tenant.as_str())
             && let Some(op) = record.op
         {
@@ -139,7 +139,7 @@ mod tests {
             call("a", "recall", 0, 1_000, "ok"),
             call("a", "recall", 0, 9_000, "too_large"),
             call("b", "recall", 1, 1, "ok"),
-            call("a", "add", 1, 500, "ok"),
+            call("a", "add", 1, 500, "ok").replace("call", "request"),
             r#"{"kind":"gap","number":9,"time":"2026-01-01T00:00:00Z","dropped":4}"#.to_owned(),
             r#"{"kind":"call","time":"#.to_owned(),
         ];

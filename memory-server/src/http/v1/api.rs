@@ -56,11 +56,12 @@ impl Api {
         };
         let tenant = access::tenant_of(&request);
         let record = AuditRequest::new(caller.id(), request.op().as_str(), tenant, request.scope());
-        let recording = Recording::begin(Some(auditor), record, request.op().is_read());
+        let mut recording = Recording::begin(Some(auditor), record, request.op().is_read());
         let reply = match named {
             Ok(()) => self.within(caller, request).await,
             Err(error) => Err(error),
         };
+        recording.found(reply.as_ref().ok().and_then(rows));
         recording.ended(reply)
     }
 
@@ -96,6 +97,20 @@ pub(super) fn decoded(part: &str) -> Result<Cow<'_, str>> {
     percent_decode_str(part).decode_utf8().map_err(|error| {
         Error::invalid("a part of the path is not UTF-8 once it is decoded; encode UTF-8").with_source(error)
     })
+}
+
+/// How many entries, hits, facts or rows a reply holds; `None` for one that holds something else.
+fn rows(reply: &Reply) -> Option<usize> {
+    match reply {
+        Reply::Get(found) => Some(usize::from(found.is_some())),
+        Reply::GetMany(found) => Some(found.iter().flatten().count()),
+        Reply::List(page) => Some(page.entries.len()),
+        Reply::Search(found) => Some(found.hits.len()),
+        Reply::Recall(facts) => Some(facts.len()),
+        Reply::Facts(page) => Some(page.facts.len()),
+        Reply::Query(rows) => Some(rows.rows.len()),
+        _ => None,
+    }
 }
 
 /// A reply as JSON.

@@ -379,3 +379,30 @@ fn an_unreachable_service_is_unavailable_and_a_wrong_key_is_reported() {
         user.refused(&[&["--backend", "mem0"], arguments].concat(), 5, "unavailable");
     }
 }
+
+#[test]
+fn a_forgotten_message_is_gone_from_the_file_and_not_only_from_the_answers() {
+    let user = User::new();
+    let turns: Vec<Value> = (0..200)
+        .map(|n| json!({"role": "user", "content": format!("the marker of turn {n} is zq{n}x, among words")}))
+        .collect();
+    user.file("turns.json", Value::from(turns).to_string());
+    user.ok(&["import", "turns.json"]);
+    let facts = user.json(&["facts", "--limit", "500"]);
+    let facts: Vec<(&str, &str)> = facts["facts"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|fact| (fact["id"].as_str().unwrap(), fact["memory"].as_str().unwrap()))
+        .collect();
+    let marker = |text: &str| text.split_whitespace().find(|word| word.starts_with("zq")).unwrap().replace(',', "");
+    let (gone, kept): (Vec<_>, Vec<_>) = facts.iter().enumerate().partition(|(index, _)| index % 10 == 3);
+    let mut forget = vec!["forget", "--yes"];
+    forget.extend(gone.iter().map(|(_, (id, _))| *id));
+    user.ok(&forget);
+    let file = std::fs::read(user.home().join(".local/share/memory/memory.db")).unwrap();
+    let holds = |text: &str| file.windows(text.len()).any(|bytes| bytes == text.as_bytes());
+    assert!(kept.iter().all(|(_, (_, text))| holds(&marker(text))), "the file is read");
+    let left: Vec<String> = gone.iter().map(|(_, (_, text))| marker(text)).filter(|word| holds(word)).collect();
+    assert_eq!(left, [""; 0]);
+}
