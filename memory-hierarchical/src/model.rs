@@ -14,7 +14,7 @@ const MAX_AGENT_BYTES: usize = 255;
 pub struct Agent(String);
 
 impl Agent {
-    /// A name of 1 to 255 bytes without `/`, `\`, `..` and control characters, so that it is safe as a file's name.
+    /// A name of 1 to 255 bytes without `/`, `\`, `..`, control characters and those that change how a line is shown, so that it is safe as a file's name.
     ///
     /// # Errors
     /// `invalid_argument` for any other.
@@ -26,7 +26,9 @@ impl Agent {
             _ if name.len() > MAX_AGENT_BYTES => Some("is longer than 255 bytes"),
             _ if name.contains(['/', '\\']) => Some("contains a slash"),
             _ if name.contains("..") => Some("contains `..`"),
-            _ if name.contains(char::is_control) => Some("contains a control character"),
+            _ if name.contains(|c: char| c.is_control() || is_invisible(c)) => {
+                Some("contains a control character")
+            }
             _ if name.trim() != name => Some("begins or ends with a space"),
             _ => None,
         };
@@ -41,6 +43,12 @@ impl Agent {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+}
+
+/// Ends of lines, changes of direction, and spaces without width: names that hold them look like others. Joiners stay, since words of
+/// some scripts need them.
+const fn is_invisible(c: char) -> bool {
+    matches!(c, '\u{200b}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
 }
 
 impl fmt::Display for Agent {

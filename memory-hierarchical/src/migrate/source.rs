@@ -63,7 +63,7 @@ impl Source {
                     error.retold("the file is not named after an agent; name the agent whose graph it is")
                 })?,
             };
-            let found = read_rows(foreign, &agent)?;
+            let found = read_rows(foreign, &agent, false)?;
             Content::Graph(agent, Box::new(found))
         } else {
             Content::Flat(Box::new(flat::read(foreign, layout, agent)?))

@@ -13,6 +13,11 @@ use super::graph::{Graph, MAX_BYTES};
 use super::tables::Tables;
 use crate::model::{Agent, Counts, DerivesFrom, Episodic, Semantic, SimilarTo, Supersedes, TransitionedTo};
 
+/// Values in tags and metadata of one file.
+const MAX_VALUES: usize = 5_000_000;
+/// Values of a row that are not counted: its members, and some tags.
+const MEMBERS: usize = 20;
+
 /// What is written.
 const VERSION: &str = "1.1";
 
@@ -161,22 +166,24 @@ pub fn read_json(from: &mut dyn Read, max_bytes: u64) -> Result<Document> {
         let place = format!("line {}, column {}", error.line(), error.column());
         unread(&told(&error), Some(place), "it must be a graph in JSON of format 1.1")
     })?;
-    if raw.format_version.split('.').next() != Some("1") {
+    if !is_known(&raw.format_version) {
         return Err(unread(
             "the file is of a format that this version does not know",
             Some("format_version".to_owned()),
             "it reads 1.x; export the graph as 1.1",
         ));
     }
+    let mut left = MAX_VALUES;
     let graph = Graph {
-        semantic: rows("semantic_nodes", &raw.semantic_nodes)?,
-        episodic: rows("episodic_nodes", &raw.episodic_nodes)?,
-        similar_to: rows("similar_to_edges", &raw.similar_to_edges)?,
-        derives_from: rows("derives_from_edges", &raw.derives_from_edges)?,
-        supersedes: rows("supersedes_edges", &raw.supersedes_edges)?,
-        transitioned_to: rows("transitioned_to_edges", &raw.transitioned_to_edges)?,
+        semantic: rows("semantic_nodes", &raw.semantic_nodes, &mut left)?,
+        episodic: rows("episodic_nodes", &raw.episodic_nodes, &mut left)?,
+        similar_to: rows("similar_to_edges", &raw.similar_to_edges, &mut left)?,
+        derives_from: rows("derives_from_edges", &raw.derives_from_edges, &mut left)?,
+        supersedes: rows("supersedes_edges", &raw.supersedes_edges, &mut left)?,
+        transitioned_to: rows("transitioned_to_edges", &raw.transitioned_to_edges, &mut left)?,
     };
     if let Some(stated) = raw.statistics {
+        within("statistics", stated, &mut left)?;
         row::<Stated>("statistics".to_owned(), stated)?.check(graph.counts())?;
     }
     Ok(Document { agent_name: raw.agent_name, exported_at: raw.exported_at, graph })
@@ -207,8 +214,46 @@ impl Stated {
     }
 }
 
-fn rows<T: DeserializeOwned>(table: &str, rows: &[&RawValue]) -> Result<Vec<T>> {
-    rows.iter().enumerate().map(|(index, text)| row(format!("{table}[{index}]"), text)).collect()
+/// `1`, or `1.` and a number.
+fn is_known(version: &str) -> bool {
+    let minor = version.strip_prefix('1').map(|rest| rest.strip_prefix('.').unwrap_or(rest));
+    minor.is_some_and(|minor| minor.bytes().all(|byte| byte.is_ascii_digit()))
+        && (version == "1" || version.len() > 2 && version.starts_with("1."))
+}
+
+fn rows<T: DeserializeOwned>(table: &str, rows: &[&RawValue], left: &mut usize) -> Result<Vec<T>> {
+    let read = |(index, text): (usize, &&RawValue)| {
+        let place = format!("{table}[{index}]");
+        within(&place, text, left)?;
+        row(place, text)
+    };
+    rows.iter().enumerate().map(read).collect()
+}
+
+/// Takes a row's tags and what its metadata holds off what a file may have: each becomes a value in memory, many times larger than
+/// the two bytes that it may be in the file.
+fn within(place: &str, row: &RawValue, left: &mut usize) -> Result<()> {
+    let (mut values, mut quoted, mut escaped) = (0_usize, false, false);
+    for byte in row.get().bytes() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if quoted => escaped = true,
+            b'"' => quoted = !quoted,
+            b',' | b'[' | b'{' if !quoted => values += 1,
+            _ => {}
+        }
+    }
+    let Some(rest) = left.checked_sub(values.saturating_sub(MEMBERS)) else {
+        let text = format!(
+            "{place}: with it, tags and metadata hold more than {MAX_VALUES} values; nothing was imported"
+        );
+        return Err(Error::new(ErrorKind::TooLarge, text)
+            .with_detail("limit", MAX_VALUES)
+            .with_detail("unit", "values")
+            .with_detail("place", place));
+    };
+    *left = rest;
+    Ok(())
 }
 
 /// Reads an object.

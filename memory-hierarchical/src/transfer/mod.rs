@@ -17,7 +17,7 @@ pub use graph::{Graph, MAX_BYTES};
 pub use import::{Imported, Mode, import};
 pub use json::{Document, read_json, write_json};
 #[cfg(feature = "sqlite")]
-pub use raw_db::{Held, Refusal, Why, hold_raw_db, read_raw_db, write_raw_db};
+pub use raw_db::{Held, Refusal, Why, hold_raw_db, read_raw_db, read_raw_db_rows, write_raw_db};
 pub use tables::{Outcome, Tables};
 
 #[cfg(feature = "sqlite")]

@@ -216,6 +216,13 @@ impl Context {
         self.global.backend.as_deref().filter(|name| !name.is_empty())
     }
 
+    /// The same without a backend on the command line or in the environment.
+    pub(crate) fn without_backend(&self) -> Self {
+        let mut other = self.clone();
+        other.global.backend = None;
+        other
+    }
+
     /// Opens the store without creating it; a missing one is an empty store in memory.
     pub(crate) async fn open_unmade(&self, access: Access) -> Result<Opened> {
         let settings = self.settings()?;

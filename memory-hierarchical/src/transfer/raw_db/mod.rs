@@ -5,7 +5,7 @@ mod read;
 mod refusals;
 mod write;
 
-pub use read::read_raw_db;
+pub use read::{read_raw_db, read_raw_db_rows};
 pub use refusals::{Refusal, Why};
 pub use write::{Held, hold_raw_db, write_raw_db};
 

@@ -45,12 +45,24 @@ pub(crate) struct Found {
     pub(crate) refusals: Refusals,
 }
 
-/// Reads a database of the original's layout that holds this agent's graph and nothing else.
+/// Reads a database of the original's layout that holds this agent's graph and nothing else. An edge that is there twice is read once.
 ///
 /// # Errors
 /// As for any file that is opened: `invalid_argument`, `capability_unsupported`, `unavailable`. `corrupt` for another layout, or
 /// if a row belongs to another agent, has an end that is missing, or is malformed: with their numbers, and how to take the rest.
 pub fn read_raw_db(path: &Path, agent: &Agent) -> Result<Graph> {
+    read(path, agent, false)
+}
+
+/// As [`read_raw_db`], with every edge that is there twice: an [`import`](crate::transfer::import()) skips and counts them.
+///
+/// # Errors
+/// As [`read_raw_db`].
+pub fn read_raw_db_rows(path: &Path, agent: &Agent) -> Result<Graph> {
+    read(path, agent, true)
+}
+
+fn read(path: &Path, agent: &Agent, repeated: bool) -> Result<Graph> {
     let foreign = Foreign::open(path)?;
     if !is_graph(&foreign)? {
         return Err(Error::new(
@@ -58,9 +70,8 @@ pub fn read_raw_db(path: &Path, agent: &Agent) -> Result<Graph> {
             "the database does not have the six tables of a graph; for other layouts use `memory graph migrate`",
         ));
     }
-    let found = read_rows(&foreign, agent)?;
+    let found = read_rows(&foreign, agent, repeated)?;
     foreign.finish()?;
-    // An edge that is there twice is skipped by every import.
     let refused: Vec<_> =
         found.refusals.list().iter().filter(|refusal| refusal.why != Why::Repeated).collect();
     let Some(first) = refused.first() else { return Ok(found.graph) };
@@ -82,8 +93,8 @@ pub fn read_raw_db(path: &Path, agent: &Agent) -> Result<Graph> {
     .with_detail("refused", count))
 }
 
-/// Reads all rows, and sorts them into what is this agent's graph and what is refused.
-pub(crate) fn read_rows(foreign: &Foreign, agent: &Agent) -> Result<Found> {
+/// Reads all rows, and sorts them into what is this agent's graph and what is refused; an edge that is there twice is either.
+pub(crate) fn read_rows(foreign: &Foreign, agent: &Agent, repeated: bool) -> Result<Found> {
     let mut found = Found::default();
     let mut bytes = 0;
     let mut known = HashMap::new();
@@ -91,8 +102,19 @@ pub(crate) fn read_rows(foreign: &Foreign, agent: &Agent) -> Result<Found> {
     for table in Table::ALL {
         let mut seen = HashSet::new();
         *rows.of(table) = foreign.each(table.name(), &columns_of(table), &mut bytes, |number, cells| {
-            match taken(table, cells, agent, &mut known, &mut seen) {
-                Ok(row) => graph.push_row(row),
+            match taken(table, cells, agent, &mut known) {
+                Ok(row) => {
+                    if let Some((source, target)) = ends_of(&row)
+                        && !seen.insert((source.to_owned(), target.to_owned()))
+                        && !repeated
+                    {
+                        refusals.add(table.name(), Why::Repeated, || {
+                            format!("row {number}: {source} → {target}")
+                        });
+                        return;
+                    }
+                    graph.push_row(row);
+                }
                 Err((why, what)) => refusals.add(table.name(), why, || format!("row {number}: {what}")),
             }
         })?;
@@ -110,13 +132,17 @@ pub(crate) fn read_rows(foreign: &Foreign, agent: &Agent) -> Result<Found> {
 /// Whose memory an id is: semantic or not; this agent's or not.
 type Known = HashMap<String, (bool, bool)>;
 
-/// Reads a row and judges it: by itself, by the memories before it, and by the edges of its kind before it.
+/// The ends of an edge.
+fn ends_of(row: &Row) -> Option<(&str, &str)> {
+    if let Row::Edge(edge) = row { Some(edge.ends()) } else { None }
+}
+
+/// Reads a row and judges it: by itself, and by the memories before it.
 fn taken(
     table: Table,
     mut cells: Cells<'_, '_>,
     agent: &Agent,
     known: &mut Known,
-    seen: &mut HashSet<(String, String)>,
 ) -> std::result::Result<Row, (Why, String)> {
     let malformed = |what| (Why::Malformed, what);
     let kind = match table {
@@ -131,9 +157,6 @@ fn taken(
             judged?;
             let (source, target) = edge.ends();
             ends(kind, source, target, known)?;
-            if !seen.insert((source.to_owned(), target.to_owned())) {
-                return Err((Why::Repeated, format!("{source} → {target}")));
-            }
         }
         (row, _) => {
             let (id, owner) = (row.key().concat(), owner.unwrap_or_default());

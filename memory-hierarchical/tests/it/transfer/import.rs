@@ -2,9 +2,11 @@
 
 use memory_core::{ErrorKind, Json, Timestamp};
 use memory_hierarchical::GraphStore as _;
-use memory_hierarchical::transfer::{Graph, MAX_BYTES, Mode, Outcome, import, read_json, write_json};
+use memory_hierarchical::transfer::{
+    Graph, MAX_BYTES, Mode, Outcome, import, read_json, read_raw_db_rows, write_json,
+};
 
-use super::files::{graph_of, multiset, stored};
+use super::files::{graph_of, multiset, shared, stored};
 use crate::support::{agent, derives, episodic, on_both_stores, semantic, similar, supersedes};
 
 pub(super) fn small() -> Graph {
@@ -110,9 +112,12 @@ on_both_stores! {
 
     async fn what_a_file_repeats_is_skipped_and_counted(world) {
         let Some(doubled) = graph_of("json/my-agent.merged-twice.export.json") else { return };
-        let imported = import(&*world.graphs, &agent("ada"), doubled, Mode::Replace).await.unwrap();
-        let rows = imported.tables.named().map(|(_, rows)| (rows.imported, rows.skipped));
-        assert_eq!(rows, [(4, 0), (2, 0), (1, 1), (2, 2), (1, 1), (1, 1)]);
+        let Some(file) = shared("hierarchical/my-agent.merged-twice.db") else { return };
+        for doubled in [doubled, read_raw_db_rows(&file, &agent("my-agent")).unwrap()] {
+            let imported = import(&*world.graphs, &agent("ada"), doubled, Mode::Replace).await.unwrap();
+            let rows = imported.tables.named().map(|(_, rows)| (rows.imported, rows.skipped));
+            assert_eq!(rows, [(4, 0), (2, 0), (1, 1), (2, 2), (1, 1), (1, 1)]);
+        }
     }
 
     async fn an_import_that_never_commits_changes_nothing(world) {

@@ -214,3 +214,34 @@ proptest! {
         prop_assert_eq!(written("ada", &back), bytes);
     }
 }
+
+#[test]
+fn a_file_of_millions_of_tiny_values_is_refused_before_it_fills_the_memory() {
+    let file = |count: usize| {
+        let values = vec!["0"; count].join(",");
+        let node = format!(
+            r#"{{"memory_id":"e","content":"","source_label":"","tags":[],"metadata":[{values}],"created_at":"1"}}"#
+        );
+        format!(
+            r#"{{"agent_name":"a","exported_at":"1","format_version":"1.1","semantic_nodes":[],"episodic_nodes":[{node}],"similar_to_edges":[],"derives_from_edges":[],"supersedes_edges":[],"transitioned_to_edges":[]}}"#
+        )
+    };
+    let error = read_json(&mut file(5_100_000).as_bytes(), MAX_BYTES).unwrap_err();
+    assert_eq!(
+        (error.kind(), error.details()["place"].as_str()),
+        (ErrorKind::TooLarge, Some("episodic_nodes[0]"))
+    );
+    assert!(read_json(&mut file(100_000).as_bytes(), MAX_BYTES).is_ok());
+}
+
+#[test]
+fn a_version_is_one_and_a_number() {
+    let of = |version: &str| {
+        let text = format!(
+            r#"{{"agent_name":"a","exported_at":"1","format_version":"{version}","semantic_nodes":[],"episodic_nodes":[],"similar_to_edges":[],"derives_from_edges":[],"supersedes_edges":[],"transitioned_to_edges":[]}}"#
+        );
+        read_json(&mut text.as_bytes(), MAX_BYTES).is_ok()
+    };
+    assert!(["1", "1.0", "1.1", "1.12"].into_iter().all(of));
+    assert!(!["", "2.0", "1.", "1.1.evil", "1x", "11", "1.1 "].into_iter().any(of));
+}

@@ -1,11 +1,11 @@
 //! `graph backend`.
 
-use memory::hierarchical::backend::{BackendChoice, ChosenBy, resolve_backend};
+use memory::hierarchical::backend::{BackendChoice, ChosenBy, Paths, resolve_backend};
 use memory_core::Result;
 use serde_json::json;
 
 use super::{Which, environment};
-use crate::terminal::{Exit, Failure, Out, note};
+use crate::terminal::{Context, Exit, Failure, Out, note};
 
 /// Refuses what this build cannot open.
 pub(super) fn require_served(backend: BackendChoice) -> Result<()> {
@@ -17,7 +17,7 @@ pub(super) fn require_served(backend: BackendChoice) -> Result<()> {
 pub(super) fn engine_graphs(
     reads_original: bool,
 ) -> Result<std::sync::Arc<dyn memory::hierarchical::GraphStore>> {
-    let paths = memory::hierarchical::backend::Paths::of(&environment())?;
+    let paths = Paths::of(&environment())?;
     let graphs = memory::hierarchical::ladybug::LadybugGraphs::new(
         paths.own_graphs(),
         reads_original.then(|| paths.graphs()),
@@ -25,11 +25,16 @@ pub(super) fn engine_graphs(
     Ok(std::sync::Arc::new(graphs))
 }
 
-pub(super) fn backend(which: &Which, out: &mut Out) -> Result<Exit, Failure> {
+pub(super) fn backend(context: &Context, which: &Which, out: &mut Out) -> Result<Exit, Failure> {
     let resolved = resolve_backend(which.graph_backend.as_deref(), &environment())?;
     let served = require_served(resolved.backend);
+    let opens = match resolved.backend {
+        BackendChoice::Sqlite => context.settings()?.shown_url()?,
+        BackendChoice::GraphDb => Paths::of(&environment())?.own_graphs().display().to_string(),
+    };
     let document = json!({
         "backend": resolved.backend,
+        "opens": opens,
         "chosen": resolved.by,
         "warnings": resolved.warnings,
         "is_served": served.is_ok(),
@@ -39,13 +44,14 @@ pub(super) fn backend(which: &Which, out: &mut Out) -> Result<Exit, Failure> {
     }
     out.tell(&document, |out| {
         let why = match &resolved.by {
-            ChosenBy::Flag => "the option --graph-backend says so".to_owned(),
+            ChosenBy::Flag => "the option says so".to_owned(),
             ChosenBy::Variable => "AMPLIHACK_MEMORY_BACKEND says so".to_owned(),
             ChosenBy::Detected { path } => format!("there is {}", path.display()),
             ChosenBy::Default => "there are no files of the graph engine".to_owned(),
             ChosenBy::Fallback => "AMPLIHACK_MEMORY_BACKEND names no backend".to_owned(),
         };
         out.line(format!("{}: {why}", resolved.backend))?;
+        out.line(format!("opens {opens}"))?;
         match &served {
             Ok(()) => Ok(()),
             Err(error) => out.line(error.message()),

@@ -11,11 +11,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
-use memory::Access;
-#[cfg(feature = "ladybug")]
-use memory::hierarchical::backend::BackendChoice;
-use memory::hierarchical::backend::{Environment, Resolved, resolve_backend, resolve_transfer_backend};
+use memory::hierarchical::backend::{
+    BackendChoice, Environment, Resolved, resolve_backend, resolve_transfer_backend,
+};
 use memory::hierarchical::{self, Agent, AgentMemory, GraphStore};
+use memory::{Access, Config};
 use memory_core::{Error, Result, ScopeKind};
 
 use crate::terminal::{Context, Exit, Failure, Opened, Out, Progress, note};
@@ -68,10 +68,18 @@ enum Action {
     Clean(transfer::CleanArgs),
 }
 
-pub(crate) async fn graph(context: &Context, args: GraphArgs, out: &mut Out) -> Result<Exit, Failure> {
+pub(crate) async fn graph(context: &Context, mut args: GraphArgs, out: &mut Out) -> Result<Exit, Failure> {
+    let elsewhere = context.without_backend();
+    let context = match named_as_backend(context, &args.which)? {
+        Some(token) => {
+            args.which.graph_backend = Some(token);
+            &elsewhere
+        }
+        None => context,
+    };
     let which = &args.which;
     match args.action {
-        Action::Backend => backend::backend(which, out),
+        Action::Backend => backend::backend(context, which, out),
         Action::Tree(args) => reading::tree(&open(context, which, Access::Existing).await?, &args, out).await,
         Action::Show(args) => reading::show(&open(context, which, Access::Existing).await?, &args, out).await,
         Action::History(args) => {
@@ -111,6 +119,17 @@ pub(crate) async fn graph(context: &Context, args: GraphArgs, out: &mut Out) -> 
             transfer::clean(&open(context, which, Access::Existing).await?, &args, out).await
         }
     }
+}
+
+/// The token that `--backend` names, as the original's option did: unless memory.toml has a backend of that name.
+fn named_as_backend(context: &Context, which: &Which) -> Result<Option<String>> {
+    let Some(name) = context.explicit_backend() else { return Ok(None) };
+    if which.graph_backend.is_some() || BackendChoice::parse(name).is_err() {
+        return Ok(None);
+    }
+    let config = Config::discover(context.global().config.as_deref())?;
+    let is_a_store = config.is_some_and(|config| config.file().backends.contains_key(name));
+    Ok((!is_a_store).then(|| name.to_owned()))
 }
 
 /// Waits for what may take long, and shows that it goes on.

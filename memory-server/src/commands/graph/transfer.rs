@@ -8,7 +8,8 @@ use clap::{Args, ValueEnum};
 use memory::hierarchical::backend::Paths;
 use memory::hierarchical::migrate::{Migrated, Source};
 use memory::hierarchical::transfer::{
-    Graph, Imported, MAX_BYTES, Mode, Tables, hold_raw_db, read_json, read_raw_db, write_json, write_raw_db,
+    Graph, Imported, MAX_BYTES, Mode, Tables, hold_raw_db, read_json, read_raw_db_rows, write_json,
+    write_raw_db,
 };
 use memory::hierarchical::{self, Agent};
 use memory::snapshot::{FileOptions, NewFile};
@@ -187,7 +188,7 @@ pub(super) fn read(agent: &Agent, args: &ImportArgs) -> Result<Graph, Failure> {
         Format::RawDb if args.file == Path::new("-") => {
             return Err(Failure::invalid("a database is read from a file; `-` is for JSON"));
         }
-        Format::RawDb => read_raw_db(&args.file, agent)?,
+        Format::RawDb => read_raw_db_rows(&args.file, agent)?,
         Format::Json if args.file == Path::new("-") => {
             read_json(&mut std::io::stdin().lock(), MAX_BYTES)?.graph
         }
@@ -343,6 +344,9 @@ pub(crate) struct CleanArgs {
     /// Remove them; without it they are only listed
     #[arg(long)]
     yes: bool,
+    /// Only list them, as without --yes
+    #[arg(long, conflicts_with = "yes")]
+    dry_run: bool,
 }
 
 pub(super) async fn clean(graphs: &Graphs, args: &CleanArgs, out: &mut Out) -> Result<Exit, Failure> {

@@ -242,7 +242,10 @@ async fn store(settings: &Settings, timeout: Duration, offline: bool, report: &m
             }
         }
         Err(error) if is_unmade(&error) => {
-            report.ok("store", format!("{shown} has no tables yet; the first command that stores something creates them"));
+            report.ok(
+                "store",
+                format!("{shown} has no tables yet; the first command that stores something creates them"),
+            );
         }
         Err(error) => report.told("store", Status::Fail, error.message()),
     }

@@ -100,6 +100,10 @@ fn the_backend_is_chosen_by_option_variable_and_files() {
         "{answer} {warning}"
     );
     assert!(with(Some("kuzu"), &["graph", "backend", "--graph-backend", "sqlite"]).1.starts_with("sqlite"));
+    let (_, answer, _) = with(None, &["graph", "backend", "--backend", "graph-db", "--json"]);
+    assert!(answer.contains("\"by\":\"flag\"") && answer.contains(".amplihack/graphs"), "{answer}");
+    let (code, answer, _) = with(Some("kuzu"), &["graph", "backend", "--backend", "sqlite", "--json"]);
+    assert!(code == Some(0) && answer.contains("memory.db"), "{answer}");
     let (code, _, error) = with(Some("redis"), &["graph", "stats"]);
     assert!(code == Some(3) && error.contains("AMPLIHACK_MEMORY_BACKEND"), "{error}");
     let (code, _, error) = with(Some("redis"), &["graph", "export", "ada", "ada.json"]);

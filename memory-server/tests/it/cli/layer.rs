@@ -395,7 +395,8 @@ fn a_forgotten_message_is_gone_from_the_file_and_not_only_from_the_answers() {
         .iter()
         .map(|fact| (fact["id"].as_str().unwrap(), fact["memory"].as_str().unwrap()))
         .collect();
-    let marker = |text: &str| text.split_whitespace().find(|word| word.starts_with("zq")).unwrap().replace(',', "");
+    let marker =
+        |text: &str| text.split_whitespace().find(|word| word.starts_with("zq")).unwrap().replace(',', "");
     let (gone, kept): (Vec<_>, Vec<_>) = facts.iter().enumerate().partition(|(index, _)| index % 10 == 3);
     let mut forget = vec!["forget", "--yes"];
     forget.extend(gone.iter().map(|(_, (id, _))| *id));
@@ -403,6 +404,7 @@ fn a_forgotten_message_is_gone_from_the_file_and_not_only_from_the_answers() {
     let file = std::fs::read(user.home().join(".local/share/memory/memory.db")).unwrap();
     let holds = |text: &str| file.windows(text.len()).any(|bytes| bytes == text.as_bytes());
     assert!(kept.iter().all(|(_, (_, text))| holds(&marker(text))), "the file is read");
-    let left: Vec<String> = gone.iter().map(|(_, (_, text))| marker(text)).filter(|word| holds(word)).collect();
+    let left: Vec<String> =
+        gone.iter().map(|(_, (_, text))| marker(text)).filter(|word| holds(word)).collect();
     assert_eq!(left, [""; 0]);
 }

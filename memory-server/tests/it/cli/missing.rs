@@ -73,13 +73,17 @@ fn a_command_that_stores_nothing_leaves_an_empty_postgres_database_empty() {
     for command in READING.iter().filter(|command| command[..] != ["drift", "repair"]) {
         let error = user.refused(&of(command), 3, "not_found");
         let message = error["message"].as_str().unwrap();
-        assert!(message.contains("has no tables") && message.contains("write something"), "{command:?}: {message}");
+        assert!(
+            message.contains("has no tables") && message.contains("write something"),
+            "{command:?}: {message}"
+        );
     }
     user.file("turns.jsonl", r#"{"text": "hello", "speaker": "ada"}"#);
     user.ok(&of(&["import", "turns.jsonl", "--dry-run"]));
     assert!(user.ok(&of(&["doctor"])).contains("has no tables yet"));
     let untouched = user.run(&of(&["postgres", "doctor", "--json"])).document();
-    let tables = untouched["findings"].as_array().unwrap().iter().find(|finding| finding["check"] == "tables");
+    let tables =
+        untouched["findings"].as_array().unwrap().iter().find(|finding| finding["check"] == "tables");
     assert_eq!(tables.unwrap()["status"], "problem", "{untouched}");
     user.ok(&of(&["set", "k", "1"]));
     assert_eq!(user.ok(&of(&["get", "k"])), "1\n");
