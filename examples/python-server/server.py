@@ -604,6 +604,8 @@ OPERATIONS = {name.removeprefix("do_"): function for name, function in globals()
 
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    # Head and body are two writes.
+    disable_nagle_algorithm = True
     test_clock = False
 
     def log_message(self, *_):

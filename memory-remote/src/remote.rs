@@ -13,7 +13,8 @@ use memory_core::{
     Op, Proxy, Reply, Request, Result, RunContext, Scope,
 };
 use memory_http::{
-    Call, CallKind, Credential, EgressPolicy, Endpoint, HttpClient, Limits, Method, Reply as HttpReply,
+    BreakerPolicy, Call, CallKind, Credential, EgressPolicy, Endpoint, HttpClient, Limits, Method,
+    Reply as HttpReply,
 };
 use serde::Deserialize;
 
@@ -64,6 +65,8 @@ pub async fn open(
     };
     let http = HttpClient::builder(policy, clock, ids)
         .limits(limits)
+        // One server, restarted more often than lost: it is asked again soon.
+        .breaker(BreakerPolicy { cooldown: Duration::from_secs(1), ..BreakerPolicy::default() })
         .trust_file(options.ca_file.as_deref())?
         .build()?;
     let endpoint = Endpoint::parse(&options.base_url)?;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use memory_core::{Error, ErrorKind, Result};
+use memory_core::{Error, ErrorKind, Result, Timestamp};
 
 use super::candidates::context;
 use super::inputter::Inputter;
@@ -69,9 +69,9 @@ impl PromotionPipeline {
     /// # Errors
     /// The store's. What was promoted before stays; the note at hand is taken up again once its lease is over.
     pub async fn promote(&self, most: usize) -> Result<Report> {
-        let mut report = Report::default();
+        let (mut report, begun) = (Report::default(), self.now());
         while report.notes < most as u64 {
-            match self.promote_one().await? {
+            match self.promote_due(begun).await? {
                 Some(promotion) => report.add(&promotion),
                 None => break,
             }
@@ -89,10 +89,25 @@ impl PromotionPipeline {
     /// # Errors
     /// As [`promote`](Self::promote).
     pub async fn promote_one(&self) -> Result<Option<Promotion>> {
-        match self.lease(None).await? {
+        self.promote_due(self.now()).await
+    }
+
+    /// As [`promote_one`](Self::promote_one), of the notes that were due then: a run that gives notes back, because the model does not
+    /// answer, ends once it has tried each.
+    ///
+    /// # Errors
+    /// As [`promote`](Self::promote).
+    pub async fn promote_due(&self, then: Timestamp) -> Result<Option<Promotion>> {
+        match self.lease(None, then).await? {
             Some((note, lease)) => self.decide(note, lease).await.map(Some),
             None => Ok(None),
         }
+    }
+
+    /// The time of the space.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        self.space.now()
     }
 
     /// Promotes one note, whatever others wait; `None`: it is done, or another pipeline works on it.
@@ -100,7 +115,7 @@ impl PromotionPipeline {
     /// # Errors
     /// As [`promote`](Self::promote).
     pub async fn promote_note(&self, note_id: &str) -> Result<Option<Promotion>> {
-        match self.lease(Some(note_id)).await? {
+        match self.lease(Some(note_id), self.now()).await? {
             Some((note, lease)) => self.decide(note, lease).await.map(Some),
             None => Ok(None),
         }
@@ -141,11 +156,11 @@ impl PromotionPipeline {
     }
 
     /// Takes the oldest note that is new, or whose pipeline did not finish in time; or that one alone.
-    async fn lease(&self, only: Option<&str>) -> Result<Option<(Note, String)>> {
+    async fn lease(&self, only: Option<&str>, due: Timestamp) -> Result<Option<(Note, String)>> {
         let lease = self.space.fresh();
         let until = self.space.after(self.space.options().lease);
         let mut free = "state <> 'done' AND lease_until <= ?".to_owned();
-        let mut which = vec![int(self.space.now().as_millis())];
+        let mut which = vec![int(due.as_millis())];
         if let Some(id) = only {
             free.push_str(" AND note_id = ?");
             which.push(text(id));

@@ -123,6 +123,10 @@ on_both_stores! {
         assert!(world.pipeline.promote_one().await.unwrap().is_none(), "not at once");
         assert_eq!(world.notes.notes("ada", "run").await.unwrap()[0].state, "new");
         world.clock.advance(Duration::from_secs(5));
+        let begun = world.pipeline.now();
+        assert_eq!(world.promote().await.note_id, note.id);
+        world.clock.advance(Duration::from_secs(60));
+        assert!(world.pipeline.promote_due(begun).await.unwrap().is_none(), "a run tries each note once");
         assert_eq!(world.promote().await.note_id, note.id);
         assert_eq!(world.count("events_memory").await, 0);
     }

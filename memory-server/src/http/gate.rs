@@ -48,6 +48,8 @@ pub(crate) struct Gate {
     metrics: Arc<Metrics>,
     limits: HttpSection,
     in_flight: Arc<Semaphore>,
+    /// Places of requests to the page, to which anybody may send a form: they cannot take those of the others.
+    of_page: Arc<Semaphore>,
     /// Whether only this machine connects, without a proxy: then `Host` must name it.
     local: bool,
     /// The scheme of its own pages; `None`: a proxy decides.
@@ -63,7 +65,8 @@ impl Gate {
         scheme: Option<&'static str>,
     ) -> Self {
         let in_flight = Arc::new(Semaphore::new(limits.max_in_flight));
-        Self { authority, metrics, limits, in_flight, local, scheme }
+        let of_page = Arc::new(Semaphore::new(OF_PAGE));
+        Self { authority, metrics, limits, in_flight, of_page, local, scheme }
     }
 
     pub(crate) fn metrics(&self) -> &Arc<Metrics> {
@@ -78,6 +81,7 @@ impl Gate {
     pub(crate) async fn idle(&self) {
         let all = u32::try_from(self.limits.max_in_flight).unwrap_or(u32::MAX);
         let _ = self.in_flight.acquire_many(all).await;
+        let _ = self.of_page.acquire_many(u32::try_from(OF_PAGE).unwrap_or(u32::MAX)).await;
     }
 
     /// Against DNS rebinding: a page of another site, whose name was made to mean this machine, sends its own name. And
@@ -149,13 +153,6 @@ impl Gate {
             );
             (Refused::Busy, error.with_retry(memory_core::Retry::After(std::time::Duration::from_secs(1))))
         };
-        // A server that is busy is alive.
-        let place = if is_probe(request.uri().path()) {
-            Place(None)
-        } else {
-            let permit = Arc::clone(&self.in_flight).try_acquire_owned().map_err(|_| busy())?;
-            Place(Some(Arc::new(permit)))
-        };
         let caller = self.authenticate(request, peer).map_err(|error| {
             let why = match error.kind() {
                 ErrorKind::RateLimited => Refused::Rate,
@@ -164,6 +161,19 @@ impl Gate {
             };
             (why, error)
         })?;
+        let places = match request.uri().path() {
+            // A server that is busy is alive.
+            path if is_probe(path) => None,
+            path if page::owns(path) => Some(&self.of_page),
+            _ => Some(&self.in_flight),
+        };
+        let place = match places {
+            None => Place(None),
+            Some(places) => {
+                let permit = Arc::clone(places).try_acquire_owned().map_err(|_| busy())?;
+                Place(Some(Arc::new(permit)))
+            }
+        };
         let op = op_of(request);
         let limit = self.max_body_bytes(op);
         let announced = request.body().size_hint().lower();
@@ -224,6 +234,8 @@ impl Gate {
     }
 }
 
+/// Requests to the page that are answered at a time.
+const OF_PAGE: usize = 32;
 /// Time for a stream that a client sends.
 const STREAM: Duration = Duration::from_secs(24 * 3_600);
 

@@ -28,7 +28,7 @@ impl Sql {
 }
 
 /// An entry, with fields that only this crate needs.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct StoredEntry {
     pub(crate) entry: Entry,
     /// The number of the scope's change that created it: tells an entry from a later one with the same key.

@@ -95,8 +95,9 @@ pub(crate) async fn promote(context: &Context, args: PromoteArgs, out: &mut Out)
     let (pipeline, stop) = (governed::pipeline_with(&space, model), context.stop());
     let (mut report, mut progress) = (Report::default(), Progress::new(context.is_quiet()));
     let (mut rejected, mut left) = (Vec::new(), Vec::new());
+    let begun = pipeline.now();
     while report.notes < args.limit && !stop.is_asked() {
-        let Some(promotion) = pipeline.promote_one().await? else { break };
+        let Some(promotion) = pipeline.promote_due(begun).await? else { break };
         report.add(&promotion);
         if let Some(reason) = promotion.reason {
             let told = if promotion.is_retried { &mut left } else { &mut rejected };

@@ -2,6 +2,7 @@
 //! page's own form asked.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, to_bytes};
@@ -22,6 +23,8 @@ use super::sessions::{Found, is_same};
 use super::views;
 use crate::http::refusal::status;
 
+/// How long a form may take to arrive: anybody may send one.
+const FORM_TIME: Duration = Duration::from_secs(10);
 /// Longest form.
 const MAX_FORM_BYTES: usize = 64 << 10;
 
@@ -198,7 +201,9 @@ fn check_site(headers: &HeaderMap) -> Result<()> {
 }
 
 async fn form(body: Body) -> Result<Fields> {
-    let bytes = to_bytes(body, MAX_FORM_BYTES).await.map_err(|error| {
+    let late = |_| Error::new(ErrorKind::Timeout, "the form did not arrive in time; send it again");
+    let bytes = tokio::time::timeout(FORM_TIME, to_bytes(body, MAX_FORM_BYTES)).await.map_err(late)?;
+    let bytes = bytes.map_err(|error| {
         Error::new(ErrorKind::TooLarge, "the form is too long, or did not arrive whole").with_source(error)
     })?;
     Ok(Fields::read(&bytes))

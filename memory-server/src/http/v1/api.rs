@@ -6,7 +6,7 @@ use std::sync::Arc;
 use memory::Memory;
 use memory::audit::{AuditRequest, Auditor};
 use memory_core::{
-    Capabilities, Error, ErrorKind, Next, Op, Provider as _, Reply, Request, Result, ScopeKind,
+    Capabilities, Entry, Error, ErrorKind, Next, Op, Provider as _, Reply, Request, Result, Retry, ScopeKind,
 };
 use percent_encoding::percent_decode_str;
 
@@ -15,6 +15,9 @@ use super::idempotency::Replies;
 use super::tools::Tools;
 use crate::http::caller::Caller;
 use crate::http::recording::Recording;
+
+/// Bytes of the values in one answer; a batch of writes brings as many.
+const MAX_ANSWER_BYTES: usize = 64 << 20;
 
 /// The shared state.
 #[derive(Debug)]
@@ -72,6 +75,8 @@ impl Api {
         match &mut reply {
             Reply::SqlScopes(page) => page.scopes.retain(|(scope, _)| scope.kind != ScopeKind::Host),
             Reply::ScopeUses(page) => page.scopes.retain(|used| used.scope.kind != ScopeKind::Host),
+            Reply::GetMany(found) => fits(found.iter().flatten(), "keys")?,
+            Reply::Search(found) => fits(found.hits.iter().map(|hit| &hit.entry), "hits")?,
             _ => {}
         }
         Ok(reply)
@@ -97,6 +102,21 @@ pub(super) fn decoded(part: &str) -> Result<Cow<'_, str>> {
     percent_decode_str(part).decode_utf8().map_err(|error| {
         Error::invalid("a part of the path is not UTF-8 once it is decoded; encode UTF-8").with_source(error)
     })
+}
+
+/// Refuses an answer that would take much more memory to write than its values take now.
+fn fits<'e>(entries: impl Iterator<Item = &'e Entry>, what: &str) -> Result<()> {
+    let bytes = entries.map(|entry| entry.value.len_bytes()).fold(0, usize::saturating_add);
+    if bytes <= MAX_ANSWER_BYTES {
+        return Ok(());
+    }
+    let text = format!(
+        "the values of the answer have {bytes} bytes, more than {MAX_ANSWER_BYTES}; ask for fewer {what}"
+    );
+    Err(Error::new(ErrorKind::ResultTooLarge, text)
+        .with_retry(Retry::Never)
+        .with_detail("limit", MAX_ANSWER_BYTES)
+        .with_detail("unit", "bytes"))
 }
 
 /// How many entries, hits, facts or rows a reply holds; `None` for one that holds something else.

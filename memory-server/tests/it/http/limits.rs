@@ -62,6 +62,38 @@ fn requests_beyond_those_in_flight_are_told_to_wait_and_open_streams_do_not_coun
 }
 
 #[test]
+fn forms_that_never_come_whole_take_no_place_of_the_api() {
+    let door = Door::open("[http]\nmax_in_flight = 4\n");
+    let token = door.token("ann", &["--agent", "ann"]);
+    let head = format!(
+        "POST /login HTTP/1.1\r\nHost: 127.0.0.1\r\nOrigin: http://127.0.0.1\r\nConnection: close\r\nExpect: 100-continue\r\nContent-Length: 1000\r\n\r\n"
+    );
+    let _waiting: Vec<_> = (0..8).map(|_| begun(&door, &head, "HTTP/1.1 100 Continue\r\n\r\n")).collect();
+    assert_eq!(door.post(&token, None, INITIALIZE).status, 200);
+}
+
+#[test]
+fn an_answer_of_very_many_bytes_is_refused_before_it_is_written() {
+    let door = Door::open("");
+    let token = door.token("ops", &["--tenant", "acme"]);
+    let scope = serde_json::json!({"tenant": "acme", "kind": "agent", "id": "ann"});
+    let bearer = format!("Bearer {token}");
+    let ask = |op: &str, body: serde_json::Value| {
+        door.request(
+            "POST",
+            &format!("/v1/ops/{op}"),
+            &[("Authorization", bearer.as_str())],
+            &body.to_string(),
+        )
+    };
+    let value = "x".repeat(900_000);
+    assert_eq!(ask("set", serde_json::json!({"scope": scope, "key": "k", "value": value})).status, 200);
+    let many = |count: usize| ask("get_many", serde_json::json!({"scope": scope, "keys": vec!["k"; count]}));
+    assert_eq!(many(3).status, 200);
+    assert_eq!(many(1_000).code(), "result_too_large");
+}
+
+#[test]
 fn what_is_slow_is_ended() {
     let door = Door::open("[http]\nheader_timeout_ms = 200\nbody_timeout_ms = 200\n");
     let token = door.token("ann", &["--agent", "ann"]);
