@@ -145,9 +145,9 @@ pub(crate) fn stored(embedder: &dyn Embedder, answers: Vec<Result<Vec<f32>>>) ->
     stored.into_iter().map(Result::ok).collect()
 }
 
-/// What people said is kept; what the runtime and its tools said is not memory.
+/// What people said is kept, also a picture of which there is but a caption; what the runtime and its tools said is not memory.
 fn is_kept(message: &Message) -> bool {
-    matches!(message.role, Role::User | Role::Assistant) && !message.content.trim().is_empty()
+    matches!(message.role, Role::User | Role::Assistant) && !message.is_blank()
 }
 
 /// The writes of the new turns, each with what is known of its digest.

@@ -208,6 +208,7 @@ async fn buried(
                 turn.speaker.as_deref(),
                 turn.at,
                 &turn.text,
+                turn.caption.as_deref(),
             ));
         } else if dropped(keys::number(&entry.key)?) {
             let dropped = record::written(&Known { dropped: true, ..Known::default() })?;

@@ -13,7 +13,7 @@ use crate::factory::OpenContext;
 #[cfg(feature = "recall")]
 pub use memory_recall::extract;
 #[cfg(feature = "recall")]
-pub use memory_recall::rank::{Signal, Weights};
+pub use memory_recall::rank::{Bm25, Signal, Weights};
 #[cfg(feature = "recall")]
 pub use memory_recall::{
     ConversationEntry, ConversationHead, KnownFact, RESERVED_PREFIX, TurnVectorStats, TurnVectors,

@@ -71,7 +71,7 @@ pub(super) fn check_messages(messages: &[Message]) -> Result<()> {
     if bytes > MAX_MESSAGES_BYTES {
         return Err(Error::too_large("messages", bytes, MAX_MESSAGES_BYTES, "bytes"));
     }
-    if messages.iter().all(|message| message.content.trim().is_empty()) {
+    if messages.iter().all(Message::is_blank) {
         return Err(Error::invalid("there is nothing to add; give at least one message that is not blank"));
     }
     for (index, message) in messages.iter().enumerate() {

@@ -44,7 +44,9 @@ pub enum Role {
 pub struct Message {
     /// Who said it.
     pub role: Role,
-    /// What was said.
+    /// What was said. Read from JSON, `null` is no words, and of a list of blocks the texts count, in lines of their own.
+    #[serde(deserialize_with = "super::content::read")]
+    #[cfg_attr(feature = "schema", schemars(description = "What was said."))]
     pub content: String,
     /// The speaker's name, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -91,6 +93,13 @@ impl Message {
             caption: None,
             metadata: Metadata::new(),
         }
+    }
+
+    /// Whether it has neither words nor a caption.
+    #[must_use]
+    pub fn is_blank(&self) -> bool {
+        let is_blank = |text: &str| text.trim().is_empty();
+        is_blank(&self.content) && self.caption.as_deref().is_none_or(is_blank)
     }
 }
 

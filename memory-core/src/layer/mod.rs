@@ -3,6 +3,7 @@
 //! The layer assigns ids, is lossy by design and may be asynchronous; it never pretends to be key/value.
 
 mod adding;
+mod content;
 mod context;
 mod fact;
 mod ids;

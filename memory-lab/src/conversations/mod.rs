@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use memory::Registry;
-use memory::conversations::{Signal, Weights};
+use memory::conversations::{Bm25, Signal, Weights};
 use memory_core::layer::{
     AddOptions, ContextBlock, Fact, MAX_CONTEXT_TOKENS, MAX_MESSAGES, MAX_MESSAGES_BYTES, Message,
     RecallQuery, approximate_tokens,
@@ -40,6 +40,9 @@ pub(crate) struct ConversationsArgs {
     /// Other weights, such as `dense=0.8,window=0`
     #[arg(long, value_delimiter = ',', value_name = "SIGNAL=WEIGHT")]
     weights: Vec<String>,
+    /// Parameters of BM25, such as `1.2,0.75` [default: those that suit the mean length of turns]
+    #[arg(long, value_name = "K1,B", value_parser = bm25)]
+    bm25: Option<Bm25>,
     /// Tokens of the block of text whose precision and coverage of the evidence are measured
     #[arg(long, value_name = "N", default_value_t = 2_000, value_parser = tokens)]
     budget: usize,
@@ -77,8 +80,17 @@ impl ConversationsArgs {
                 .ok_or_else(|| Error::invalid(format!("`{given}` is not of the form SIGNAL=WEIGHT")))?;
             weights = weights.with(signal(name)?, weight);
         }
-        Ok(weights)
+        Ok(match self.bm25 {
+            Some(bm25) => weights.with_bm25(bm25),
+            None => weights,
+        })
     }
+}
+
+fn bm25(text: &str) -> std::result::Result<Bm25, String> {
+    let numbers = text.split_once(',').map(|(k1, b)| (k1.trim().parse(), b.trim().parse()));
+    let Some((Ok(k1), Ok(b))) = numbers else { return Err("two numbers, such as 1.2,0.75".to_owned()) };
+    Bm25::new(k1, b).map_err(|error| error.message().to_owned())
 }
 
 fn tokens(text: &str) -> std::result::Result<usize, String> {
@@ -163,7 +175,9 @@ async fn measure(
     drop(memory);
     let bytes = folder.as_ref().map(|folder| folder_bytes(folder.path())).transpose()?;
     let weights = args.weights()?;
-    let weights = Signal::all().map(|signal| (signal.name(), weights.get(signal))).collect();
+    let mut weights: BTreeMap<&'static str, f64> =
+        Signal::all().map(|signal| (signal.name(), weights.get(signal))).collect();
+    weights.extend(args.bm25.into_iter().flat_map(|bm25| [("bm25.k1", bm25.k1()), ("bm25.b", bm25.b())]));
     Ok(judged.report(file, dialogues.len(), model, weights, bytes))
 }
 

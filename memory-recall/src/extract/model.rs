@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use memory_core::chat::{ChatModel, ChatPrompt, ChatReply};
 use memory_core::layer::{FactId, Role};
 use memory_core::{Error, ErrorKind, Json, Result, Timestamp};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 
 use super::extractor::{Drawn, DrawnFact, Extractor, KnownFact, SourceTurn};
@@ -31,8 +31,9 @@ const SCHEMA: &str = include_str!("schema.json");
 ///
 /// # Behavior
 /// - Turns and known facts are passed as data, in one JSON value, under short ids; the instructions are constant.
-/// - A reply that is not exactly what the schema allows is `corrupt`, one of more than [`MAX_REPLY_BYTES`] `too_large`: nothing
-///   of it is used.
+/// - A reply that does not hold what the schema asks for is `corrupt`, one of more than [`MAX_REPLY_BYTES`] `too_large`: nothing
+///   of it is used. Models that no schema binds write the same in other ways: further members are ignored, a bare list is one of
+///   facts, and one id may stand without a list.
 #[derive(Clone, Debug)]
 pub struct ModelExtractor {
     model: Arc<dyn ChatModel>,
@@ -40,20 +41,36 @@ pub struct ModelExtractor {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 struct Reply {
     facts: Vec<ReplyFact>,
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 struct ReplyFact {
     fact: String,
-    sources: Vec<String>,
+    sources: Ids,
     #[serde(default)]
     valid_from: Option<String>,
     #[serde(default)]
-    supersedes: Vec<String>,
+    supersedes: Option<Ids>,
+}
+
+/// Ids in a list, or one without a list.
+struct Ids(Vec<String>);
+
+impl<'de> Deserialize<'de> for Ids {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Either {
+            One(String),
+            List(Vec<String>),
+        }
+        Ok(Self(match Either::deserialize(deserializer)? {
+            Either::One(id) => vec![id],
+            Either::List(ids) => ids,
+        }))
+    }
 }
 
 impl ModelExtractor {
@@ -141,7 +158,7 @@ fn count(bytes: usize) -> u64 {
 /// its fact is refused.
 ///
 /// # Errors
-/// `corrupt` for anything that is not exactly what was asked for, `too_large` over [`MAX_REPLY_BYTES`]. Of the reply no more is
+/// `corrupt` for anything that does not hold what was asked for, `too_large` over [`MAX_REPLY_BYTES`]. Of the reply no more is
 /// repeated than the plain name of a member.
 pub fn parse_facts_reply(text: &str, turns: &[SourceTurn], known: &[KnownFact]) -> Result<Vec<DrawnFact>> {
     if text.len() > MAX_REPLY_BYTES {
@@ -153,7 +170,12 @@ pub fn parse_facts_reply(text: &str, turns: &[SourceTurn], known: &[KnownFact]) 
             format!("the language model's answer is not what was asked for: {why}"),
         )
     };
-    let reply: Reply = serde_json::from_str(unfenced(text)).map_err(|error| {
+    let text = unfenced(text);
+    let read = match text.starts_with('[') {
+        true => serde_json::from_str(text).map(|facts| Reply { facts }),
+        false => serde_json::from_str::<Reply>(text),
+    };
+    let reply = read.map_err(|error| {
         let place = format!("line {}, column {}", error.line(), error.column());
         refused(
             member(&error.to_string()).map_or_else(|| place.clone(), |member| format!("{place}: {member}")),
@@ -183,18 +205,16 @@ impl ReplyFact {
             .and_then(|text| text.parse::<Timestamp>().or_else(|_| format!("{text}T00:00:00Z").parse()).ok());
         Ok(DrawnFact {
             text: self.fact.trim().to_owned(),
-            sources: self.sources.iter().map(turn).collect::<Result<_>>()?,
+            sources: self.sources.0.iter().map(turn).collect::<Result<_>>()?,
             valid_from,
-            supersedes: self.supersedes.iter().map(fact).collect::<Result<_>>()?,
+            supersedes: self.supersedes.iter().flat_map(|ids| &ids.0).map(fact).collect::<Result<_>>()?,
         })
     }
 }
 
 /// The member that serde complains about, where it is a plain name. What else serde says may quote the answer.
 fn member(said: &str) -> Option<String> {
-    let what = ["unknown field", "missing field", "duplicate field"]
-        .into_iter()
-        .find(|what| said.starts_with(what))?;
+    let what = ["missing field", "duplicate field"].into_iter().find(|what| said.starts_with(what))?;
     let name = said.split('`').nth(1)?;
     let is_plain =
         name.len() <= MAX_MEMBER_BYTES && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');

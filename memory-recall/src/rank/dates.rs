@@ -44,7 +44,7 @@ pub(super) fn windows(text: &str, today: Day, span: (Day, Day)) -> Vec<Window> {
         .flat_map(parts)
         .filter(|word| !word.is_empty())
         .collect();
-    let reader = Reader { words: &words, today, span };
+    let reader = Reader { words: &words, today, span, is_end: false };
     let (mut found, mut at) = (Vec::new(), 0);
     while at < words.len() && found.len() < MAX_WINDOWS {
         let (begin, before) = (at, found.len());
@@ -57,6 +57,8 @@ pub(super) fn windows(text: &str, today: Day, span: (Day, Day)) -> Vec<Window> {
     found
 }
 
+/// Days of a year, at most.
+const A_YEAR: Day = 366;
 /// More dates than anybody asks about at once.
 const MAX_WINDOWS: usize = 16;
 
@@ -69,10 +71,13 @@ fn parts(word: &str) -> impl Iterator<Item = &str> {
     first.into_iter().chain(pieces)
 }
 
+#[derive(Clone, Copy)]
 struct Reader<'a> {
     words: &'a [&'a str],
     today: Day,
     span: (Day, Day),
+    /// Whether it reads an end of a range.
+    is_end: bool,
 }
 
 const MONTHS: [&str; 12] = [
@@ -115,7 +120,8 @@ impl Reader<'_> {
     /// Reads what begins at a word. Returns how many words it took, 0 if none.
     fn read(&self, at: usize, found: &mut Vec<Window>) -> usize {
         let word = self.word(at);
-        let tries: [Read<'_>; 7] = [
+        let tries: [Read<'_>; 8] = [
+            Self::range,
             Self::numeric,
             Self::day_then_month,
             Self::month_name,
@@ -128,6 +134,45 @@ impl Reader<'_> {
             return 0;
         }
         tries.iter().map(|read| read(self, at, found)).find(|taken| *taken > 0).unwrap_or(0)
+    }
+
+    /// `between 3 May and 7 June`, `from May to July 2023`: one window from the first date to the second.
+    fn range(&self, at: usize, found: &mut Vec<Window>) -> usize {
+        let joins: &[&str] = match self.word(at) {
+            "between" => &["and"],
+            "from" => &["to", "until", "till", "through"],
+            _ => return 0,
+        };
+        if self.is_end {
+            return 0;
+        }
+        let first = self.end(at + 1, self.span);
+        let join = at + 1 + first.1;
+        if first.1 == 0 || !joins.contains(&self.word(join)) {
+            return 0;
+        }
+        // A date without a year is that of the year that fits the other one.
+        let (mut ends, taken) = self.end(join + 1, self.span);
+        if let ([begin], true) = (first.0.as_slice(), ends.len() > 1) {
+            ends = self.end(join + 1, (begin.first, begin.first + A_YEAR)).0;
+            ends.retain(|end| end.first >= begin.first);
+            ends.truncate(1);
+        }
+        let before = found.len();
+        for end in ends {
+            let begins = self.end(at + 1, (end.first - A_YEAR, end.last)).0;
+            let begin = begins.iter().rev().find(|begin| begin.first <= end.first);
+            found.extend(begin.map(|begin| Window::new(begin.first, end.last)));
+        }
+        if found.len() == before { 0 } else { join + 1 + taken - at }
+    }
+
+    /// The windows of a date at an end of a range, and how many words it took.
+    fn end(&self, at: usize, span: (Day, Day)) -> (Vec<Window>, usize) {
+        let the = usize::from(self.word(at) == "the");
+        let mut found = Vec::new();
+        let taken = Reader { span, is_end: true, ..*self }.read(at + the, &mut found);
+        (found, if taken == 0 { 0 } else { the + taken })
     }
 
     /// `2023-05-08`, `5/8/2023`, `5/8`, `8.5.2023`.
@@ -186,7 +231,7 @@ impl Reader<'_> {
         let year = year(self.word(next));
         // These are words of other meanings too.
         let ambiguous = matches!(word, "may" | "march" | "mar" | "fall" | "spring");
-        if ambiguous && year.is_none() && !BEFORE_MONTHS.contains(&before) {
+        if ambiguous && year.is_none() && !self.is_end && !BEFORE_MONTHS.contains(&before) {
             return 0;
         }
         let (first, last) = season.unwrap_or((first, first));
@@ -291,7 +336,9 @@ impl Reader<'_> {
             ("this", Unit::Year) => Window::new(day(year, 1, 1), today),
             (_, Unit::Week) => Window::new(today - count * 7 - 1, today),
             // `last month` is the calendar's, `the past month` the thirty days before.
-            ("last", Unit::Month) if count == 1 => Window::new(months_before(today, 1), today),
+            ("last", Unit::Month) if count == 1 => {
+                Window::new(months_before(today, 1), months_before(today, 0) - 1)
+            }
             (_, Unit::Month) => Window::new(today - (count * 61 + 1) / 2 - 1, today),
             ("last", Unit::Year) if count == 1 => Window::new(day(year - 1, 1, 1), day(year - 1, 12, 31)),
             (_, Unit::Year) => Window::new(today - count * 365 - 1, today),
@@ -491,6 +538,36 @@ mod tests {
             assert!(!found.is_empty(), "{text}");
             assert_eq!(asked(text), found, "{text}");
         }
+    }
+
+    #[test]
+    fn last_month_ends_with_its_last_day() {
+        assert_eq!(asked("last month"), [((2026, 10, 1), (2026, 10, 31))]);
+        assert_eq!(asked("this month"), [((2026, 11, 1), (2026, 11, 26))]);
+    }
+
+    #[test]
+    fn two_dates_of_a_range_are_one_window() {
+        for (text, first, last) in [
+            ("between 3 May 2025 and 7 June 2025", (2025, 5, 3), (2025, 6, 7)),
+            ("between May and July 2025", (2025, 5, 1), (2025, 7, 31)),
+            ("between March and May of 2025", (2025, 3, 1), (2025, 5, 31)),
+            ("from November to February 2025", (2024, 11, 1), (2025, 2, 28)),
+            ("from November 2025 to March", (2025, 11, 1), (2026, 3, 31)),
+            ("from the 3rd of May to the 9th of May 2026", (2026, 5, 3), (2026, 5, 9)),
+            ("from 2025-03-01 until 2025-04-15", (2025, 3, 1), (2025, 4, 15)),
+            ("from 2024 to 2025", (2024, 1, 1), (2025, 12, 31)),
+            ("from last month to yesterday", (2026, 10, 1), (2026, 11, 25)),
+        ] {
+            assert_eq!(asked(text), [(first, last)], "{text}");
+        }
+        // Without a year it is that of each year.
+        let years: Vec<_> = asked("between June and August").into_iter().collect();
+        assert_eq!(years, [2024, 2025, 2026].map(|year| ((year, 6, 1), (year, 8, 31))));
+        // What is no range stays two dates.
+        assert_eq!(asked("between 2026 and 2025"), [asked("2026"), asked("2025")].concat());
+        assert_eq!(asked("from Oslo to march").len(), 0);
+        assert_eq!(asked(&"from between ".repeat(10_000)), []);
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use memory_core::lexical::{idf, query_terms};
 
 use super::index::Index;
+use super::signal::Bm25;
 use super::{NONE, number, place};
 
 /// Sums by slot, the last by session.
@@ -30,13 +31,18 @@ const SHORT: f32 = 30.0;
 const LONG: f32 = 100.0;
 
 impl Parameters {
-    /// Short turns want .9 and .4, as Trotman, Jia and Crane (2012) found for short texts, long ones 1.2 and .75,
-    /// the usual values for articles.
-    fn of(documents: usize, tokens: u64) -> Self {
+    /// Those that are given. Otherwise short turns want .9 and .4, as Trotman, Jia and Crane (2012) found for short texts, long
+    /// ones 1.2 and .75, the usual values for articles.
+    fn of(documents: usize, tokens: u64, given: Option<Bm25>) -> Self {
         #[allow(clippy::cast_precision_loss, reason = "24 bits are enough for a mean")]
         let mean = (tokens as f32 / documents.max(1) as f32).max(1.0);
         let long = ((mean - SHORT) / (LONG - SHORT)).clamp(0.0, 1.0);
-        Self { k1: 0.9 + 0.3 * long, b: 0.4 + 0.35 * long, mean }
+        Self { k1: 0.9 + 0.3 * long, b: 0.4 + 0.35 * long, mean }.with(given)
+    }
+
+    fn with(self, given: Option<Bm25>) -> Self {
+        #[allow(clippy::cast_possible_truncation, reason = "parameters are small")]
+        given.map_or(self, |given| Self { k1: given.k1() as f32, b: given.b() as f32, ..self })
     }
 
     fn weight(self, idf: f32, frequency: u32, tokens: f32) -> f32 {
@@ -84,7 +90,7 @@ impl Index {
         query_terms(masked).into_iter().filter(|term| seen.insert(term.clone())).collect()
     }
 
-    pub(super) fn lexical(&self, terms: &[String]) -> Lexical {
+    pub(super) fn lexical(&self, terms: &[String], given: Option<Bm25>) -> Lexical {
         let slots = self.slots.len();
         let sessions = self.lasts.iter().filter(|last| **last != NONE).count();
         let mut sums = Lexical {
@@ -93,9 +99,10 @@ impl Index {
             session: vec![0.0; self.lasts.len()],
             covered: vec![0.0; slots],
         };
-        let turn = Parameters::of(self.len(), self.tokens);
+        let turn = Parameters::of(self.len(), self.tokens, given);
         let window = Parameters { mean: turn.mean * 3.0, ..turn };
-        let session = Parameters { k1: 1.2, b: 0.75, ..Parameters::of(sessions, self.tokens) };
+        let session =
+            Parameters { k1: 1.2, b: 0.75, ..Parameters::of(sessions, self.tokens, None) }.with(given);
         let mut windows = Frequencies::new(slots);
         let mut in_sessions = Frequencies::new(self.lasts.len());
         let mut having: Vec<(u32, u32)> = Vec::new();
@@ -161,4 +168,20 @@ fn add(sums: &mut [f32], at: u32, value: f32) {
 #[allow(clippy::cast_precision_loss, reason = "24 bits are enough for a length")]
 fn tokens(count: u32) -> f32 {
     count as f32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_that_are_given_take_the_place_of_those_by_length() {
+        let by_length = Parameters::of(10, 1_000, None);
+        assert!((by_length.k1 - 1.2).abs() < 1e-6 && (by_length.b - 0.75).abs() < 1e-6);
+        let given = Parameters::of(10, 1_000, Some(Bm25::new(2.0, 0.0).unwrap()));
+        assert!(given.weight(1.0, 2, 10.0) > by_length.weight(1.0, 2, 500.0));
+        assert_eq!(given.weight(1.0, 2, 10.0).to_bits(), given.weight(1.0, 2, 500.0).to_bits(), "b is 0");
+        let once = Parameters::of(10, 1_000, Some(Bm25::new(0.0, 1.0).unwrap()));
+        assert_eq!(once.weight(1.0, 1, 10.0).to_bits(), once.weight(1.0, 9, 500.0).to_bits(), "k1 is 0");
+    }
 }

@@ -18,7 +18,7 @@ use memory_core::Timestamp;
 use memory_core::layer::Role;
 
 pub use index::Index;
-pub use signal::{Signal, Weights};
+pub use signal::{Bm25, Signal, Weights};
 
 /// One turn of a conversation, as the index sees it.
 #[derive(Clone, Debug, PartialEq)]

@@ -142,7 +142,7 @@ impl<'a> Search<'a> {
             .map(|slot| !slot.removed && said_before(slot) && eligible(slot.number))
             .collect();
         let asked = index.asked(question);
-        let lexical = index.lexical(&index.terms(&index.masked(&question.text)));
+        let lexical = index.lexical(&index.terms(&index.masked(&question.text)), weights.bm25());
         let cosines = question.vector.as_deref().and_then(|vector| index.vectors.cosines(vector));
         let mut cosines = cosines.unwrap_or_default();
         // What has no vector must not lose to what has one and fewer of the words.

@@ -1,5 +1,7 @@
 //! The signals of a score, and what each weighs.
 
+use memory_core::{Error, Result};
+
 /// What the score of a turn is made of. Each is 0 to 1 for one question, or scaled to that over the turns that may be
 /// found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,13 +93,50 @@ impl Signal {
     }
 }
 
-/// The weights of the signals.
+/// The parameters of BM25.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Bm25 {
+    k1: f64,
+    b: f64,
+}
+
+impl Bm25 {
+    /// How fast repeated terms stop counting (`k1`), and how much length discounts them (`b`).
+    ///
+    /// # Errors
+    /// `invalid_argument` unless `k1` is 0 to 10 and `b` 0 to 1.
+    pub fn new(k1: f64, b: f64) -> Result<Self> {
+        for (name, value, most) in [("k1", k1, 10.0), ("b", b, 1.0)] {
+            if !(0.0..=most).contains(&value) {
+                return Err(Error::invalid(format!("{name} of BM25 is {value}; it must be 0 to {most}")));
+            }
+        }
+        Ok(Self { k1, b })
+    }
+
+    /// How fast repeated terms stop counting.
+    #[must_use]
+    pub fn k1(self) -> f64 {
+        self.k1
+    }
+
+    /// How much length discounts repeated terms.
+    #[must_use]
+    pub fn b(self) -> f64 {
+        self.b
+    }
+}
+
+/// The weights of the signals, and the parameters of BM25.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Weights([f64; SIGNALS]);
+pub struct Weights {
+    of: [f64; SIGNALS],
+    bm25: Option<Bm25>,
+}
 
 impl Default for Weights {
     fn default() -> Self {
-        Self(TABLE.map(|(_, _, weight)| weight))
+        Self { of: TABLE.map(|(_, _, weight)| weight), bm25: None }
     }
 }
 
@@ -105,15 +144,28 @@ impl Weights {
     /// The weight of a signal.
     #[must_use]
     pub fn get(&self, signal: Signal) -> f64 {
-        self.0.get(signal as usize).copied().unwrap_or_default()
+        self.of.get(signal as usize).copied().unwrap_or_default()
     }
 
     /// With another weight of a signal; one that is not finite is 0.
     #[must_use]
     pub fn with(mut self, signal: Signal, weight: f64) -> Self {
-        if let Some(slot) = self.0.get_mut(signal as usize) {
+        if let Some(slot) = self.of.get_mut(signal as usize) {
             *slot = if weight.is_finite() { weight } else { 0.0 };
         }
+        self
+    }
+
+    /// The parameters of BM25; `None`: those that suit the mean length of turns.
+    #[must_use]
+    pub fn bm25(&self) -> Option<Bm25> {
+        self.bm25
+    }
+
+    /// With these parameters of BM25, for turns, windows and sessions alike.
+    #[must_use]
+    pub fn with_bm25(mut self, bm25: Bm25) -> Self {
+        self.bm25 = Some(bm25);
         self
     }
 }
@@ -121,6 +173,17 @@ impl Weights {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn parameters_of_bm25_are_checked() {
+        for (k1, b) in [(0.0, 0.0), (10.0, 1.0), (1.2, 0.75)] {
+            let bm25 = Bm25::new(k1, b).unwrap();
+            assert_eq!((bm25.k1(), bm25.b()), (k1, b));
+        }
+        for (k1, b) in [(-0.1, 0.5), (10.1, 0.5), (f64::NAN, 0.5), (1.0, 1.1), (1.0, f64::INFINITY)] {
+            assert!(Bm25::new(k1, b).unwrap_err().message().contains("it must be 0 to"), "{k1} {b}");
+        }
+    }
 
     #[test]
     fn the_table_is_in_the_order_of_the_signals() {

@@ -23,6 +23,7 @@ pub(crate) fn of_content(scope: &Scope, message: &Message) -> String {
         message.name.as_deref(),
         message.at.map(|at| at.as_millis()),
         &message.content,
+        message.caption.as_deref(),
     )
 }
 
@@ -33,7 +34,11 @@ pub(crate) fn of_parts(
     speaker: Option<&str>,
     at: Option<i64>,
     content: &str,
+    caption: Option<&str>,
 ) -> String {
+    // Of a picture without words, the caption tells it from others. No content has a NUL.
+    let caption = caption.filter(|_| content.trim().is_empty()).map(|caption| format!("\0{caption}"));
+    let content = caption.as_deref().unwrap_or(content);
     let role = match role {
         Role::User => "user",
         Role::Assistant => "assistant",
@@ -97,6 +102,9 @@ mod tests {
         ] {
             assert_ne!(id(&plain), id(&other), "{other:?}");
         }
+        assert_eq!(id(&plain), id(&plain.clone().with_caption("a kite".into())));
+        let picture = |caption: &str| Message::new(Role::User, "").with_caption(caption.into());
+        assert_ne!(id(&picture("a kite")), id(&picture("a boat")));
         let named = Message::new(Role::User, "a").with_id("1".into());
         assert_eq!(id(&named), id(&Message::new(Role::User, "b").with_id("1".into())));
         assert_ne!(of_message(&Scope::user("t", "a").unwrap(), &named), id(&named));

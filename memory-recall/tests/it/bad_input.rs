@@ -163,6 +163,23 @@ async fn a_speaker_may_be_called_like_a_scope_or_a_key() {
 }
 
 #[tokio::test]
+async fn a_picture_without_words_is_found_by_its_caption() {
+    let store = Store::new("captions");
+    let memory = store.open();
+    let picture = |caption: &str| Message::new(Role::User, " ").with_caption(caption.to_owned());
+    let ids = add(&memory, &[picture("a red kite over the dunes"), picture("a harbour at night")]).await;
+    assert_eq!(ids.len(), 2);
+    let found = memory.recall(&run(), &scope(), RecallQuery::new("who flew a kite?")).await.unwrap();
+    assert_eq!(found.first().unwrap().caption.as_deref(), Some("a red kite over the dunes"));
+    // The same picture again is known; one that is forgotten stays so.
+    assert_eq!(add(&memory, &[picture("a harbour at night")]).await, []);
+    memory.forget(&run(), &scope(), Forget::Ids(ids.clone())).await.unwrap();
+    assert_eq!(add(&memory, &[picture("a harbour at night"), picture("a bridge")]).await.len(), 1);
+    let blank = memory.add(&run(), &scope(), &[picture(" ")], AddOptions::default()).await.unwrap_err();
+    assert_eq!(blank.kind(), ErrorKind::InvalidArgument);
+}
+
+#[tokio::test]
 async fn what_was_forgotten_does_not_come_back_under_another_id() {
     let store = Store::new("ids");
     let memory = store.open();

@@ -9,7 +9,7 @@ use memory_core::layer::{AddOptions, Fact, FactId, FactsQuery, Forget, Message, 
 use memory_core::{Error, ErrorKind, MemoryLayer, Provider, Result, Retry, Timestamp, Ttl};
 use memory_recall::RecallOptions;
 use memory_recall::extract::{
-    ExtractOptions, ExtractionQueue, ModelExtractor, PROMPT_VERSION, Step, parse_facts_reply,
+    ExtractOptions, ExtractionQueue, ModelExtractor, PROMPT_VERSION, SourceTurn, Step, parse_facts_reply,
 };
 
 use crate::storage::{Conversations, Store, add, recall, run, said, scope};
@@ -384,11 +384,10 @@ async fn garbage_is_asked_for_again_with_fewer_turns_and_only_what_stays_is_set_
     let lab = Lab::new("garbage");
     let words: Vec<Message> = (0..4).map(|n| Message::new(Role::User, format!("turn {n}"))).collect();
     let ids = add(&lab.memory, &words).await;
-    let mut bad: Vec<Result<String>> =
-        ["no JSON", "{}", r#"{"facts":[],"more":1}"#, r#"{"facts":[{"fact":"x"}]}"#]
-            .iter()
-            .map(|text| Ok((*text).to_owned()))
-            .collect();
+    let mut bad: Vec<Result<String>> = ["no JSON", "{}", r#"{"more":[]}"#, r#"{"facts":[{"fact":"x"}]}"#]
+        .iter()
+        .map(|text| Ok((*text).to_owned()))
+        .collect();
     bad.push(Ok("x".repeat(300 << 10)));
     lab.replies(bad);
     lab.drain().await;
@@ -405,19 +404,38 @@ async fn garbage_is_asked_for_again_with_fewer_turns_and_only_what_stays_is_set_
 }
 
 #[test]
-fn a_member_that_was_not_asked_for_is_named_and_nothing_else_is_repeated() {
+fn a_member_that_is_missing_is_named_and_nothing_else_is_repeated() {
     for (reply, named) in [
-        (
-            r#"{"facts":[{"fact":"s3cret","sources":["t1"],"confidence":1}]}"#,
-            Some("unknown member `confidence`"),
-        ),
         (r#"{"facts":[{"fact":"s3cret"}]}"#, Some("missing member `sources`")),
-        (r#"{"facts":[],"the s3cret":1}"#, None),
+        (r#"[{"fact":"s3cret"}]"#, Some("missing member `sources`")),
+        (r#"{"facts":[{"fact":"s3cret","sources":null}]}"#, None),
+        (r#"{"facts":[{"fact":"s3cret","sources":["t1"],"sources":["t2"]}]}"#, Some("duplicate member")),
+        (r#"{"the s3cret":1}"#, Some("missing member `facts`")),
+        (r#"{"facts":"s3cret"}"#, None),
     ] {
         let error = parse_facts_reply(reply, &[], &[]).unwrap_err();
         assert!(named.is_none_or(|named| error.message().contains(named)), "{error}");
         assert!(!error.message().contains("s3cret"), "{error}");
     }
+}
+
+#[test]
+fn what_models_write_without_a_schema_is_read() {
+    let turns = [SourceTurn::new(FactId::new("first").unwrap(), "I moved to Oslo")];
+    let fact = r#"{"fact":"Ann lives in Oslo","sources":"t1","confidence":0.9,"supersedes":null}"#;
+    for reply in [
+        format!("[{fact}]"),
+        format!("```json\n[{fact}]\n```"),
+        format!(r#"{{"facts":[{fact}],"notes":"one fact"}}"#),
+        r#"{"facts":[{"fact":"Ann lives in Oslo","sources":["t1"],"valid_from":null,"supersedes":[]}]}"#
+            .to_owned(),
+    ] {
+        let drawn = parse_facts_reply(&reply, &turns, &[]).unwrap();
+        let [fact] = drawn.as_slice() else { panic!("{reply}: {drawn:?}") };
+        assert_eq!(fact.text, "Ann lives in Oslo");
+        assert_eq!(fact.sources, [turns[0].id.clone()], "{reply}");
+    }
+    assert_eq!(parse_facts_reply("[]", &turns, &[]).unwrap().len(), 0);
 }
 
 #[tokio::test]

@@ -27,6 +27,10 @@ use super::wire::transport::Share;
 /// What a client may show its model besides the tool's description.
 const INSTRUCTIONS: &str = "Long-term memory. Before answering about people, preferences, decisions or earlier work, \
     `search` it. Store what will matter later with `set`, one fact a key.";
+/// The same for stores with conversations and entries.
+const INSTRUCTIONS_FOR_BOTH: &str = "Long-term memory. Before answering about people, preferences, decisions or earlier \
+    work, `recall` it. Hand over with `add` what was said that will matter later. What you want to look up or change by a \
+    name of its own is an entry: `set`, `get` and `search` it, one fact a key.";
 /// The same for stores that keep facts instead of entries.
 const INSTRUCTIONS_FOR_FACTS: &str = "Long-term memory. Before answering about people, preferences, decisions or \
     earlier work, `recall` it. Hand over with `add` what was said that will matter later.";
@@ -58,7 +62,8 @@ impl MemoryServer {
         let capabilities = self.sessions.default_tool().memory().capabilities();
         match self.get(TOOL_NAME) {
             None => INSTRUCTIONS_FOR_FILES,
-            Some(_) if capabilities.memory_layer && !capabilities.kv => INSTRUCTIONS_FOR_FACTS,
+            Some(_) if capabilities.memory_layer && capabilities.kv => INSTRUCTIONS_FOR_BOTH,
+            Some(_) if capabilities.memory_layer => INSTRUCTIONS_FOR_FACTS,
             Some(_) => INSTRUCTIONS,
         }
     }

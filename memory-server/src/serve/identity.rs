@@ -58,9 +58,13 @@ pub(super) async fn resolve(context: &Context, args: &ServeArgs, access: Access)
     let user = match (&args.offer.user, default.and_then(|section| section.user.clone())) {
         (Some(user), _) => Some(ScopeId::new(user.as_str())?),
         (None, Some(user)) => Some(user),
-        // Without a configuration: whose memory the commands of this terminal use.
-        (None, None) if config.is_none() => Some(ScopeId::new(DEFAULT_USER)?),
-        (None, None) => None,
+        // Whose memory the commands of this terminal use, unless a configuration allows no user's, or calls name their users.
+        (None, None) => {
+            let is_theirs = config.as_ref().is_none_or(|config| {
+                !args.trust_meta && config.policy(agent.as_str()).memory_scopes.contains(&ScopeKind::User)
+            });
+            is_theirs.then(|| ScopeId::new(DEFAULT_USER)).transpose()?
+        }
     };
     let scopes: Option<BTreeSet<ScopeKind>> =
         args.offer.scopes.as_ref().map(|kinds| kinds.iter().copied().collect());

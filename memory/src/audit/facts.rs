@@ -66,7 +66,8 @@ impl<'a> Facts<'a> {
         self.call.prefix = string("prefix");
         self.sql = string("sql").filter(|sql| sql.len() <= MAX_CONTENT);
         self.call.scope = match field("scope") {
-            None => has_scope.then_some(DEFAULT_SCOPE),
+            // Of several, each fact names its own.
+            None => has_scope.then_some(DEFAULT_SCOPE).filter(|_| field("scopes").is_none_or(|raw| raw == "null")),
             Some(raw) => serde_json::from_str(raw).ok(),
         };
     }

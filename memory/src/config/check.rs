@@ -80,6 +80,7 @@ impl Config {
         note(self.check_embedders());
         note(self.check_models());
         note(self.file.recall.extract.check());
+        note(self.file.recall.bm25.map_or(Ok(()), |bm25| bm25.check()));
         for (name, section) in &self.file.backends {
             note(self.check_fallback(name, section));
         }

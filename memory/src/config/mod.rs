@@ -33,7 +33,7 @@ pub use sections::file::{
 pub use sections::gc::GcSection;
 pub use sections::http::{HttpSection, JwtSection};
 pub use sections::models::{
-    ChatSection, ExtractSection, GovernedSection, InterpreterKind, ModelsSection, RecallSection,
+    Bm25Section, ChatSection, ExtractSection, GovernedSection, InterpreterKind, ModelsSection, RecallSection,
 };
 pub use sections::snapshot::SnapshotSection;
 
@@ -208,9 +208,19 @@ impl Config {
         named.then(|| folder.join(format!("{backend}.drift")))
     }
 
-    /// The registry with the backend's embedder, and the hosts listed in `[egress]`.
+    /// The registry with the backend's embedder, the hosts listed in `[egress]`, and `bm25` of `[recall]` unless it has some.
     fn registry_for(&self, registry: &Registry, name: &str) -> Result<Registry> {
-        let registry = &registry.clone().with_allowed_hosts(&self.file.egress.allow);
+        let registry = registry.clone().with_allowed_hosts(&self.file.egress.allow);
+        #[cfg(feature = "recall")]
+        let registry = match self.file.recall.bm25 {
+            Some(bm25) if registry.context().weights.bm25().is_none() => {
+                let bm25 = memory_recall::rank::Bm25::new(bm25.k1, bm25.b)?;
+                let weights = registry.context().weights.clone().with_bm25(bm25);
+                registry.with_weights(weights)
+            }
+            _ => registry,
+        };
+        let registry = &registry;
         Ok(match self.embedder_of(name)? {
             Some(embedder) if registry.context().embedder.is_none() => {
                 registry.clone().with_embedder(self.open_embedder(registry, embedder)?)

@@ -46,6 +46,7 @@ impl MemoryTool {
     /// Whether a field of an operation is useful to this run.
     fn takes(&self, op: ToolOp, field: &str, capabilities: &Capabilities) -> bool {
         match (op, field) {
+            (ToolOp::Recall, "scopes") => self.memory_kinds().len() > 1,
             (ToolOp::Pending, _) => self.policy.shared_state >= Some(SharedAccess::Authority),
             _ => takes(op, field, capabilities),
         }

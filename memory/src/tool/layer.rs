@@ -139,6 +139,26 @@ impl MemoryTool {
         })
     }
 
+    /// The scopes that a `recall` looks into: the one or those that it names, or else all that this run may use.
+    fn recalled_scopes(
+        &self,
+        one: Option<ScopeKind>,
+        several: Option<Vec<ScopeKind>>,
+    ) -> Result<Vec<(ScopeKind, Scope)>> {
+        let kinds = match (one, several) {
+            (Some(_), Some(_)) => {
+                return Err(Error::invalid("`recall` takes `scope` or `scopes`, not both"));
+            }
+            (None, Some(kinds)) if kinds.is_empty() => {
+                return Err(Error::invalid("`scopes` is empty; name at least one scope, or leave it out"));
+            }
+            (None, Some(kinds)) => BTreeSet::from_iter(kinds),
+            (None, None) if !self.memory_kinds().is_empty() => self.memory_kinds(),
+            (asked, None) => BTreeSet::from([asked.unwrap_or(DEFAULT_SCOPE)]),
+        };
+        kinds.into_iter().map(|kind| Ok((kind, self.memory_scope(Some(kind))?))).collect()
+    }
+
     /// Answers a `recall`; `audit` takes down what is given to the caller, and why.
     pub(super) async fn recall(&self, op: Recall, audit: Option<&mut Facts<'_>>) -> Result<String> {
         #[derive(Serialize)]
@@ -158,13 +178,9 @@ impl MemoryTool {
         let mut query = RecallQuery::new(op.query).with_top_k(top_k).with_explain(explain || audit.is_some());
         (query.threshold, query.as_of) = (op.threshold, op.as_of);
         query.unconfirmed_since = op.unconfirmed_since;
-        let kinds = match op.scope {
-            None if !self.memory_kinds().is_empty() => self.memory_kinds(),
-            asked => BTreeSet::from([asked.unwrap_or(DEFAULT_SCOPE)]),
-        };
-        let (several, mut recalled, mut more) = (kinds.len() > 1, Vec::new(), false);
-        for kind in kinds {
-            let scope = self.memory_scope(Some(kind))?;
+        let scopes = self.recalled_scopes(op.scope, op.scopes)?;
+        let (several, mut recalled, mut more) = (scopes.len() > 1, Vec::new(), false);
+        for (kind, scope) in scopes {
             let mut found = layer.recall(&self.run, &scope, query.clone()).await?;
             more |= found.len() > top_k || (top_k < asked && found.len() == top_k);
             found.truncate(top_k);

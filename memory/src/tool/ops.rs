@@ -289,6 +289,8 @@ fields! {
     Recall {
         /// What to look for, in plain words.
         query: String,
+        /// Or several.
+        scopes: Option<Vec<ScopeKind>>,
         /// Most hits; default 10.
         #[serde(default, deserialize_with = "whole")]
         top_k: Option<usize>,

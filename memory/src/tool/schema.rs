@@ -74,10 +74,13 @@ pub(super) fn detailed_schema(
             }
         }
     }
+    let kinds: Vec<&str> = kinds.iter().map(|kind| kind.as_str()).collect();
     if let Some(scope) = properties.get_mut("scope").and_then(Value::as_object_mut) {
-        let kinds: Vec<&str> = kinds.iter().map(|kind| kind.as_str()).collect();
         scope.retain(|keyword, _| keyword == "description");
         scope.extend([("type".to_owned(), json!("string")), ("enum".to_owned(), json!(kinds))]);
+    }
+    if let Some(scopes) = properties.get_mut("scopes").and_then(Value::as_object_mut) {
+        scopes.insert("items".to_owned(), json!({"type": "string", "enum": kinds}));
     }
     json!({"type": "object", "properties": properties, "required": ["op"], "additionalProperties": false})
 }

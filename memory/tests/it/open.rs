@@ -344,6 +344,22 @@ mod sqlite {
 }
 
 #[test]
+fn parameters_of_bm25_are_read_and_checked() {
+    let config = Config::parse("[recall]\nbm25 = { k1 = 1.2, b = 0.75 }\n", "memory.toml").unwrap();
+    let bm25 = config.file().recall.bm25.unwrap();
+    assert_eq!((bm25.k1, bm25.b), (1.2, 0.75));
+    for (text, said) in [
+        ("bm25 = { k1 = 11.0, b = 0.5 }", "k1 of bm25 is 11; it must be 0 to 10"),
+        ("bm25 = { k1 = nan, b = 0.5 }", "k1 of bm25 is NaN"),
+        ("bm25 = { k1 = 1.0, b = 1.5 }", "b of bm25 is 1.5; it must be 0 to 1"),
+        ("bm25 = { k1 = 1.0 }", "missing field `b`"),
+    ] {
+        let error = Config::parse(&format!("[recall]\n{text}\n"), "memory.toml").unwrap_err();
+        assert!(format!("{error} {error:?}").contains(said), "{error:?}");
+    }
+}
+
+#[test]
 fn the_documented_configuration_is_valid_and_complete() {
     let page =
         std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/configuration.md"))

@@ -58,6 +58,7 @@ fn document() -> Value {
     paths.insert("/v1/batch".to_owned(), json!({"post": batch()}));
     paths.insert("/v1/tenants/{tenant}/{kind}/{id}/entries/{key}".to_owned(), entry(&mut generator));
     let mut schemas = generator.take_definitions(true);
+    schemas["Message"]["properties"]["content"] = contents();
     schemas.insert(
         "Refusal".to_owned(),
         json!({"type": "object", "properties": {"error": failure}, "required": ["error"]}),
@@ -133,6 +134,20 @@ fn operation(op: Op, generator: &mut SchemaGenerator) -> Value {
         operation["parameters"] = json!([idempotency_key()]);
     }
     operation
+}
+
+/// What `Message::content` is read from; to a model, the tool says that it is a string.
+fn contents() -> Value {
+    let block =
+        json!({"type": "object", "properties": {"type": {"type": "string"}, "text": {"type": "string"}}});
+    json!({
+        "description": "What was said; of a list of blocks, the texts count.",
+        "anyOf": [
+            {"type": "string"},
+            {"type": "null"},
+            {"type": "array", "items": {"anyOf": [block, {"type": "string"}]}},
+        ],
+    })
 }
 
 /// An id, which is no empty text.

@@ -43,6 +43,30 @@ fn without_a_configuration_the_named_agent_and_the_default_user_are_served() {
 }
 
 #[test]
+fn a_configuration_that_allows_a_user_s_scope_and_names_no_user_means_the_default_one() {
+    let place = Place::new();
+    let rules = |scopes: &str| {
+        format!("[backends.main]\nurl = \"sqlite:memory.db\"\n[default]\nagent = \"claude\"\nmemory_scopes = [{scopes}]\n")
+    };
+    place.write("memory.toml", &rules(r#""agent", "user""#));
+    let mut client = place.connect_with(&[]);
+    client.ok(json!({"op": "set", "scope": "user", "key": "k", "value": 1}));
+    drop(client);
+    let mut same = place.connect_with(&["--user", "default"]);
+    assert_eq!(same.ok(json!({"op": "get", "scope": "user", "key": "k"}))["found"], true);
+    drop(same);
+    // A host that names its users has none in common.
+    let mut trusted = place.connect_with(&["--trust-meta"]);
+    let error = trusted.refused(json!({"op": "get", "scope": "user", "key": "k"}));
+    has(&error, json!({"code": "scope_denied", "details": {"allowed": ["agent"]}}));
+    drop(trusted);
+    place.write("memory.toml", &rules(r#""agent""#));
+    let mut without = place.connect_with(&[]);
+    let error = without.refused(json!({"op": "get", "scope": "user", "key": "k"}));
+    has(&error, json!({"code": "scope_denied", "details": {"allowed": ["agent"]}}));
+}
+
+#[test]
 fn a_store_of_the_command_line_needs_no_backend_in_the_configuration() {
     let place = Place::new();
     place.write("memory.toml", "[default]\nagent = \"claude\"\nmemory_scopes = [\"agent\"]\n");

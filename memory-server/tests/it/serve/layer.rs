@@ -35,6 +35,11 @@ fn a_client_sees_only_what_mem0_serves() {
     let mut client = place.start(&[]);
     let instructions = client.initialize()["instructions"].as_str().unwrap().to_owned();
     assert!(instructions.contains("`recall`") && !instructions.contains("`set`"), "{instructions}");
+    let own = Place::new();
+    let both = own.start(&["--url", "sqlite:memory.db", "--agent", "claude"]).initialize();
+    let both = both["instructions"].as_str().unwrap();
+    let at = |word: &str| both.find(word).unwrap_or_else(|| panic!("{word}: {both}"));
+    assert!(at("`recall`") < at("`add`") && at("`add`") < at("`set`"), "{both}");
     let tool = client.request("tools/list", json!({}))["result"]["tools"][0].clone();
     let properties = &tool["inputSchema"]["properties"];
     assert_eq!(

@@ -45,12 +45,38 @@ impl<'de> Deserialize<'de> for ChatSection {
 }
 
 /// `[recall]`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct RecallSection {
+    /// The parameters of BM25. Default: those that suit the mean length of turns.
+    pub bm25: Option<Bm25Section>,
     /// Whether and how facts are drawn from what was said.
     pub extract: ExtractSection,
+}
+
+/// `bm25` of `[recall]`.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct Bm25Section {
+    /// How fast repeated words stop counting: 0 to 10.
+    pub k1: f64,
+    /// How much the length of a turn discounts its words: 0 to 1.
+    pub b: f64,
+}
+
+impl Bm25Section {
+    pub(in crate::config) fn check(&self) -> Result<()> {
+        for (name, value, most) in [("k1", self.k1, 10.0), ("b", self.b, 1.0)] {
+            if !(0.0..=most).contains(&value) {
+                return Err(Error::invalid(format!(
+                    "[recall] {name} of bm25 is {value}; it must be 0 to {most}"
+                )));
+            }
+        }
+        Ok(())
+    }
 }
 
 /// `[recall.extract]`.
