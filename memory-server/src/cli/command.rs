@@ -297,16 +297,14 @@ mod tests {
         words
     }
 
-    /// Every command that does something, by its path.
+    /// Every command, and group of commands, by its path.
     fn leaves(command: &clap::Command, path: &str, found: &mut Vec<(String, String)>) {
         for below in
             command.get_subcommands().filter(|below| !below.is_hide_set() && below.get_name() != "help")
         {
             let path = format!("{path} {}", below.get_name()).trim_start().to_owned();
-            if below.get_subcommands().all(|command| command.get_name() == "help") {
-                let help = below.get_after_help().map(ToString::to_string).unwrap_or_default();
-                found.push((path.clone(), help));
-            }
+            let help = below.get_after_help().map(ToString::to_string).unwrap_or_default();
+            found.push((path.clone(), help));
             leaves(below, &path, found);
         }
     }

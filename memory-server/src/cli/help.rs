@@ -136,6 +136,12 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("drift repair", &["memory drift repair --dry-run"]),
     ("postgres provision", &["memory postgres provision --print", "memory postgres provision --apply"]),
     ("postgres doctor", &["memory postgres doctor"]),
+    ("token", &["memory token create laptop --agent claude", "memory token list"]),
+    ("backend", &["memory backend list", "memory backend test notes"]),
+    ("review", &["memory review list", "memory review bind ID redis_timeout"]),
+    ("graph", &["memory graph stats --agent ada", "memory graph recall uploads --agent ada"]),
+    ("drift", &["memory drift status", "memory drift diff"]),
+    ("postgres", &["memory postgres provision --print", "memory postgres doctor"]),
     ("completions", &["memory completions zsh > _memory"]),
     ("man", &["memory man ~/.local/share/man/man1"]),
 ];

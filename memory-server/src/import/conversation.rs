@@ -11,6 +11,7 @@ use super::moved::{Moved, left};
 use super::problems::Problems;
 use super::readers::Place;
 use super::turns::Turns;
+use crate::terminal::note;
 
 /// Facts that are looked up at once.
 const LOOKED_UP: usize = 1_000;
@@ -30,8 +31,8 @@ pub(crate) struct ConversationRecords<'a> {
     scope: &'a Scope,
     /// The scope of the file is another: digests hold the scope, and would know nothing here.
     is_from_elsewhere: bool,
-    /// What was forgotten in the scope, with everything beside it.
-    tombstones: Vec<Tombstone>,
+    /// What was forgotten in the scope, with everything beside it; `None`: the store does not tell.
+    tombstones: Option<Vec<Tombstone>>,
     now: Timestamp,
     way: Option<Way>,
     /// Records before the head of the log, which decides.
@@ -48,7 +49,7 @@ impl<'a> ConversationRecords<'a> {
         backend: &'a dyn Backend,
         scope: &'a Scope,
         from: Option<&Scope>,
-        tombstones: Vec<Tombstone>,
+        tombstones: Option<Vec<Tombstone>>,
         now: Timestamp,
     ) -> Self {
         Self {
@@ -119,6 +120,12 @@ impl<'a> ConversationRecords<'a> {
     }
 
     fn take_turn(&mut self, place: Place, record: Record, found: ConversationEntry, again: bool) {
+        if self.tombstones.is_none() {
+            note(
+                "memory: the token does not allow `tombstones`, so what was erased with its whole scope may come back",
+            );
+            self.tombstones = Some(Vec::new());
+        }
         let entry = record.entry;
         let ConversationEntry::Fact(fact) = found else {
             self.passed_over += 1;
@@ -129,7 +136,7 @@ impl<'a> ConversationRecords<'a> {
             |tombstone: &Tombstone| tombstone.id.key.is_none() && tombstone.is_after(entry.updated_at);
         if entry.is_expired(self.now) {
             self.expired += 1;
-        } else if !again && self.tombstones.iter().any(is_erased) {
+        } else if !again && self.tombstones.iter().flatten().any(is_erased) {
             self.forgotten += 1;
         } else {
             let ttl = left(entry.expires_at, self.now);

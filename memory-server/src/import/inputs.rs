@@ -40,7 +40,7 @@ pub(crate) fn inputs(paths: &[PathBuf]) -> Result<Inputs, (PathBuf, io::Error)> 
             found.files.push(Input { path: None, shown: stdin, name: "stdin".to_owned(), bytes: 0 });
             continue;
         }
-        let about = path.metadata().map_err(|error| (path.clone(), error))?;
+        let about = path.metadata().map_err(|error| (path.clone(), told(path, error)))?;
         if about.is_dir() {
             let before = found.files.len();
             for ending in ["jsonl", "md"] {
@@ -55,6 +55,19 @@ pub(crate) fn inputs(paths: &[PathBuf]) -> Result<Inputs, (PathBuf, io::Error)> 
         }
     }
     Ok(found)
+}
+
+/// What reads a service: an import reads files.
+fn told(path: &Path, error: io::Error) -> io::Error {
+    let way = match path.to_string_lossy().split_once("://") {
+        Some(("postgres" | "postgresql", _)) => {
+            "psql -AtXc 'SELECT row_to_json(s) FROM store s' URL | memory import - --user ada"
+        }
+        Some(_) => "curl … URL | memory import - --user ada",
+        None => return error,
+    };
+    let text = format!("it is no file; let another program read it, as `{way}` (docs/importing.md)");
+    io::Error::new(io::ErrorKind::InvalidInput, text)
 }
 
 fn input(path: PathBuf, name: &Path, bytes: u64) -> Input {

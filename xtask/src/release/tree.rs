@@ -12,6 +12,25 @@ use super::{PREFIX, published, published_name};
 use crate::Result;
 use crate::workspace::{Member, Workspace};
 
+/// What adopters use.
+const FACADE: &str = "memory";
+/// Its features on docs.rs: those that need no library of the system, and no runtime of their own.
+const SHOWN: &[&str] = &[
+    "sqlite",
+    "sql",
+    "postgres",
+    "mem0",
+    "mem9",
+    "remote",
+    "embed-openai",
+    "embed-static",
+    "chat-openai",
+    "recall",
+    "model",
+    "governed",
+    "hierarchical",
+];
+
 /// Files that a crate includes from outside its folder are copied into this folder of it.
 const INCLUDED: &str = "included";
 
@@ -93,6 +112,12 @@ fn prepare(workspace: &Workspace, member: &Member, manifest: &mut Table) -> Resu
     let metadata = table(package, "metadata")?;
     let docs = table(table(metadata, "docs")?, "rs")?;
     docs.insert("targets".to_owned(), Value::Array(vec!["x86_64-unknown-linux-gnu".into()]));
+    if member.name == FACADE {
+        docs.insert(
+            "features".to_owned(),
+            Value::Array(SHOWN.iter().map(|feature| (*feature).into()).collect()),
+        );
+    }
     if member.name == super::archive::PACKAGE {
         let binstall = table(metadata, "binstall")?;
         binstall.insert("pkg-url".to_owned(), super::archive::URL.into());

@@ -10,8 +10,8 @@ use memory::Access;
 use memory::system::SystemClock;
 use memory_core::limits::MAX_PAGE;
 use memory_core::{
-    Clock as _, GetOptions, ImportOptions, Key, OnExisting, Provider as _, Record, Scope, Taken, Tombstone,
-    TombstonesOf,
+    Clock as _, ErrorKind, GetOptions, ImportOptions, Key, OnExisting, Provider as _, Record, Scope, Taken,
+    Tombstone, TombstonesOf,
 };
 use serde::Serialize;
 
@@ -375,20 +375,25 @@ impl Import<'_> {
         Ok(())
     }
 
-    /// What was forgotten with a whole scope or tenant.
-    async fn tombstones(&self, scope: &Scope) -> Result<Vec<Tombstone>, Failure> {
+    /// What was forgotten with a whole scope or tenant; `None`: this caller is not told.
+    async fn tombstones(&self, scope: &Scope) -> Result<Option<Vec<Tombstone>>, Failure> {
         if !self.opened.memory.capabilities().erase {
-            return Ok(Vec::new());
+            return Ok(Some(Vec::new()));
         }
         let (mut all, mut after) = (Vec::new(), None);
         loop {
             let of = TombstonesOf::Scope(scope.clone());
-            let page = self.opened.memory.tombstones(&of, after.as_ref(), MAX_PAGE).await?;
+            let page = match self.opened.memory.tombstones(&of, after.as_ref(), MAX_PAGE).await {
+                Err(error) if matches!(error.kind(), ErrorKind::Forbidden | ErrorKind::ScopeDenied) => {
+                    return Ok(None);
+                }
+                page => page?,
+            };
             after = page.last().map(|tombstone| tombstone.id);
             let is_last = page.len() < MAX_PAGE;
             all.extend(page);
             if is_last {
-                return Ok(all);
+                return Ok(Some(all));
             }
         }
     }
@@ -544,7 +549,7 @@ fn print(report: &Report, out: &mut Out) -> Result<(), Failure> {
     }
     if report.forgotten > 0 {
         out.line(format!(
-            "{} were forgotten before and were left out; --again stores turns",
+            "{} were forgotten before and were left out; --again stores turns that were forgotten one by one",
             report.forgotten
         ))?;
     }

@@ -216,3 +216,26 @@ fn a_token_that_would_be_expired_at_once_is_not_made() {
     assert!(error["message"].as_str().unwrap().contains("above 0"), "{error}");
     assert_eq!(user.json(&["token", "list", "--all"])["tokens"], json!([]));
 }
+
+#[test]
+fn an_export_is_imported_with_an_ordinary_token() {
+    let door = Door::open("");
+    let file = door.user.file("token-of-app", door.token("app", &[]));
+    let url = format!("memory+http://127.0.0.1:{}?api_key=file:{}", door.port, file.display());
+    let host = format!("127.0.0.1:{}", door.port);
+    let client = User::new();
+    let here = ["--url", "sqlite:here.db"];
+    client.ok(&[&["set", "likes/tea", "true"][..], &here].concat());
+    client.ok(&[&["add", "I keep bees in Bergen"][..], &here].concat());
+    client.ok(&[&["export", "--out", "all.jsonl"][..], &here].concat());
+    let there = ["--agent", "mig", "--allow-host", &host, "--url", &url];
+    for dry in [&["--dry-run"][..], &[]] {
+        let ran = client.run(&[&["import", "all.jsonl"][..], dry, &there].concat());
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        assert!(dry.len() == 1 || ran.stderr.contains("may come back"), "{ran:?}");
+    }
+    assert_eq!(client.ok(&[&["get", "likes/tea"][..], &there].concat()), "true\n");
+    assert!(client.ok(&[&["recall", "bees"][..], &there].concat()).contains("Bergen"));
+    let refused = client.run(&[&["import", "https://api.example/memories"][..], &there].concat());
+    assert!(refused.stderr.contains("docs/importing.md"), "{refused:?}");
+}
