@@ -67,7 +67,9 @@ impl<'a> Facts<'a> {
         self.sql = string("sql").filter(|sql| sql.len() <= MAX_CONTENT);
         self.call.scope = match field("scope") {
             // Of several, each fact names its own.
-            None => has_scope.then_some(DEFAULT_SCOPE).filter(|_| field("scopes").is_none_or(|raw| raw == "null")),
+            None => {
+                has_scope.then_some(DEFAULT_SCOPE).filter(|_| field("scopes").is_none_or(|raw| raw == "null"))
+            }
             Some(raw) => serde_json::from_str(raw).ok(),
         };
     }

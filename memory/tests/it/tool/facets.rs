@@ -39,17 +39,18 @@ async fn facts_are_added_recalled_and_forgotten() {
     assert_eq!(ok(&tool, r#"{"op":"recall","query":"Oslo","scope":"user"}"#).await["facts"], json!([]));
     assert_eq!(ok(&tool, r#"{"op":"recall","query":"Oslo","threshold":0.9}"#).await["facts"], json!([]));
     let of = async |scopes: &str| {
-        let found = ok(&tool, &format!(r#"{{"op":"recall","query":"Oslo","top_k":1,"scopes":{scopes}}}"#)).await;
+        let found =
+            ok(&tool, &format!(r#"{{"op":"recall","query":"Oslo","top_k":1,"scopes":{scopes}}}"#)).await;
         found["facts"].as_array().unwrap().iter().map(|fact| fact["scope"].clone()).collect::<Vec<_>>()
     };
     assert_eq!(of(r#"["user","agent","user"]"#).await, ["agent"], "of several, each fact names its own");
     assert_eq!(of(r#"["agent"]"#).await, [json!(null)]);
     assert_eq!(of(r#"["user"]"#).await, [json!(null); 0]);
-    for (fields, said) in [
-        (r#""scopes":[]"#, "`scopes` is empty"),
-        (r#""scopes":["user"],"scope":"agent""#, "not both"),
-    ] {
-        let (code, message, _) = refused(&tool, &format!(r#"{{"op":"recall","query":"Oslo",{fields}}}"#)).await;
+    for (fields, said) in
+        [(r#""scopes":[]"#, "`scopes` is empty"), (r#""scopes":["user"],"scope":"agent""#, "not both")]
+    {
+        let (code, message, _) =
+            refused(&tool, &format!(r#"{{"op":"recall","query":"Oslo",{fields}}}"#)).await;
         assert!(code == "invalid_argument" && message.contains(said), "{code}: {message}");
     }
     let forgot = ok(&tool, r#"{"op":"forget","ids":["fact-1","fact-9"]}"#).await;
