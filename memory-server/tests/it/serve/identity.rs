@@ -46,7 +46,9 @@ fn without_a_configuration_the_named_agent_and_the_default_user_are_served() {
 fn a_configuration_that_allows_a_user_s_scope_and_names_no_user_means_the_default_one() {
     let place = Place::new();
     let rules = |scopes: &str| {
-        format!("[backends.main]\nurl = \"sqlite:memory.db\"\n[default]\nagent = \"claude\"\nmemory_scopes = [{scopes}]\n")
+        format!(
+            "[backends.main]\nurl = \"sqlite:memory.db\"\n[default]\nagent = \"claude\"\nmemory_scopes = [{scopes}]\n"
+        )
     };
     place.write("memory.toml", &rules(r#""agent", "user""#));
     let mut client = place.connect_with(&[]);
