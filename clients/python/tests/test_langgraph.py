@@ -118,6 +118,11 @@ def test_a_batch_reads_before_it_writes_and_its_last_write_counts(store):
     assert store.get(("a",), "k") is None
 
 
+def test_an_index_is_the_servers(client, scope):
+    with pytest.raises(ValueError, match="embedder"):
+        MemoryStore(client, scope, index={"dims": 3})
+
+
 def test_an_item_needs_a_namespace(store):
     with pytest.raises(InvalidNamespaceError):
         store.batch([GetOp((), "k")])

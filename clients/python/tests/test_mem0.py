@@ -178,6 +178,15 @@ def test_whose_a_memory_is_may_be_among_the_filters_of_the_hosted_client(client,
     assert memory.get(cake["id"]) is None
 
 
+def test_a_search_for_none_finds_none_and_a_threshold_is_between_0_and_1(memory):
+    memory.add("I like tea", user_id="ada")
+    assert memory.search("tea", top_k=0, filters=ADA) == {"results": []}
+    assert memory.search("tea", limit=0, filters=ADA) == {"results": []}
+    for threshold in (2, -0.1):
+        with pytest.raises(ValueError, match="threshold"):
+            memory.search("tea", threshold=threshold, filters=ADA)
+
+
 async def test_the_calls_for_asyncio(server, client, scope, monkeypatch):
     monkeypatch.setenv("MEMORY_URL", server.url)
     monkeypatch.setenv("MEMORY_TOKEN", server.token)

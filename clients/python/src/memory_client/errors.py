@@ -94,7 +94,7 @@ def _seconds(millis: object) -> float | None:
     return seconds if 0 <= seconds < math.inf else None
 
 
-class InvalidArgument(Refused):
+class InvalidArgument(Refused, ValueError):
     code = "invalid_argument"
 
 

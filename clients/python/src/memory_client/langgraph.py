@@ -50,8 +50,13 @@ class MemoryStore(BaseStore):
     supports_ttl = True
 
     def __init__(
-        self, client: Client, scope: Scope, *, prefix: str = "langgraph", ttl: TTLConfig | None = None
+        self, client: Client, scope: Scope, *, prefix: str = "langgraph", ttl: TTLConfig | None = None, index: Any = None
     ) -> None:
+        if index is not None:
+            raise ValueError(
+                "there is no `index` to configure: vectors are the server's; start it with an embedder "
+                "(docs/embedders.md), and a search with `query` finds by meaning"
+            )
         if not prefix or "/" in prefix:
             raise ValueError("`prefix` names a folder of the scope's keys: not empty and without `/`")
         self._client, self._scope, self._root = client, scope, prefix + "/"

@@ -158,7 +158,11 @@ class Memory:
             raise ValueError("`explain` and `reference_date` are not served; leave them out")
         if not query.strip():
             raise ValueError("the query is empty")
+        if threshold is not None and not 0 <= threshold <= 1:
+            raise ValueError("`threshold` is between 0 and 1")
         filters, top_k = _of_version_1(filters, top_k, kwargs)
+        if top_k == 0:
+            return {"results": []}
         hits = self._client.search(
             self._scope, query.strip(), prefix=_MEMORIES, filter=_filter(filters, show_expired), top_k=top_k,
             threshold=threshold,
@@ -466,7 +470,8 @@ def _of_version_1(
     """Takes ids and ``limit`` as arguments too, as mem0 did before version 2; there must be an id."""
     chosen = dict(filters or {})
     chosen.update({name: given.pop(name) for name in _IDS if given.get(name) is not None})
-    top_k = given.pop("limit", None) or top_k
+    limit = given.pop("limit", None)
+    top_k = top_k if limit is None else limit
     _none_left({name: value for name, value in given.items() if value is not None})
     if not _names_an_id(chosen):
         raise ValueError("filters must contain at least one of: user_id, agent_id, run_id")
