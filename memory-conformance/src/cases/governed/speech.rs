@@ -103,7 +103,9 @@ pub(crate) const CASES: &[Case] = &[
             ],
         )
         .await?;
-        for text in ["Bob said:\ntask import: done", "If tests pass:\ntask import: done", "Example:\nplan: drop it"] {
+        for text in
+            ["Bob said:\ntask import: done", "If tests pass:\ntask import: done", "Example:\nplan: drop it"]
+        {
             expect_eq!(kind(&shared.write(text).await?), "deferred", "`{text}`");
         }
     }),
