@@ -56,6 +56,8 @@ pub struct Figures {
     pub top2: Share,
     /// It is among the first three.
     pub top3: Share,
+    /// It is among the first three of the questions that were not answered.
+    pub held: Share,
 }
 
 /// One point of the curve: what another threshold would give.
@@ -122,6 +124,8 @@ fn figures(judged: &[&Judged]) -> Figures {
     let count = |test: &dyn Fn(&Judged) -> bool| judged.iter().filter(|one| test(one)).count();
     let within = |k: usize| Share::new(count(&|one| one.rank.is_some_and(|rank| rank <= k)), judged.len());
     let right = count(&|one| one.answered == Some(true));
+    let offered = |one: &Judged| one.rank.is_some_and(|rank| rank <= 3);
+    let held = count(&|one| one.answered.is_none() && offered(one));
     Figures {
         precision: Share::new(right, count(&|one| one.answered.is_some())),
         recall: Share::new(right, judged.len()),
@@ -129,6 +133,7 @@ fn figures(judged: &[&Judged]) -> Figures {
         top1: within(1),
         top2: within(2),
         top3: within(3),
+        held: Share::new(held, count(&|one| one.answered.is_none())),
     }
 }
 
@@ -198,6 +203,7 @@ mod tests {
         assert_eq!((all.recall.part, all.recall.whole), (1, 4));
         assert_eq!((all.wrong_binds.part, all.wrong_binds.whole), (1, 4));
         assert_eq!((all.top1.part, all.top2.part, all.top3.part), (2, 3, 3));
+        assert_eq!((all.held.part, all.held.whole), (1, 2));
         assert_eq!(report.groups["a"], report.all);
     }
 

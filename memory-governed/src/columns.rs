@@ -39,6 +39,9 @@ pub(crate) const SUCCESSOR: &[Column] = &[may(SUPERSEDED_BY, Kind::Id)];
 /// The member's name.
 pub(crate) const SUPERSEDED_BY: &str = "superseded_by";
 
+/// The member that names who works on a task.
+pub(crate) const OWNER: &str = "owner_agent";
+
 /// What a task's status may be.
 pub const TASK_STATUSES: [&str; 5] = ["pending", "in_progress", "blocked", "done", "failed"];
 
@@ -75,14 +78,7 @@ pub(crate) const fn columns(bucket: Bucket) -> &'static [Column] {
             }
         }
         Bucket::TaskState => {
-            const {
-                &[
-                    must("status", Status),
-                    may("phase", Text),
-                    may("owner_agent", Text),
-                    may("blockers_json", Json),
-                ]
-            }
+            const { &[must("status", Status), may("phase", Text), may(OWNER, Text), may("blockers_json", Json)] }
         }
         Bucket::Learnings => {
             const {

@@ -30,19 +30,19 @@ pub struct WriteRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target_id: Option<String>,
     /// The row's members.
-    #[serde(default, deserialize_with = "members")]
+    #[serde(default, deserialize_with = "maybe_members")]
     pub payload: Map<String, Value>,
     /// The words of the note that refer to the row ("the earlier blocker").
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reference_text: Option<String>,
     /// Other names of the row: at most 8.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "or_none", skip_serializing_if = "Vec::is_empty")]
     pub candidate_aliases: Vec<String>,
     /// How sure the interpreter is, 0 to 1. Recorded, and decides nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confidence: Option<f64>,
     /// Why, in the interpreter's words. Recorded, and decides nothing.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(default, deserialize_with = "or_none", skip_serializing_if = "String::is_empty")]
     pub rationale: String,
 }
 
@@ -52,6 +52,22 @@ fn members<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Ma
         Value::Object(members) => Ok(members),
         _ => Err(serde::de::Error::custom("the members of a row are an object")),
     }
+}
+
+/// `null` for what is optional is nothing.
+pub(crate) fn or_none<'de, D, T>(deserializer: D) -> std::result::Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de> + Default,
+{
+    Option::<T>::deserialize(deserializer).map(Option::unwrap_or_default)
+}
+
+fn maybe_members<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> std::result::Result<Map<String, Value>, D::Error> {
+    let members = Option::<Members>::deserialize(deserializer)?;
+    Ok(members.map(|members| members.0).unwrap_or_default())
 }
 
 /// Members as an event or a request has them.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use memory_conformance::suite::{HazardOutcome, run_hazards};
 use memory_conformance::{Harness, Options, Verdict};
-use memory_core::Error;
+use memory_core::{Error, ErrorKind};
 use memory_server::terminal::{Context, Exit, Failure, Out, Progress, Stop};
 use serde::Serialize;
 
@@ -63,6 +63,10 @@ struct Sums {
     caught: usize,
 }
 
+/// What is missing where every hazard is refused.
+const NO_TABLES: &str = "no hazard was tried: the store has no SQL tables for shared state; on PostgreSQL, add the parameter \
+     `sql.url` to --url (docs/postgres.md), as in --url 'postgres://HOST/DB?sql.url=…'";
+
 /// `memory-lab eval hazards`.
 pub(crate) async fn run(context: &Context, args: &HazardsArgs, out: &mut Out) -> Result<Exit, Failure> {
     let (store, _) = harness(context, false).await?;
@@ -88,6 +92,11 @@ pub(crate) async fn run(context: &Context, args: &HazardsArgs, out: &mut Out) ->
         out.document(&answer)?;
     } else {
         print(&answer, out)?;
+    }
+    // A store that refuses every case has shown nothing.
+    let is_refused = |outcome: &HazardOutcome| matches!(outcome.verdict, Verdict::Refused(_));
+    if !cancelled && outcomes.iter().all(is_refused) {
+        return Err(Error::new(ErrorKind::Unsupported, NO_TABLES).into());
     }
     Ok(match (cancelled, outcomes.iter().all(HazardOutcome::is_sound)) {
         (true, _) => Exit::Interrupted,

@@ -1,6 +1,7 @@
 //! What a note means for shared state: a proposal, which the resolver and the checks after it may refuse.
 
 mod context;
+mod lead;
 mod model;
 mod rules;
 
@@ -10,6 +11,8 @@ use async_trait::async_trait;
 
 pub(crate) use context::MOST_ROWS;
 pub use context::{Context, ContextRow};
+pub(crate) use lead::doubtful_lead;
+
 pub use model::ModelInterpreter;
 pub use rules::Rules;
 

@@ -9,8 +9,9 @@ use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 
 use super::{Context, Interpretation, Interpreter, ModelRecord};
+use crate::bucket::{Bucket, Operation};
 use crate::note::{Note, NoteSource};
-use crate::request::{Decision, WriteRequest};
+use crate::request::{Decision, Members, WriteRequest, or_none};
 
 /// Longest note that is shown to a model, in bytes.
 const MAX_NOTE_BYTES: usize = 16 << 10;
@@ -28,8 +29,10 @@ const SCHEMA: &str = include_str!("schema.json");
 ///
 /// # Behavior
 /// - Note and context are passed as data, in one JSON value; the instructions are constant.
-/// - A reply that is not exactly what the schema allows, an unknown member or an invalid write in it, an error or a timeout
-///   of the model: `Retry`. The reply is recorded with the model's name and the hash of the prompt.
+/// - One write may stand beside the decision in place of a list of writes, a write may repeat the decision, and `null` is
+///   nothing for what is optional.
+/// - Any other reply that the schema does not allow, an unknown member or an invalid write in it, an error or a timeout of the
+///   model: `Retry`. The reply is recorded with the model's name and the hash of the prompt.
 /// - A note of more than 16 KiB is rejected without asking.
 #[derive(Clone, Debug)]
 pub struct ModelInterpreter {
@@ -37,14 +40,104 @@ pub struct ModelInterpreter {
     name: String,
 }
 
+/// What a model replies: writes in a list, or the members of its only write beside the decision.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Reply {
     decision: Verdict,
-    #[serde(default)]
-    writes: Vec<WriteRequest>,
-    #[serde(default)]
+    #[serde(default, rename = "v")]
+    _version: Option<u64>,
+    #[serde(default, deserialize_with = "or_none")]
+    writes: Vec<Written>,
+    #[serde(default, deserialize_with = "or_none")]
     reason: String,
+    #[serde(default)]
+    bucket: Option<Bucket>,
+    #[serde(default)]
+    operation: Option<Operation>,
+    #[serde(default)]
+    target_id: Option<String>,
+    #[serde(default)]
+    payload: Option<Members>,
+    #[serde(default)]
+    reference_text: Option<String>,
+    #[serde(default)]
+    candidate_aliases: Option<Vec<String>>,
+    #[serde(default)]
+    confidence: Option<f64>,
+    #[serde(default, deserialize_with = "or_none")]
+    rationale: String,
+}
+
+/// A write as a model writes it: it may repeat what the reply as a whole says.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    #[serde(default, rename = "v")]
+    _version: Option<u64>,
+    #[serde(default)]
+    decision: Option<Verdict>,
+    bucket: Bucket,
+    operation: Operation,
+    #[serde(default)]
+    target_id: Option<String>,
+    #[serde(default)]
+    payload: Option<Members>,
+    #[serde(default)]
+    reference_text: Option<String>,
+    #[serde(default)]
+    candidate_aliases: Option<Vec<String>>,
+    #[serde(default)]
+    confidence: Option<f64>,
+    #[serde(default, deserialize_with = "or_none")]
+    rationale: String,
+}
+
+impl Reply {
+    /// Its writes; why it cannot be understood.
+    fn writes(self) -> std::result::Result<Vec<WriteRequest>, &'static str> {
+        let mut writes = self.writes;
+        let is_flat = self.target_id.is_some()
+            || self.payload.is_some()
+            || self.reference_text.is_some()
+            || self.candidate_aliases.is_some()
+            || self.confidence.is_some();
+        match (self.bucket, self.operation) {
+            (Some(bucket), Some(operation)) if writes.is_empty() => writes.push(Written {
+                _version: None,
+                decision: None,
+                bucket,
+                operation,
+                target_id: self.target_id,
+                payload: self.payload,
+                reference_text: self.reference_text,
+                candidate_aliases: self.candidate_aliases,
+                confidence: self.confidence,
+                rationale: self.rationale,
+            }),
+            (None, None) if !is_flat => {}
+            _ => return Err("it has members of a write beside `writes`, or not all of a write"),
+        }
+        writes.into_iter().map(Written::request).collect()
+    }
+}
+
+impl Written {
+    fn request(self) -> std::result::Result<WriteRequest, &'static str> {
+        if matches!(self.decision, Some(Verdict::Reject)) {
+            return Err("it accepts the note and rejects a write of it");
+        }
+        Ok(WriteRequest {
+            bucket: self.bucket,
+            operation: self.operation,
+            target_id: self.target_id,
+            payload: self.payload.map(|members| members.0).unwrap_or_default(),
+            reference_text: self.reference_text,
+            candidate_aliases: self.candidate_aliases.unwrap_or_default(),
+            confidence: self.confidence,
+            rationale: self.rationale,
+        })
+    }
 }
 
 #[derive(Deserialize)]
@@ -117,8 +210,9 @@ fn read(text: &str) -> Decision {
         }
     };
     match reply.decision {
-        Verdict::Reject if reply.writes.is_empty() => {
-            let reason: String = reply.reason.chars().take(MAX_REASON).collect();
+        Verdict::Reject if reply.writes.is_empty() && reply.bucket.is_none() && reply.operation.is_none() => {
+            let said = if reply.reason.trim().is_empty() { &reply.rationale } else { &reply.reason };
+            let reason: String = said.chars().take(MAX_REASON).collect();
             Decision::Reject(if reason.trim().is_empty() {
                 "the model gave no reason".to_owned()
             } else {
@@ -126,12 +220,18 @@ fn read(text: &str) -> Decision {
             })
         }
         Verdict::Reject => Decision::Retry("the model rejects the note and asks for writes".to_owned()),
-        Verdict::Accept if reply.writes.is_empty() || reply.writes.len() > MAX_WRITES => Decision::Retry(
-            format!("the model asks for {} writes, 1 to {MAX_WRITES} are allowed", reply.writes.len()),
-        ),
-        Verdict::Accept => match reply.writes.iter().try_for_each(WriteRequest::check) {
-            Ok(()) => Decision::Accept(reply.writes),
-            Err(error) => Decision::Retry(format!("the model asks for a write that is not valid: {error}")),
+        Verdict::Accept => match reply.writes() {
+            Err(why) => Decision::Retry(format!("the model's reply is not what was asked for: {why}")),
+            Ok(writes) if writes.is_empty() || writes.len() > MAX_WRITES => Decision::Retry(format!(
+                "the model asks for {} writes, 1 to {MAX_WRITES} are allowed",
+                writes.len()
+            )),
+            Ok(writes) => match writes.iter().try_for_each(WriteRequest::check) {
+                Ok(()) => Decision::Accept(writes),
+                Err(error) => {
+                    Decision::Retry(format!("the model asks for a write that is not valid: {error}"))
+                }
+            },
         },
     }
 }

@@ -10,7 +10,7 @@ use crate::columns::{SUPERSEDED_BY, TASK_STATUSES};
 use crate::note::Note;
 use crate::request::{Decision, WriteRequest, is_id};
 use crate::resolve::named_in;
-use crate::resolve::speech::{asks, ends_in, states_an_end, tokens, without_quotes};
+use crate::resolve::speech::{asks, ends_in, is_slug_like, states_an_end, tokens, without_quotes};
 
 /// Verbs that end an issue.
 const RESOLVES: [&str; 17] = [
@@ -54,6 +54,8 @@ const INVALIDATES: [&str; 10] = [
 /// `KIND ID: resolved` ends a row like `ID is resolved`, and `KIND: none` writes nothing. `ID is also called NAME` names a row.
 /// Each line that begins with a prefix, or ends a row by its id, is a write of its own; other lines, and the items of a list after
 /// a prefix, belong to the one before. Anything else is rejected.
+/// What stands before a form is looked at when it is committed: if it introduces, denies, supposes, asks or promises, the whole
+/// note is deferred.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Rules;
 
@@ -84,7 +86,10 @@ impl Rules {
                 Some(Ok(request)) => request,
                 None => match naming(part, context).map_or_else(|| ending(part, context), Ok) {
                     Ok(request) => request,
-                    Err(reason) if parts.len() == 1 => return Decision::Reject(reason),
+                    Err(reason) if parts.len() == 1 => {
+                        let unread = unread(text, context).filter(|_| reason == NO_FORM || reason == WHICH);
+                        return unread.map_or(Decision::Reject(reason), |one| Decision::Accept(vec![one]));
+                    }
                     // What stands beside a statement need not be one.
                     Err(_) => continue,
                 },
@@ -94,7 +99,11 @@ impl Rules {
             }
             requests.push(request);
         }
-        if requests.is_empty() { Decision::Reject(NO_FORM.to_owned()) } else { Decision::Accept(requests) }
+        match unread(text, context).filter(|_| requests.is_empty()) {
+            Some(request) => Decision::Accept(vec![request]),
+            None if requests.is_empty() => Decision::Reject(NO_FORM.to_owned()),
+            None => Decision::Accept(requests),
+        }
     }
 }
 
@@ -102,14 +111,92 @@ impl Rules {
 const NO_FORM: &str = "no rule applies: shared state is what is written as `issue ID: TEXT`, `task ID: done`, `ID is resolved`, \
      `decision: TEXT`, `constraint ID: TEXT`, `learning: TEXT`, `result: NAME = 0.7` or `plan: TEXT`";
 
+/// Why a note is rejected that ends what is no issue.
+const WHICH: &str = "it is not said whether a constraint or a decision has ended";
+
+/// Words that may tell of an end, in no form that is known.
+const MAY_END: [&str; 33] = [
+    "patched",
+    "repaired",
+    "mitigated",
+    "remedied",
+    "corrected",
+    "addressed",
+    "eliminated",
+    "removed",
+    "cured",
+    "disappeared",
+    "vanished",
+    "stopped",
+    "ended",
+    "ends",
+    "over",
+    "expired",
+    "cancelled",
+    "canceled",
+    "obsolete",
+    "works",
+    "working",
+    "passes",
+    "recovered",
+    "restored",
+    "merged",
+    "shipped",
+    "cleared",
+    "settled",
+    "abandoned",
+    "reversed",
+    "repealed",
+    "abolished",
+    "waived",
+];
+
+/// The write of a note that names a row, or what looks like one, beside a word of ending, in no form that is known: it binds
+/// nothing, since the resolver reads such a note no better, and waits for a person.
+fn unread(text: &str, context: &Context) -> Option<WriteRequest> {
+    let spoken = without_quotes(text);
+    let words = tokens(&spoken);
+    let no_longer =
+        words.windows(2).any(|pair| matches!(pair, [no, than] if (no == "no" && than == "longer") || (no == "any" && than == "more")));
+    let ends = words.iter().any(|word| MAY_END.contains(&word.as_str())) || !ends_in(&words).is_empty();
+    if !(ends || no_longer) || states_an_end(text).is_some() {
+        return None;
+    }
+    let mut named = [Bucket::Issues, Bucket::Constraints, Bucket::Decisions].into_iter().flat_map(|bucket| {
+        let ids = context.rows(bucket).iter().map(|row| row.id.as_str());
+        named_in(&spoken, ids).into_iter().map(move |id| (bucket, id.to_owned()))
+    });
+    let known = |word: &String| is_slug_like(word).then(|| (Bucket::Issues, word.clone()));
+    let (bucket, id) = named.next().or_else(|| words.iter().find_map(known)).filter(|(_, id)| is_id(id))?;
+    let operation = if bucket == Bucket::Issues { Operation::Resolve } else { Operation::Invalidate };
+    let mut request = WriteRequest::new(bucket, operation).with_target(id);
+    request.rationale = "it may say that something has ended, in no form that is known".to_owned();
+    Some(request)
+}
+
 /// Lines of a note that may begin a statement: a bound on the time that it takes to look.
-const MAX_LINES: usize = 400;
+pub(super) const MAX_LINES: usize = 400;
+
+/// Whether a line begins or ends a block of code.
+pub(super) fn is_fence(line: &str) -> bool {
+    let line = line.trim_start();
+    line.starts_with("```") || line.starts_with("~~~")
+}
+
+/// Whether a line tells the state of a task in a sentence: `task ID is done`.
+pub(super) fn tells_a_task(line: &str) -> bool {
+    let words = tokens(&without_quotes(line));
+    matches!(words.as_slice(), [kind, id, verb, ..] if kind == "task" && is_id(id) && IS.contains(&verb.as_str()))
+}
+
+/// Verbs between a task and its state.
+const IS: [&str; 3] = ["is", "now", "was"];
 
 /// The statements of a text.
 fn statements(text: &str, context: &Context) -> Vec<String> {
     let (mut parts, mut in_block): (Vec<String>, bool) = (Vec::new(), false);
     for (at, line) in text.trim().lines().enumerate() {
-        let is_fence = line.trim_start().starts_with("```");
+        let is_fence = is_fence(line);
         in_block ^= is_fence;
         let in_list = || {
             bare(line).len() < line.trim().len() && parts.last().is_some_and(|part| prefixed(part).is_some())
@@ -161,8 +248,11 @@ const NO_IDS: [&str; 16] = [
 ];
 
 /// The write of a note with a prefix.
-fn prefixed(text: &str) -> Option<Result<WriteRequest, String>> {
+pub(super) fn prefixed(text: &str) -> Option<Result<WriteRequest, String>> {
     let (head, body) = bare(text).split_once(':')?;
+    if head.contains('\n') {
+        return None;
+    }
     // "**task import**: done".
     let (head, body) = (head.replace(['*', '`'], ""), body.trim_start_matches('*'));
     let mut words = head.split_whitespace();
@@ -291,8 +381,7 @@ fn successor(text: &str) -> Option<String> {
 
 /// `task ID is STATUS`.
 fn task(id: &str, rest: &[String]) -> Result<WriteRequest, String> {
-    let said: Vec<&str> =
-        rest.iter().map(String::as_str).skip_while(|word| ["is", "now", "was"].contains(word)).collect();
+    let said: Vec<&str> = rest.iter().map(String::as_str).skip_while(|word| IS.contains(word)).collect();
     let request = WriteRequest::new(Bucket::TaskState, Operation::Upsert).with_target(id);
     Ok(WriteRequest { payload: status(&said.join(" "))?, ..request })
 }
@@ -307,7 +396,7 @@ fn ending(text: &str, context: &Context) -> Result<WriteRequest, String> {
     if let [kind, id, rest @ ..] = words.as_slice()
         && kind == "task"
         && is_id(id)
-        && rest.first().is_some_and(|word| ["is", "now", "was"].contains(&word.as_str()))
+        && rest.first().is_some_and(|word| IS.contains(&word.as_str()))
     {
         return task(id, rest);
     }
@@ -341,7 +430,7 @@ fn ending(text: &str, context: &Context) -> Result<WriteRequest, String> {
         _ if has(&["constraint", "restriction", "constraints"]) => Bucket::Constraints,
         _ if has(&["decision", "decisions"]) => Bucket::Decisions,
         _ if resolves => Bucket::Issues,
-        _ => return Err("it is not said whether a constraint or a decision has ended".to_owned()),
+        _ => return Err(WHICH.to_owned()),
     };
     let operation = if bucket == Bucket::Issues { Operation::Resolve } else { Operation::Invalidate };
     let mut request = WriteRequest::new(bucket, operation);

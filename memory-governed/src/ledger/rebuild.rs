@@ -11,7 +11,7 @@ use super::{COLUMNS, Event, Ledger, read_event};
 use crate::bucket::Bucket;
 use crate::columns::table;
 use crate::encoding::canonical;
-use crate::projection::{Row, SharedMemoryWriter, Step, rows, step};
+use crate::projection::{Row, SharedMemoryWriter, Step, names_of, rows, step};
 use crate::store::{Session, int, text};
 
 /// Events read at once.
@@ -30,7 +30,7 @@ pub struct Rebuilt {
     pub events: u64,
     /// Rows that came of them.
     pub rows: u64,
-    /// Digest of the tables as they were.
+    /// Digest of the tables as they were, the names of the rows among them.
     pub before: String,
     /// Digest of the tables as the events give them.
     pub after: String,
@@ -84,6 +84,7 @@ async fn rebuild(tx: &Session<'_>) -> Result<Rebuilt> {
         tx.exec(&format!("INSERT INTO {0} SELECT * FROM shadow_{0}", table(bucket)), &[]).await?;
         tx.exec(&format!("DELETE FROM shadow_{}", table(bucket)), &[]).await?;
     }
+    SharedMemoryWriter::repair_names(tx, folded.values()).await?;
     let repaired = tx
         .exec(
             "UPDATE event_projection SET status = 'applied', error = NULL WHERE status IN ('failed', 'blocked', 'dead')",
@@ -152,6 +153,10 @@ async fn live_digest(session: &Session<'_>) -> Result<String> {
             hash.update(canonical(&row)?.as_bytes());
             hash.update(b"\n");
         }
+    }
+    for name in names_of(session).await? {
+        hash.update(canonical(&name)?.as_bytes());
+        hash.update(b"\n");
     }
     Ok(hash.finalize().iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}")))
 }

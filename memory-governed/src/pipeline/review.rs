@@ -7,6 +7,7 @@ use memory_core::{Error, ErrorKind, Result, Retry};
 use super::outcome::{Outcome, changed};
 use super::queue::{Pending, PendingMemoryQueue, PendingStatus, find, finish};
 use super::settle::{Settled, Wanted, settle_as};
+use crate::bucket::Bucket;
 use crate::encoding::word;
 use crate::note::{Actor, Trust};
 use crate::projection::read;
@@ -42,9 +43,18 @@ impl Review {
         let pending = undecided(tx, id).await?;
         let request = pending.request.as_ref().ok_or_else(|| not_found("deferred write"))?;
         let row = if is_id(target) { read(tx, request.bucket, target).await? } else { None };
-        let row = row.ok_or_else(|| not_found("row"))?;
+        // What waits may be a row that is not there yet: it begins under the name that the note gave it.
+        let begins = !request.operation.is_lifecycle()
+            && request.reference_text.is_none()
+            && is_id(target)
+            && request.target_id.as_deref().is_none_or(|id| id == target)
+            && (request.bucket != Bucket::Plan || target == "main")
+            && request.check().is_ok();
+        if row.is_none() && !begins {
+            return Err(not_found("row"));
+        }
         // Who may not end a row does not do so by deciding what its own note meant.
-        if by.trust < row.trust && row.created_by != by.agent {
+        if row.is_some_and(|row| by.trust < row.trust && row.created_by != by.agent) {
             return Err(Error::new(
                 ErrorKind::Forbidden,
                 "whoever began this row is trusted further: only a writer of that trust decides about it",

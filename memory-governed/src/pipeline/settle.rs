@@ -7,7 +7,9 @@ use super::inputter::{Appended, Entry, Inputter};
 use super::outcome::Outcome;
 use super::target::{Target, target};
 use crate::bucket::{Bucket, Operation};
+use crate::columns::OWNER;
 use crate::encoding::digest;
+use crate::interpret::doubtful_lead;
 use crate::ledger::{Event, SourceRef};
 use crate::note::{Actor, Note, NoteSource, Trust};
 use crate::projection::{Row, Step, read, step};
@@ -169,16 +171,36 @@ fn may_not_change(row: &Row, wanted: &Wanted<'_>) -> Option<&'static str> {
     if is_guess {
         return Some("the id is not in the note");
     }
-    let is_foreign = note.source == NoteSource::ToolResult || note.actor.trust == Trust::Untrusted;
+    let agent = note.actor.agent.as_str();
+    let is_own = row.created_by == agent
+        || row.fields.get(OWNER).and_then(serde_json::Value::as_str).is_some_and(|owner| owner == agent);
     match row.bucket {
+        Bucket::TaskState if is_foreign(note) && !is_own => {
+            Some("what a tool or text from outside says changes no task of somebody else")
+        }
         Bucket::TaskState => None,
-        _ if is_foreign => Some("what a tool or text from outside says changes no row by itself"),
+        _ if is_foreign(note) => Some("what a tool or text from outside says changes no row by itself"),
         // What binds others.
         Bucket::Plan | Bucket::Constraints if note.actor.trust < row.trust => {
             Some("its writer may not change this row")
         }
         _ => None,
     }
+}
+
+/// Whether these are the words of a tool, or of somebody who is not trusted.
+fn is_foreign(note: &Note) -> bool {
+    note.source == NoteSource::ToolResult || note.actor.trust == Trust::Untrusted
+}
+
+/// Why a request may not begin a row: what binds others is only proposed by those who are not trusted, and no tool decides.
+fn may_not_create(wanted: &Wanted<'_>) -> Option<&'static str> {
+    let is_refused = match wanted.request.bucket {
+        Bucket::Plan | Bucket::Constraints => wanted.note.actor.trust == Trust::Untrusted,
+        Bucket::Decisions => is_foreign(wanted.note),
+        _ => false,
+    };
+    is_refused.then_some("what a tool or text from outside says only proposes what binds others")
 }
 
 /// Why the row that is to take the place of another cannot. It must hold itself, so that no circle can arise: what has
@@ -258,9 +280,14 @@ async fn commit(
             Step::Defer(reason) => return Ok(waits(reason, frozen(bound.candidates, prior))),
         }
     }
-    let refused =
-        prior.as_ref().filter(|_| reviewed_by.is_none()).and_then(|row| may_not_change(row, wanted));
-    if let Some(reason) = refused {
+    let refused = || {
+        let refused = match &prior {
+            Some(row) => may_not_change(row, wanted),
+            None => may_not_create(wanted),
+        };
+        refused.or_else(|| doubtful_lead(&note.text))
+    };
+    if let Some(reason) = reviewed_by.is_none().then(refused).flatten() {
         return Ok(waits(reason, frozen(bound.candidates, prior)));
     }
     let reference = request.reference_text.as_deref();

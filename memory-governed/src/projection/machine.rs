@@ -129,8 +129,13 @@ fn change(row: &Row, event: &Event) -> Step {
     Step::Write(Box::new(changed(&next, event)))
 }
 
+/// The row after an event. What binds others has the trust of the most trusted of its writers, whose words they are.
 fn changed(row: &Row, event: &Event) -> Row {
-    Row { rev: row.rev + 1, last_event: event.seq, ..row.clone() }
+    let trust = match row.bucket {
+        Bucket::Plan | Bucket::Constraints => row.trust.max(event.actor.trust),
+        _ => row.trust,
+    };
+    Row { rev: row.rev + 1, last_event: event.seq, trust, ..row.clone() }
 }
 
 /// Sets the members given; `null` removes one. A plan is replaced as a whole, since it has one member.

@@ -1,6 +1,6 @@
 //! Reads and writes rows, and projects events.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use memory_core::sql::SqlValue;
 use memory_core::{Error, Json, Result};
@@ -12,6 +12,7 @@ use crate::bucket::Bucket;
 use crate::columns::{Column, Kind, columns, id_column, rev_column, table};
 use crate::encoding::{canonical, word};
 use crate::ledger::Event;
+use crate::seams::Alias;
 use crate::store::{Cells, Session, int, maybe, text};
 
 /// What became of an event's row.
@@ -54,6 +55,28 @@ impl SharedMemoryWriter {
         tx.exec(&sql, &[text(id)]).await?;
         let names = "DELETE FROM aliases WHERE bucket = ? AND target_id = ?";
         tx.exec(names, &[text(bucket.as_str()), text(id)]).await.map(drop)
+    }
+
+    /// Makes the table of names what the rows say, but for the events that they name.
+    pub(crate) async fn repair_names(tx: &Session<'_>, rows: impl Iterator<Item = &Row>) -> Result<()> {
+        let live = names_of(tx).await?;
+        let mut given = BTreeSet::new();
+        for row in rows {
+            let own: Vec<_> = row.aliases.iter().map(|alias| name(row, alias)).collect::<Result<_>>()?;
+            if !own.iter().all(|name| live.contains(name)) {
+                write_aliases(tx, row).await?;
+            }
+            given.extend(own);
+        }
+        let kept: BTreeSet<_> =
+            given.iter().map(|Name { bucket, id, alias, .. }| (bucket, id, alias)).collect();
+        for Name { bucket, id, alias, .. } in &live {
+            if !kept.contains(&(bucket, id, alias)) {
+                let sql = "DELETE FROM aliases WHERE bucket = ? AND target_id = ? AND alias_norm = ?";
+                tx.exec(sql, &[text(bucket), text(id), text(alias)]).await?;
+            }
+        }
+        Ok(())
     }
 
     /// Writes rows into the shadow tables of a rebuild.
@@ -127,12 +150,47 @@ async fn write_aliases(tx: &Session<'_>, row: &Row) -> Result<()> {
     for alias in &row.aliases {
         tx.exec(
             "INSERT INTO aliases (bucket, target_id, alias_norm, kind, source_event, trust) VALUES (?, ?, ?, 'given', ?, ?) \
-             ON CONFLICT (bucket, target_id, alias_norm) DO UPDATE SET trust = excluded.trust",
+             ON CONFLICT (bucket, target_id, alias_norm) DO UPDATE SET kind = excluded.kind, trust = excluded.trust",
             &[text(row.bucket.as_str()), text(&row.id), text(&alias.alias), int(row.last_event), text(word(&alias.trust)?)],
         )
         .await?;
     }
     Ok(())
+}
+
+/// A row of the table of names: what it says, without the event that said it first.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+pub(crate) struct Name {
+    bucket: String,
+    id: String,
+    alias: String,
+    kind: String,
+    trust: String,
+}
+
+fn name(row: &Row, alias: &Alias) -> Result<Name> {
+    Ok(Name {
+        bucket: row.bucket.as_str().to_owned(),
+        id: row.id.clone(),
+        alias: alias.alias.clone(),
+        kind: "given".to_owned(),
+        trust: word(&alias.trust)?,
+    })
+}
+
+/// The table of names.
+pub(crate) async fn names_of(session: &Session<'_>) -> Result<BTreeSet<Name>> {
+    let found = session.query("SELECT bucket, target_id, alias_norm, kind, trust FROM aliases", &[]).await?;
+    let name = |mut cells: Cells| {
+        Ok(Name {
+            bucket: cells.text()?,
+            id: cells.text()?,
+            alias: cells.text()?,
+            kind: cells.text()?,
+            trust: cells.text()?,
+        })
+    };
+    found.into_iter().map(name).collect()
 }
 
 /// The row of an id.

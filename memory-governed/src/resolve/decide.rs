@@ -3,7 +3,7 @@
 use super::ids::{Mention, mentions, occurs};
 use super::model::Model;
 use super::note_words::NoteWords;
-use super::plain::{Unclear, is_calm_where_it_ends, states_plainly};
+use super::plain::{Unclear, commands, is_calm_where_it_ends, states_plainly};
 use super::resolution::{Binding, BoundBy, DeferReason, Place, Resolution, Scored};
 use super::row::{Row, Space};
 use super::speech::{
@@ -168,6 +168,10 @@ impl Ending<'_> {
         let row = self.space.get(self.request.bucket, id);
         let aliases = row.into_iter().flat_map(telling).map(String::as_str);
         let names: Vec<&str> = aliases.chain([id]).collect();
+        // A command is no statement, but whoever has authority gives one.
+        if self.note.actor.trust >= Trust::Authority && commands(&spoken, &names, self.request.operation) {
+            return None;
+        }
         states_plainly(&spoken, &names, successor, self.request.operation).err().map(
             |unclear| match unclear {
                 Unclear::Asks => DeferReason::NotStated(Mood::Question),

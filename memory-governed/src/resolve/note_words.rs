@@ -105,7 +105,7 @@ impl NoteWords {
 }
 
 /// The sentences of a text: up to `.`, `!`, `?` or `;` before white space, or the end of a line.
-pub(super) fn sentences(text: &str) -> Vec<&str> {
+pub(crate) fn sentences(text: &str) -> Vec<&str> {
     split(text, |c, next| c == '\n' || (".!?;".contains(c) && next.is_none_or(char::is_whitespace)))
 }
 

@@ -234,6 +234,28 @@ pub(super) const HEARSAY: &[&str] = &[
     "mentioned that",
     "reads",
 ];
+/// Before what is only shown.
+pub(super) const EXAMPLES: &[&str] = &[
+    "example",
+    "examples",
+    "e.g",
+    "for instance",
+    "sample",
+    "template",
+    "draft",
+    "imagine",
+    "pretend",
+    "hypothetically",
+    "fake",
+    "quote",
+    "quoting",
+    "say",
+    "asks",
+    "asked",
+];
+/// Beside a verb of ending they turn it; in a sentence without one they tell what is so.
+pub(super) const TURN_NOTHING: &[&str] =
+    &["failed", "unable", "half", "still", "about", "being", "rather", "plan"];
 /// Denials that are often written without their mark.
 pub(super) const BARE_DENIALS: &[&str] = &[
     "isnt", "arent", "wasnt", "werent", "dont", "doesnt", "didnt", "cant", "couldnt", "wont", "wouldnt",

@@ -85,6 +85,16 @@ pub(super) fn states_plainly(
     if has_ended { Ok(()) } else { Err(Unclear::At(Place::Before)) }
 }
 
+/// Whether the note is the bucket's own verb and the name, and nothing else: "resolve ID", "close the issue ID".
+pub(super) fn commands(spoken: &str, names: &[&str], operation: Operation) -> bool {
+    let names: Vec<Vec<String>> = names.iter().map(|name| name_words(name)).collect();
+    let verbs = if operation == Operation::Resolve { "resolve close" } else { "invalidate" };
+    let mut sentences = sentences(spoken).into_iter();
+    let (Some(only), None) = (sentences.next(), sentences.next()) else { return false };
+    let tokens = named(only.tokens, &names, None);
+    !only.asks && take(&tokens, verbs).and_then(subject).is_some_and(<[Token]>::is_empty)
+}
+
 /// Whether no word turns what is said where a note that names no row has its verbs of ending: between two marks.
 pub(super) fn is_calm_where_it_ends(spoken: &str) -> bool {
     let ends = |token: &Token| [ENDED, ENDING, ENDS_NOW].iter().any(|list| is_word(token, list));

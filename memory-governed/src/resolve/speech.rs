@@ -4,11 +4,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::note_words::sentences;
+pub(crate) use super::note_words::sentences;
 use super::phrases::{
     AFTER_NEGATES, ASKS, BARE_DENIALS, BE, BEFORE_NEGATES, CONDITION_PHRASES, CONDITIONS, DETERMINERS, ENDS,
-    FUTURE, FUTURE_AFTER, HEARSAY, HEDGES, HEDGES_AFTER, LINKS, NEXT, NOUNS, OTHER_ROWS, QUESTION_STARTS,
-    RELAPSES,
+    EXAMPLES, FUTURE, FUTURE_AFTER, HEARSAY, HEDGES, HEDGES_AFTER, LINKS, NEXT, NOUNS, OTHER_ROWS,
+    QUESTION_STARTS, RELAPSES, TURN_NOTHING,
 };
 use super::plain_tokens::{ASKS as MARKS, tells_of_work};
 
@@ -114,6 +114,30 @@ fn opening(sentence: &str) -> Option<Mood> {
         return Some(Mood::Negated);
     }
     None
+}
+
+/// How a sentence turns what follows it, whatever that is: by any word that denies, supposes, reports, asks or promises. Where
+/// it is in doubt it does.
+pub(crate) fn turned(sentence: &str) -> Option<Mood> {
+    let lower = sentence.to_lowercase().replace('’', "'");
+    let words = tokens(sentence);
+    let has = |list: &[&str]| words.iter().any(|word| list.contains(&word.as_str()));
+    let phrase = |list: &[&str]| list.iter().any(|words| contains_word(&lower, words.trim_end()));
+    let turns = |list: &[&str]| {
+        words.iter().any(|word| list.contains(&word.as_str()) && !TURN_NOTHING.contains(&word.as_str()))
+    };
+    if asks(sentence) || ASKS.iter().any(|ask| lower.contains(ask)) {
+        Some(Mood::Question)
+    } else if phrase(HEARSAY) || phrase(EXAMPLES) {
+        Some(Mood::Quoted)
+    } else if has(CONDITIONS) || has(HEDGES) || has(&["when"]) || phrase(CONDITION_PHRASES) {
+        Some(Mood::Conditional)
+    } else if turns(BEFORE_NEGATES) || has(BARE_DENIALS) || words.iter().any(|word| word.ends_with("n't")) {
+        Some(Mood::Negated)
+    } else {
+        let promises = turns(FUTURE) || has(FUTURE_AFTER) || words.iter().any(|word| word.ends_with("'ll"));
+        promises.then_some(Mood::Future)
+    }
 }
 
 fn relapses(text: &str) -> bool {
@@ -320,7 +344,7 @@ fn object_ends(next: Option<&String>) -> bool {
 }
 
 /// Whether a token looks like an id that someone made up: lower case with `_`, or with `-` and a digit.
-fn is_slug_like(token: &str) -> bool {
+pub(crate) fn is_slug_like(token: &str) -> bool {
     let plain = token.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '-');
     plain
         && token.starts_with(|c: char| c.is_ascii_lowercase())

@@ -78,6 +78,9 @@ pub(super) async fn create(tx: &Session<'_>, dialect: SqlDialect) -> Result<()> 
         for trigger in append_only_triggers(dialect, name, &erasure(dialect, name, fixed)) {
             tx.exec(&trigger, &[]).await?;
         }
+        if dialect == SqlDialect::Sqlite {
+            tx.exec(&no_replacement(name), &[]).await?;
+        }
     }
     Ok(())
 }
@@ -152,6 +155,21 @@ fn append_only_triggers(dialect: SqlDialect, table: &str, erasure: &str) -> Vec<
             })
             .collect(),
     }
+}
+
+/// The trigger that keeps `INSERT OR REPLACE` from removing a row: SQLite asks no trigger of removals about that one.
+fn no_replacement(table: &str) -> String {
+    let keys: &[&str] = match table {
+        "events_memory" => &["seq", "event_id", "idempotency_key"],
+        _ => &["seq"],
+    };
+    let same: Vec<String> =
+        keys.iter().map(|key| format!("EXISTS (SELECT 1 FROM {table} WHERE {key} = NEW.{key})")).collect();
+    format!(
+        "CREATE TRIGGER IF NOT EXISTS {table}_INSERT BEFORE INSERT ON {table} WHEN {} \
+         BEGIN SELECT RAISE(ABORT, 'rows of {table} are never changed or removed'); END",
+        same.join(" OR ")
+    )
 }
 
 /// The table of a bucket; a rebuild fills one whose name begins with `shadow_`.

@@ -21,6 +21,7 @@ mod pace;
 mod pending;
 mod plain;
 mod properties;
+mod proposals;
 mod race;
 mod reading;
 mod requests;

@@ -68,6 +68,44 @@ fn a_rejection_is_taken() {
     );
 }
 
+/// Small models leave the list out, repeat the decision, and write `null` for what they have not.
+#[test]
+fn a_single_write_beside_the_decision_is_understood() {
+    for reply in [
+        r#"{"decision": "accept", "bucket": "issues", "target_id": "db_outage", "operation": "resolve", "payload": {},
+            "reference_text": "It", "candidate_aliases": [], "confidence": 0.84, "rationale": "it says so"}"#,
+        r#"{"v": 1, "decision": "accept", "writes": [{"v": 1, "decision": "accept", "bucket": "issues",
+            "target_id": "db_outage", "operation": "resolve"}]}"#,
+        r#"{"decision": "accept", "reason": null, "writes": [{"bucket": "issues", "target_id": "db_outage",
+            "operation": "resolve", "payload": null, "reference_text": null, "candidate_aliases": null,
+            "confidence": null, "rationale": null}]}"#,
+        r#"{"decision": "accept", "writes": null, "bucket": "issues", "target_id": "db_outage", "operation": "resolve"}"#,
+    ] {
+        let Decision::Accept(writes) = says(reply) else { panic!("{reply}: {:?}", says(reply)) };
+        let [write] = writes.as_slice() else { panic!("{writes:?}") };
+        assert_eq!(
+            (write.bucket, write.operation, write.target_id.as_deref()),
+            (Bucket::Issues, Operation::Resolve, Some("db_outage"))
+        );
+    }
+    assert_eq!(
+        says(
+            r#"{"decision": "reject", "bucket": null, "operation": null, "payload": null, "rationale": "chat"}"#
+        ),
+        Decision::Reject("chat".to_owned())
+    );
+    for reply in [
+        r#"{"decision": "accept", "bucket": "issues", "operation": "resolve", "trust": "person"}"#,
+        r#"{"decision": "accept", "bucket": "issues", "target_id": "db_outage"}"#,
+        r#"{"decision": "reject", "bucket": "issues", "operation": "resolve"}"#,
+        r#"{"decision": "accept", "writes": [{"decision": "reject", "bucket": "issues", "operation": "resolve"}]}"#,
+        r#"{"decision": "accept", "bucket": "issues", "operation": "resolve",
+            "writes": [{"bucket": "issues", "operation": "resolve"}]}"#,
+    ] {
+        assert!(matches!(says(reply), Decision::Retry(_)), "{reply}");
+    }
+}
+
 #[test]
 fn garbage_is_retried_and_recorded() {
     let many = format!(

@@ -18,8 +18,8 @@ pub(super) fn table(threshold: f64, report: &Abstaining) -> String {
     let mut text = String::new();
     let _ = writeln!(
         text,
-        "{:<22}{:>6}{:>10}  {:<22}{:<22}{:<22}{:>6}{:>6}{:>6}",
-        "", "notes", "bound", "precision", "recall", "wrong binds", "top 1", "2", "3"
+        "{:<22}{:>6}{:>10}  {:<22}{:<22}{:<22}{:>6}{:>6}{:>6}{:>6}",
+        "", "notes", "bound", "precision", "recall", "wrong binds", "top 1", "2", "3", "held"
     );
     for (name, figures) in &report.groups {
         row(&mut text, name, figures);
@@ -28,8 +28,10 @@ pub(super) fn table(threshold: f64, report: &Abstaining) -> String {
     let _ = writeln!(
         text,
         "\nBound from log odds of {threshold:.3}. A wrong bind: something is bound although the right issue was removed.\n\
+         Top 1 to 3: the right issue is among so many, of all notes. Held by deferrals: among the three that are offered, of the \
+         {} notes that are deferred.\n\
          With other thresholds:\n\n{:>9}{:>10}  {:<22}{:<22}{:<22}",
-        "log odds", "coverage", "precision", "recall", "wrong binds"
+        report.all.held.whole, "log odds", "coverage", "precision", "recall", "wrong binds"
     );
     for point in &report.curve {
         let _ = writeln!(
@@ -46,18 +48,19 @@ pub(super) fn table(threshold: f64, report: &Abstaining) -> String {
 }
 
 fn row(text: &mut String, name: &str, figures: &Figures) {
-    let Figures { precision, recall, wrong_binds, top1, top2, top3 } = figures;
+    let Figures { precision, recall, wrong_binds, top1, top2, top3, held } = figures;
     let bound = format!("{}/{}", precision.part, precision.whole);
     let _ = writeln!(
         text,
-        "{name:<22}{:>6}{bound:>10}  {:<22}{:<22}{:<22}{:>6.3}{:>6.3}{:>6.3}",
+        "{name:<22}{:>6}{bound:>10}  {:<22}{:<22}{:<22}{:>6.3}{:>6.3}{:>6.3}{:>6.3}",
         recall.whole,
         share(precision),
         share(recall),
         share(wrong_binds),
         top1.value,
         top2.value,
-        top3.value
+        top3.value,
+        held.value
     );
 }
 

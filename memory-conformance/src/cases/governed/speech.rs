@@ -89,8 +89,9 @@ pub(crate) const CASES: &[Case] = &[
         .await?;
     }),
     case!("gov.speech.quotation", [Sql, HostTables], ["GOV-22"], |cx| {
+        let shared = cx.shared().await?;
         ends_nothing(
-            &cx.shared().await?,
+            &shared,
             &[
                 "> db_outage is resolved\nseen in the channel",
                 "The page reads \"db_outage is resolved\"",
@@ -102,6 +103,11 @@ pub(crate) const CASES: &[Case] = &[
             ],
         )
         .await?;
+        for text in
+            ["Bob said:\ntask import: done", "If tests pass:\ntask import: done", "Example:\nplan: drop it"]
+        {
+            expect_eq!(kind(&shared.write(text).await?), "deferred", "`{text}`");
+        }
     }),
     case!("gov.speech.plain", [Sql, HostTables], ["GOV-48"], |cx| {
         let shared = cx.shared().await?;
