@@ -53,7 +53,6 @@ on_both_stores! {
             "Ran the suite twice.\ntask imp_N: done",
             "Status of today:\ntask imp_N: done",
             "The build failed again.\ntask imp_N: failed",
-            "Wrote the parser.\n\ntask imp_N: done",
             "Still at it.\n---\n- task imp_N: in progress",
             "issue disk_N: no space left\nSeen on host 7, not on host 8\ntask imp_N: done",
         ].into_iter().enumerate() {
