@@ -60,12 +60,12 @@ fn a_configuration_that_allows_a_user_s_scope_and_names_no_user_means_the_defaul
     // A host that names its users has none in common.
     let mut trusted = place.connect_with(&["--trust-meta"]);
     let error = trusted.refused(json!({"op": "get", "scope": "user", "key": "k"}));
-    has(&error, json!({"code": "scope_denied", "details": {"allowed": ["agent"]}}));
+    has(&error, json!({"code": "scope_denied", "details": {"allowed": ["agent"], "scope": "user"}}));
     drop(trusted);
     place.write("memory.toml", &rules(r#""agent""#));
     let mut without = place.connect_with(&[]);
     let error = without.refused(json!({"op": "get", "scope": "user", "key": "k"}));
-    has(&error, json!({"code": "scope_denied", "details": {"allowed": ["agent"]}}));
+    has(&error, json!({"code": "scope_denied", "details": {"allowed": ["agent"], "scope": "user"}}));
 }
 
 #[test]
