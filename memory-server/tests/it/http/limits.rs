@@ -65,10 +65,9 @@ fn requests_beyond_those_in_flight_are_told_to_wait_and_open_streams_do_not_coun
 fn forms_that_never_come_whole_take_no_place_of_the_api() {
     let door = Door::open("[http]\nmax_in_flight = 4\n");
     let token = door.token("ann", &["--agent", "ann"]);
-    let head = format!(
-        "POST /login HTTP/1.1\r\nHost: 127.0.0.1\r\nOrigin: http://127.0.0.1\r\nConnection: close\r\nExpect: 100-continue\r\nContent-Length: 1000\r\n\r\n"
-    );
-    let _waiting: Vec<_> = (0..8).map(|_| begun(&door, &head, "HTTP/1.1 100 Continue\r\n\r\n")).collect();
+    let head = "POST /login HTTP/1.1\r\nHost: 127.0.0.1\r\nOrigin: http://127.0.0.1\r\nConnection: close\r\n\
+                Expect: 100-continue\r\nContent-Length: 1000\r\n\r\n";
+    let _waiting: Vec<_> = (0..8).map(|_| begun(&door, head, "HTTP/1.1 100 Continue\r\n\r\n")).collect();
     assert_eq!(door.post(&token, None, INITIALIZE).status, 200);
 }
 
