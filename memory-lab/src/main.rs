@@ -15,6 +15,7 @@ mod eval;
 mod governed;
 mod harness;
 mod hazards;
+mod lines;
 mod load;
 mod mutants;
 mod stores;

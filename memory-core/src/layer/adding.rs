@@ -21,18 +21,22 @@ pub const MAX_CAPTION_BYTES: usize = 16 << 10;
 /// Most facts that one `add` supersedes, and that it confirms.
 pub const MAX_SUPERSEDED: usize = 100;
 
-/// Who said a message.
+/// Who said a message. The names that other programs write are read too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
     /// The person.
+    #[serde(alias = "human")]
     User,
     /// The agent.
+    #[serde(alias = "ai", alias = "model")]
     Assistant,
     /// The runtime.
+    #[serde(alias = "developer")]
     System,
     /// A tool's output.
+    #[serde(alias = "function")]
     Tool,
 }
 

@@ -1,13 +1,12 @@
 //! Dialogues with questions and the turns that answer them, one JSON object a line, gzip or plain.
 
-use std::fs::File;
-use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::Path;
 
-use flate2::bufread::MultiGzDecoder;
 use memory_core::layer::{Message, Role};
-use memory_core::{Error, ErrorKind, Result, Timestamp};
+use memory_core::{Json, Result, Timestamp};
 use serde::{Deserialize, Deserializer};
+
+use crate::lines::{self, LeftOut};
 
 /// Longest line, in bytes: a dialogue.
 const MAX_LINE_BYTES: u64 = 256 << 20;
@@ -17,56 +16,88 @@ pub(crate) type Place = (usize, usize);
 
 #[derive(Debug, Deserialize)]
 pub(crate) struct Dialogue {
-    #[serde(deserialize_with = "name")]
+    #[serde(default, deserialize_with = "lines::text")]
     pub(crate) id: String,
     pub(crate) sessions: Vec<Session>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "lines::or_default")]
     pub(crate) questions: Vec<Question>,
 }
 
 #[derive(Debug, Deserialize)]
 pub(crate) struct Session {
-    at: Option<Timestamp>,
+    #[serde(default, deserialize_with = "time")]
+    at: Time,
+    #[serde(default, deserialize_with = "lines::or_default")]
     turns: Vec<Turn>,
 }
 
 #[derive(Debug, Deserialize)]
 struct Turn {
-    speaker: Option<String>,
-    role: Option<Role>,
+    #[serde(default, deserialize_with = "lines::text")]
+    speaker: String,
+    #[serde(default, deserialize_with = "lines::text")]
+    role: String,
+    #[serde(default, deserialize_with = "lines::text")]
     text: String,
-    caption: Option<String>,
+    #[serde(default, deserialize_with = "lines::text")]
+    caption: String,
 }
 
 #[derive(Debug, Deserialize)]
 pub(crate) struct Question {
+    #[serde(default, deserialize_with = "lines::text")]
     pub(crate) text: String,
-    pub(crate) at: Option<Timestamp>,
-    #[serde(default = "uncategorised", deserialize_with = "name")]
-    pub(crate) category: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "time")]
+    at: Time,
+    #[serde(default, deserialize_with = "lines::text")]
+    category: String,
+    #[serde(default, deserialize_with = "lines::or_default")]
     pub(crate) evidence: Vec<Place>,
 }
 
-fn uncategorised() -> String {
-    "uncategorised".to_owned()
+/// When something was said or asked.
+#[derive(Clone, Copy, Debug, Default)]
+enum Time {
+    #[default]
+    None,
+    Read(Timestamp),
+    /// It is written, but is no time that we read.
+    Unread,
 }
 
-/// Text, or a number as text.
-fn name<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<String, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Name {
-        Text(String),
-        Number(serde_json::Number),
+impl Time {
+    fn read(self) -> Option<Timestamp> {
+        match self {
+            Self::Read(at) => Some(at),
+            Self::None | Self::Unread => None,
+        }
     }
-    Ok(match Name::deserialize(deserializer)? {
-        Name::Text(text) => text,
-        Name::Number(number) => number.to_string(),
+}
+
+fn time<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Time, D::Error> {
+    #[derive(Deserialize)]
+    struct Read(#[serde(deserialize_with = "memory_core::time::read_or_none")] Option<Timestamp>);
+    Ok(match <Json as Deserialize>::deserialize(deserializer)?.deserialize() {
+        Ok(Read(read)) => read.map_or(Time::None, Time::Read),
+        Err(_) => Time::Unread,
     })
 }
 
+/// What a file holds.
+pub(crate) struct Dialogues {
+    pub(crate) read: Vec<Dialogue>,
+    pub(crate) left_out: Vec<LeftOut>,
+}
+
 impl Question {
+    pub(crate) fn at(&self) -> Option<Timestamp> {
+        self.at.read()
+    }
+
+    pub(crate) fn category(&self) -> &str {
+        if self.category.is_empty() { "uncategorised" } else { &self.category }
+    }
+
     /// Whether it asks for something that was never said, or is made to mislead: such count by themselves.
     pub(crate) fn is_apart(&self) -> bool {
         self.category == "adversarial" || self.evidence.is_empty()
@@ -79,37 +110,49 @@ impl Question {
 }
 
 impl Dialogue {
-    /// Refuses questions without words, and evidence that is nowhere: they could never be answered.
-    fn check(&self) -> std::result::Result<(), String> {
+    /// Pieces of evidence that are no turn with words: they stay in their questions, and are never found.
+    pub(crate) fn unmatched(&self) -> usize {
         let there = |(session, turn): &Place| {
-            self.sessions.get(*session).is_some_and(|session| *turn < session.turns.len())
+            let turn = self.sessions.get(*session).and_then(|session| session.turns.get(*turn));
+            turn.is_some_and(|turn| !turn.is_empty())
         };
-        for (question, number) in self.questions.iter().zip(1..) {
-            if question.text.trim().is_empty() {
-                return Err(format!("question {number} has no words"));
-            }
-            if let Some((session, turn)) = question.evidence.iter().find(|place| !there(place)) {
-                return Err(format!("the evidence [{session}, {turn}] of {:?} is no turn", question.text));
-            }
-        }
-        Ok(())
+        self.questions.iter().flat_map(|question| &question.evidence).filter(|place| !there(place)).count()
+    }
+
+    /// Times that are written and could not be read: what they belong to counts as undated.
+    pub(crate) fn times_unread(&self) -> usize {
+        let times = self.sessions.iter().map(|session| session.at);
+        let times = times.chain(self.questions.iter().map(|question| question.at));
+        times.filter(|time| matches!(time, Time::Unread)).count()
     }
 
     /// The messages of a session; those without words are none. The id of each is its place.
     pub(crate) fn messages(&self, session: usize) -> Vec<Message> {
         let Some(held) = self.sessions.get(session) else { return Vec::new() };
-        let turns = held.turns.iter().enumerate().filter(|(_, turn)| !turn.text.trim().is_empty());
+        let turns = held.turns.iter().enumerate().filter(|(_, turn)| !turn.is_empty());
+        let some = |text: &str| Some(text).filter(|text| !text.trim().is_empty()).map(str::to_owned);
         turns
             .map(|(at, turn)| {
-                let mut message = Message::new(turn.role.unwrap_or(Role::User), turn.text.as_str())
+                let mut message = Message::new(turn.role(), turn.text.as_str())
                     .with_id(format!("{session}:{at}"))
                     .with_session(format!("session {session}"));
-                message.name.clone_from(&turn.speaker);
-                message.caption.clone_from(&turn.caption);
-                message.at = held.at;
+                message.name = some(&turn.speaker);
+                message.caption = some(&turn.caption);
+                message.at = held.at.read();
                 message
             })
             .collect()
+    }
+}
+
+impl Turn {
+    fn is_empty(&self) -> bool {
+        self.text.trim().is_empty() && self.caption.trim().is_empty()
+    }
+
+    /// A role that is none of ours is a person's.
+    fn role(&self) -> Role {
+        serde_json::from_value(self.role.to_lowercase().into()).unwrap_or(Role::User)
     }
 }
 
@@ -119,43 +162,21 @@ pub(crate) fn place(id: &str) -> Option<Place> {
     Some((session.parse().ok()?, turn.parse().ok()?))
 }
 
-/// Reads a file of dialogues.
-pub(crate) fn load(path: &Path) -> Result<Vec<Dialogue>> {
-    let named = |error: Error| error.with_detail("file", path.display().to_string());
-    let unreadable = |error: std::io::Error| {
-        let kind = if error.kind() == std::io::ErrorKind::NotFound {
-            ErrorKind::NotFound
-        } else {
-            ErrorKind::InvalidArgument
-        };
-        named(Error::new(kind, format!("{} cannot be read: {error}", path.display())))
-    };
-    let mut file = BufReader::new(File::open(path).map_err(unreadable)?);
-    let gzip = file.fill_buf().map_err(unreadable)?.starts_with(&[0x1f, 0x8b]);
-    let mut lines: Box<dyn std::io::BufRead> =
-        if gzip { Box::new(BufReader::new(MultiGzDecoder::new(file))) } else { Box::new(file) };
-    let (mut dialogues, mut line) = (Vec::new(), String::new());
-    loop {
-        line.clear();
-        let read = (&mut lines).take(MAX_LINE_BYTES).read_line(&mut line).map_err(unreadable)?;
-        if read == 0 {
-            break;
+/// Reads a file of dialogues. A line that is no dialogue and a question without words are left out.
+pub(crate) fn load(path: &Path) -> Result<Dialogues> {
+    let lines::Lines { read, mut left_out } = lines::read::<Dialogue>(path, MAX_LINE_BYTES)?;
+    let mut dialogues = Vec::new();
+    for (line, mut dialogue) in read {
+        let before = dialogue.questions.len();
+        dialogue.questions.retain(|question| !question.text.trim().is_empty());
+        for _ in dialogue.questions.len()..before {
+            left_out.push(LeftOut { line, why: "a question has no words".to_owned() });
         }
-        if line.trim().is_empty() {
-            continue;
+        if dialogue.id.trim().is_empty() {
+            dialogue.id = format!("line {line}");
         }
-        let dialogue = serde_json::from_str::<Dialogue>(&line).map_err(|error| error.to_string());
-        dialogues.push(dialogue.and_then(|dialogue| dialogue.check().map(|()| dialogue)).map_err(
-            |error| {
-                named(Error::invalid(format!(
-                    "dialogue {} is not as it should be: {error}",
-                    dialogues.len() + 1
-                )))
-            },
-        )?);
+        dialogues.push(dialogue);
     }
-    if dialogues.is_empty() {
-        return Err(named(Error::invalid("the file has no dialogue")));
-    }
-    Ok(dialogues)
+    left_out.sort_by_key(|left_out| left_out.line);
+    Ok(Dialogues { read: dialogues, left_out })
 }

@@ -17,8 +17,9 @@ use memory_core::layer::{
 use memory_core::{Error, MemoryLayer, Provider, Result, RunContext, Scope, ScopeId, TenantId};
 use memory_server::terminal::{Context, Exit, Failure, Out, note};
 
-use self::data::{Dialogue, Place};
+use self::data::{Dialogue, Dialogues, Place};
 use self::report::{Group, Report, is_stale, measures};
+use crate::lines::{self, LeftOut};
 
 const TENANT: &str = "memory-eval";
 /// Turns asked for: sessions are ranked by the best of them.
@@ -119,9 +120,11 @@ pub(crate) async fn run(
             .await?,
         );
     }
+    let whole = reports.iter().all(|report| report.left_out.is_empty());
+    let exit = if whole { Exit::Ok } else { Exit::Partial };
     if out.is_json() {
         out.document(&reports)?;
-        return Ok(Exit::Ok);
+        return Ok(exit);
     }
     let mut text = Vec::new();
     for (at, report) in reports.iter().enumerate() {
@@ -131,7 +134,7 @@ pub(crate) async fn run(
             .map_err(|error| Error::internal("the report cannot be written").with_source(error))?;
     }
     out.raw_line(String::from_utf8_lossy(&text).trim_end())?;
-    Ok(Exit::Ok)
+    Ok(exit)
 }
 
 /// Measures one file.
@@ -141,7 +144,8 @@ async fn measure(
     registry: &Registry,
     note: &(dyn Fn(&str) + Sync),
 ) -> Result<Report> {
-    let mut dialogues = data::load(file)?;
+    let Dialogues { read: mut dialogues, left_out } = data::load(file)?;
+    lines::tell(file, &left_out);
     let mut odd = false;
     dialogues.retain(|_| {
         odd = !odd;
@@ -155,10 +159,11 @@ async fn measure(
     };
     let memory = registry.open(&url).await?;
     let layer = memory.layer().ok_or_else(|| Error::unsupported("recall", memory.name()))?;
-    let mut judged = Judged { budget: args.budget, ..Judged::default() };
-    for dialogue in &dialogues {
-        let run = RunContext::new(TenantId::new(TENANT)?, ScopeId::new("lab")?, ScopeId::new(&dialogue.id)?);
-        let scope = Scope::run(TENANT, &dialogue.id)?;
+    let mut judged = Judged { budget: args.budget, left_out, ..Judged::default() };
+    for (dialogue, number) in dialogues.iter().zip(1..) {
+        let name = format!("dialogue-{number}");
+        let run = RunContext::new(TenantId::new(TENANT)?, ScopeId::new("lab")?, ScopeId::new(&name)?);
+        let scope = Scope::run(TENANT, &name)?;
         if let Some(backend) = memory.backend() {
             backend.drop_scope(&scope).await?;
         }
@@ -184,6 +189,9 @@ async fn measure(
 #[derive(Default)]
 struct Judged {
     budget: usize,
+    left_out: Vec<LeftOut>,
+    evidence_unmatched: usize,
+    times_unread: usize,
     turns: usize,
     /// Whether the old value came first, of each question about one that was replaced.
     stale: Vec<f64>,
@@ -208,9 +216,11 @@ async fn judge(
         }
     }
     judged.storing += started.elapsed();
+    judged.evidence_unmatched += dialogue.unmatched();
+    judged.times_unread += dialogue.times_unread();
     for question in &dialogue.questions {
         let mut query = RecallQuery::new(question.text.as_str()).with_top_k(TOP_K);
-        query.at = question.at;
+        query.at = question.at();
         let started = Instant::now();
         let facts = layer.recall(run, scope, query).await?;
         judged.took.push(started.elapsed());
@@ -226,7 +236,7 @@ async fn judge(
             judged.overall.push(measured.clone());
         }
         let apart = if question.is_apart() { " (apart)" } else { "" };
-        judged.categories.entry(format!("{}{apart}", question.category)).or_default().push(measured);
+        judged.categories.entry(format!("{}{apart}", question.category())).or_default().push(measured);
     }
     Ok(())
 }
@@ -282,6 +292,9 @@ impl Judged {
             file: file.file_name().unwrap_or(file.as_os_str()).to_string_lossy().into_owned(),
             dialogues,
             turns: self.turns,
+            left_out: self.left_out,
+            evidence_unmatched: self.evidence_unmatched,
+            times_unread: self.times_unread,
             model,
             weights,
             overall: group(&self.overall),

@@ -8,6 +8,7 @@ use memory_eval::{Interval, mean_interval};
 use serde::Serialize;
 
 use super::data::Place;
+use crate::lines::LeftOut;
 
 /// Names of the measures, in the order of [`measures`]. `any`: one piece of evidence is among the first k; `all`: every one is.
 pub(super) const MEASURES: [&str; 19] = [
@@ -132,6 +133,12 @@ pub(super) struct Report {
     pub(super) file: String,
     pub(super) dialogues: usize,
     pub(super) turns: usize,
+    /// Lines that are no dialogue, and questions without words.
+    pub(super) left_out: Vec<LeftOut>,
+    /// Pieces of evidence that are no turn; they are never found.
+    pub(super) evidence_unmatched: usize,
+    /// Times that could not be read; what they belong to counts as undated.
+    pub(super) times_unread: usize,
     /// The model of the vectors.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) model: Option<String>,
@@ -161,6 +168,15 @@ impl Report {
             write!(out, "{name:>10}")?;
         }
         writeln!(out)?;
+        for (count, what) in [
+            (self.left_out.len(), "lines or questions are left out"),
+            (self.evidence_unmatched, "pieces of evidence are no turn, and are never found"),
+            (self.times_unread, "times are not read; what they belong to counts as undated"),
+        ] {
+            if count > 0 {
+                writeln!(out, "{count} {what}")?;
+            }
+        }
         for (name, group) in &self.categories {
             write_group(out, name, group)?;
         }

@@ -99,13 +99,14 @@ pub(super) struct Unreadable {
 /// Reads every line. One that cannot be read does not prevent the others from running.
 ///
 /// # Errors
-/// If the file cannot be read, or none of its lines can.
+/// If the file cannot be read or has no lines.
 pub(super) fn read(path: &Path) -> Result<Vec<Result<Line, Unreadable>>, Failure> {
-    let text = text(path)?;
+    let bytes = bytes(path)?;
     let mut ids = std::collections::BTreeSet::new();
     let mut lines = Vec::new();
-    for (index, text) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-        let read = serde_json::from_str(text).map_err(|error| error.to_string()).and_then(|line: Line| {
+    let texts = bytes.split(|byte| *byte == b'\n').enumerate();
+    for (index, text) in texts.filter(|(_, line)| !line.trim_ascii().is_empty()) {
+        let read = serde_json::from_slice(text).map_err(|error| error.to_string()).and_then(|line: Line| {
             line.check()?;
             Ok(line)
         });
@@ -114,23 +115,16 @@ pub(super) fn read(path: &Path) -> Result<Vec<Result<Line, Unreadable>>, Failure
             read => read,
         };
         let read = read.map_err(|why| {
-            let id = serde_json::from_str(text).ok().map(|Named { id }| id).filter(|id| !ids.contains(id));
+            let id = serde_json::from_slice(text).ok().map(|Named { id }| id).filter(|id| !ids.contains(id));
             Unreadable { id: id.unwrap_or_else(|| format!("line {}", index + 1)), why }
         });
         ids.insert(read.as_ref().map_or_else(|line| line.id.clone(), |line| line.id.clone()));
         lines.push(read);
     }
-    let first = lines.first().map(|line| line.as_ref().err());
-    match first {
-        None => Err(Failure::invalid(format!("{} has no lines", path.display()))),
-        Some(Some(first)) if lines.iter().all(Result::is_err) => Err(Failure::invalid(format!(
-            "{} has no readable line; {}: {}",
-            path.display(),
-            first.id,
-            first.why
-        ))),
-        _ => Ok(lines),
+    if lines.is_empty() {
+        return Err(Failure::invalid(format!("{} has no lines", path.display())));
     }
+    Ok(lines)
 }
 
 /// The id of a line that is otherwise malformed.
@@ -139,11 +133,11 @@ struct Named {
     id: String,
 }
 
-/// Reads a text file.
+/// Reads a file.
 ///
 /// # Errors
-/// If it cannot be read, is over 256 MiB, or is not UTF-8.
-pub(super) fn text(path: &Path) -> Result<String, Failure> {
+/// If it cannot be read or is over 256 MiB.
+pub(super) fn bytes(path: &Path) -> Result<Vec<u8>, Failure> {
     let failed = |error| Failure::File(format!("{} cannot be read", path.display()), error);
     let mut bytes = Vec::new();
     let file = std::fs::File::open(path).map_err(failed)?;
@@ -151,7 +145,16 @@ pub(super) fn text(path: &Path) -> Result<String, Failure> {
     if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > MAX_FILE {
         return Err(Failure::invalid(format!("{} is over {MAX_FILE} bytes", path.display())));
     }
-    String::from_utf8(bytes).map_err(|_| Failure::invalid(format!("{} is not UTF-8", path.display())))
+    Ok(bytes)
+}
+
+/// Reads a text file.
+///
+/// # Errors
+/// As [`bytes`], and if it is not UTF-8.
+pub(super) fn text(path: &Path) -> Result<String, Failure> {
+    String::from_utf8(bytes(path)?)
+        .map_err(|_| Failure::invalid(format!("{} is not UTF-8", path.display())))
 }
 
 #[cfg(test)]

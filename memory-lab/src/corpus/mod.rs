@@ -95,7 +95,7 @@ pub(crate) async fn run(context: &Context, args: CorpusArgs, out: &mut Out) -> R
 fn copy_inputs(options: &RunOptions, folder: &Path) -> Result<RunOptions, Failure> {
     let copy = |from: &Path, name: &str| {
         let to = folder.join(name);
-        std::fs::write(&to, line::text(from)?)
+        std::fs::write(&to, line::bytes(from)?)
             .map_err(|error| Failure::File(format!("{} cannot be written", to.display()), error))?;
         Ok::<_, Failure>(to)
     };

@@ -46,9 +46,10 @@ pub(crate) fn run(
         let (names, scene) = lab::names();
         line(file, &serde_json::json!({ "names": names, "scene": scene }))?;
     }
-    let mut judged = Vec::new();
+    let (mut judged, mut left_out) = (Vec::new(), Vec::new());
     for path in &args.files {
-        let tracker = data::load(path)?;
+        let mut tracker = data::load(path)?;
+        left_out.append(&mut tracker.left_out);
         if !context.is_quiet() {
             note(&format!("{}: {} notes", tracker.name, tracker.cases.len()));
         }
@@ -61,11 +62,12 @@ pub(crate) fn run(
     }
     let report = Abstaining::of(&judged);
     if out.is_json() {
-        out.document(&report::Answer { threshold: model.threshold(), report: &report })?;
+        let threshold = model.threshold();
+        out.document(&report::Answer { threshold, left_out: &left_out, report: &report })?;
     } else {
         out.raw_line(report::table(model.threshold(), &report).trim_end())?;
     }
-    Ok(Exit::Ok)
+    Ok(if left_out.is_empty() { Exit::Ok } else { Exit::Partial })
 }
 
 fn create(path: &PathBuf) -> Result<BufWriter<File>> {

@@ -9,7 +9,7 @@ use memory_governed::{Actor, Bucket, Note, NoteSource, Operation, Trust, WriteRe
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::data::{Case, Item, Tracker};
+use super::data::{Case, Id, Item, Tracker};
 
 /// Words in fewer rows are not listed: they are common nowhere.
 const LISTED: u32 = 3;
@@ -21,7 +21,7 @@ pub(super) fn replay(
     with_features: bool,
     write: &mut dyn FnMut(&Value) -> Result<()>,
 ) -> Result<Vec<Judged>> {
-    let Tracker { name, items, cases } = tracker;
+    let Tracker { name, items, cases, left_out: _ } = tracker;
     if with_features {
         write(&json!({ "repo": name, "rows": items.len(), "words": words(&items) }))?;
     }
@@ -33,14 +33,14 @@ pub(super) fn replay(
         while let Some(item) = items.next_if(|item| item.created_at <= case.observed_at) {
             space.insert(row(item));
         }
-        for id in &case.open {
+        for Id(id) in &case.open {
             space.set_live(Bucket::Issues, id, true);
         }
         let present = Seen::of(&any, &space, &case);
         let gold = space.remove(Bucket::Issues, &case.gold);
         let removed = Seen::of(&any, &space, &case);
         space.extend(gold);
-        for id in &case.open {
+        for Id(id) in &case.open {
             space.set_live(Bucket::Issues, id, false);
         }
         if with_features {

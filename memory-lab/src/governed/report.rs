@@ -5,11 +5,15 @@ use std::fmt::Write as _;
 use memory_eval::{Abstaining, Figures, Share};
 use serde::Serialize;
 
+use crate::lines::LeftOut;
+
 /// What is printed with `--json`.
 #[derive(Serialize)]
 pub(super) struct Answer<'a> {
     /// The log odds from which a row is bound.
     pub(super) threshold: f64,
+    /// Lines that are no issue, and cases that name issues which are not there.
+    pub(super) left_out: &'a [LeftOut],
     #[serde(flatten)]
     pub(super) report: &'a Abstaining,
 }

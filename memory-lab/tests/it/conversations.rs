@@ -78,23 +78,44 @@ fn a_file_is_measured_plain_and_packed() {
 }
 
 #[test]
+fn what_is_odd_is_read_or_left_out_and_named_and_the_rest_is_measured() {
+    let user = User::new();
+    let mut odd = dialogue("b");
+    odd["id"] = json!("a/b c");
+    odd["sessions"][0]["at"] = json!("last spring");
+    odd["sessions"][0]["turns"][0] =
+        json!({"speaker": null, "role": "human", "text": "My sister Ida lives in Bergen"});
+    odd["sessions"][0]["turns"][1] = json!({"role": "narrator", "text": null});
+    odd["sessions"][1]["at"] = json!("2026-02-01 10:00");
+    odd["questions"][0]["category"] = json!(null);
+    odd["questions"][0]["evidence"] = json!([[0, 0], [1, 2]]);
+    odd["questions"][1]["text"] = json!("");
+    odd["questions"][2]["evidence"] = json!(null);
+    let file =
+        [&lines(&[dialogue("a")])[..], b"hello\n", &lines(&[odd]), &[0xff, b'\n'], b"{\"id\": \"c\", "];
+    std::fs::write(user.home().join("d.jsonl"), file.concat()).unwrap();
+    let ran = user.run(&["eval", "conversations", "d.jsonl", "--quiet", "--json"]);
+    assert_eq!(ran.code, Some(7), "{}", ran.stderr);
+    let report = &ran.document()[0];
+    assert_eq!((&report["dialogues"], &report["turns"]), (&json!(2), &json!(8)));
+    assert_eq!((&report["evidence_unmatched"], &report["times_unread"]), (&json!(1), &json!(1)));
+    let left_out = report["left_out"].as_array().unwrap();
+    assert_eq!(left_out.iter().map(|line| &line["line"]).collect::<Vec<_>>(), [3, 4, 6, 7]);
+    assert_eq!(report["categories"]["uncategorised"]["recall_at_10"], 0.5, "what is no turn is never found");
+    assert!(ran.stderr.contains("d.jsonl, line 3, left out"), "{}", ran.stderr);
+    let table = user.run(&["eval", "conversations", "d.jsonl", "--quiet"]).stdout;
+    assert!(table.contains("4 lines or questions are left out"), "{table}");
+}
+
+#[test]
 fn a_bad_file_is_refused_with_the_place_of_the_fault() {
     let user = User::new();
-    let good = lines(&[dialogue("a")]);
     let packed = gzip(&lines(&[dialogue("a"), dialogue("b")]));
-    let mut nowhere = dialogue("b");
-    nowhere["questions"][0]["evidence"][1] = json!([1, 2]);
-    let mut undated = dialogue("b");
-    undated["sessions"][0]["at"] = json!("last spring");
     for (name, bytes, part) in [
-        ("broken line", [good.as_slice(), b"{\"id\": \"b\", \"sessions\": ["].concat(), "dialogue 2 "),
-        ("no JSON", [good.as_slice(), b"hello\n"].concat(), "dialogue 2 "),
-        ("no evidence there", [good.clone(), lines(&[nowhere])].concat(), "[1, 2]"),
-        ("no time", [good.clone(), lines(&[undated])].concat(), "dialogue 2 "),
         ("cut gzip", packed[..packed.len() / 2].to_vec(), "cannot be read"),
         ("damaged gzip", [&packed[..40], &[0_u8; 40], &packed[80..]].concat(), "cannot be read"),
-        ("no UTF-8", [good.as_slice(), &[0xff, 0xfe, b'\n']].concat(), "cannot be read"),
-        ("nothing", b"\n\n".to_vec(), "no dialogue"),
+        ("nothing", b"\n\n".to_vec(), "no line"),
+        ("no dialogue", b"\n[]\nhello\n".to_vec(), "line 2"),
     ] {
         std::fs::write(user.home().join("d.jsonl"), bytes).unwrap();
         let ran = user.run(&["eval", "conversations", "d.jsonl", "--quiet"]);

@@ -136,7 +136,7 @@ fn an_unreadable_line_is_reported_and_the_others_run() {
         json!({"id": "array", "op": "query", "sql": "SELECT ?", "args": [[1]]}).to_string(),
         line("last", "SELECT 3"),
     ];
-    user.file("corpus.jsonl", lines.join("\n"));
+    user.file("corpus.jsonl", [lines.join("\n").as_bytes(), b"\n\xff\n"].concat());
     let ran = user.run(&["corpus", "corpus.jsonl", "--json", "--quiet"]);
     assert_eq!(ran.code, Some(7), "{ran:?}");
     let lines = ran.lines();
@@ -155,14 +155,18 @@ fn an_unreadable_line_is_reported_and_the_others_run() {
             unreadable("line 4"),
             ("array", "invalid_argument"),
             ("last", "ok"),
+            unreadable("line 7"),
         ]
     );
     let summary = &summary["summary"];
-    assert_eq!((&summary["lines"], &summary["unreadable"]), (&json!(6), &json!(3)));
-    assert_eq!(summary["not_as_expected_ids"], json!(["line 2", "bare", "line 4", "array"]));
+    assert_eq!((&summary["lines"], &summary["unreadable"]), (&json!(7), &json!(4)));
+    assert_eq!(summary["not_as_expected_ids"], json!(["line 2", "bare", "line 4", "array", "line 7"]));
     for why in ["line 2 cannot be read", "neither `sql` nor `sql_parts`", "the same id"] {
         assert!(ran.stderr.contains(why), "{why}: {}", ran.stderr);
     }
+    user.file("corpus.jsonl", "hello\n");
+    let ran = user.run(&["corpus", "corpus.jsonl", "--json", "--quiet"]);
+    assert_eq!((ran.code, &ran.lines()[0]["code"]), (Some(7), &json!("unreadable")), "{ran:?}");
 }
 
 #[test]

@@ -83,13 +83,40 @@ fn bad_files_are_refused_and_named() {
     user.file("t.items.jsonl.gz", packed("{}\n"));
     refused(&user, "invalid_argument", "line 1");
     user.file("t.items.jsonl.gz", packed(""));
-    refused(&user, "invalid_argument", "a-1");
+    refused(&user, "invalid_argument", "no line");
+    let other = json!({"id": "a-9", "title": "Other", "created_at": "2026-01-01T00:00:00Z"});
+    user.file("t.items.jsonl.gz", packed(&format!("{other}\n")));
+    refused(&user, "invalid_argument", "line 1: `a-1` is not in");
     std::fs::remove_file(user.home().join("t.items.jsonl.gz")).unwrap();
     refused(&user, "not_found", "t.items.jsonl.gz");
     user.file("other.jsonl", "");
     user.refused(&["eval", "governed", "other.jsonl"], 3, "invalid_argument");
     user.file("table.json", "{}");
     user.refused(&["eval", "governed", "t.cases.jsonl.gz", "--model", "table.json"], 3, "invalid_argument");
+}
+
+/// Numbers as ids, a time without an offset, no description: read. What cannot be read is named, and the rest is judged.
+#[test]
+fn odd_lines_do_not_end_the_judgement() {
+    let user = User::new();
+    let item = |id: u32, title: &str| json!({"id": id, "title": title, "description": null, "created_at": "2026-01-01 08:00"});
+    let items = [item(1, "CSV export drops the last column of wide reports"), item(2, "Search is slow")];
+    let note = "Fixed: CSV export no longer drops the last column of wide reports.";
+    let case = |gold: u32, open: Value| json!({"note": note, "observed_at": "2026-01-02", "gold": gold, "open": open});
+    let cases = [case(1, json!([1, 2])), case(3, json!([1, 2])), case(1, json!([1, 4]))];
+    let lines = |values: &[Value]| values.iter().map(|value| format!("{value}\n")).collect::<String>();
+    user.file("t.items.jsonl", lines(&items) + "{\n");
+    user.file("t.cases.jsonl", lines(&cases));
+    let ran = user.run(&["eval", "governed", "t.cases.jsonl", "--quiet", "--json"]);
+    assert_eq!(ran.code, Some(7), "{}", ran.stderr);
+    let report = ran.document();
+    assert_eq!(
+        report["all"]["recall"],
+        json!({"part": 1, "whole": 1, "value": 1.0, "interval": report["all"]["recall"]["interval"]})
+    );
+    let left_out = report["left_out"].as_array().unwrap();
+    assert_eq!(left_out.iter().map(|line| &line["line"]).collect::<Vec<_>>(), [3, 2, 3]);
+    assert!(ran.stderr.contains("`4` is not in"), "{}", ran.stderr);
 }
 
 /// On the trackers of the shared data the table was fitted, so this is no measure of quality: it tells a broken resolver.

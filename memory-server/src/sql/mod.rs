@@ -6,7 +6,7 @@ mod statements;
 mod table;
 mod transfer;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 use memory::Access;
@@ -69,14 +69,13 @@ pub(crate) async fn run(context: &Context, args: SqlArgs, out: &mut Out) -> Resu
         Some(text) if text.trim_start().starts_with('.') || session::may_read_only(text) => Access::Existing,
         _ => Access::Create,
     };
-    if args.restore.as_deref() == Some(Path::new("-")) {
-        context.stdin()?;
-    }
+    // Before a store is made for it.
+    let dump = args.restore.as_deref().map(|file| transfer::reader(context, file)).transpose()?;
     let opened = context.open(access).await?;
-    if let Some(file) = &args.restore {
+    if let Some(dump) = dump {
         let mode = if args.replace { RestoreMode::Replace } else { RestoreMode::IntoEmpty };
         let options = RestoreOptions::default().with_mode(mode);
-        return transfer::restore(&opened, file, options, out).await;
+        return transfer::restore(&opened, dump, options, out).await;
     }
     if args.drop {
         return transfer::drop_database(&opened, out).await;

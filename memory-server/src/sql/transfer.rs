@@ -1,6 +1,6 @@
 //! Whole databases: dump, restore, drop.
 
-use std::io::{self, BufRead, BufReader, Read as _, Write};
+use std::io::{BufRead, BufReader, Read as _, Write};
 use std::path::Path;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -101,19 +101,26 @@ async fn copy(
     Ok(Some((written, skipped)))
 }
 
+/// Opens a dump; `-` is standard input.
+pub(super) fn reader(
+    context: &crate::terminal::Context,
+    path: &Path,
+) -> std::result::Result<Box<dyn BufRead + Send>, Failure> {
+    let failed = |error| Failure::File(format!("{} cannot be read", path.display()), error);
+    Ok(if path == Path::new("-") {
+        Box::new(BufReader::new(context.stdin()?))
+    } else {
+        Box::new(BufReader::new(std::fs::File::open(path).map_err(failed)?))
+    })
+}
+
 /// Restores a dump into the scope, entirely or not at all.
 pub(super) async fn restore(
     opened: &Opened,
-    path: &Path,
+    reader: Box<dyn BufRead + Send>,
     options: RestoreOptions,
     out: &mut Out,
 ) -> std::result::Result<Exit, Failure> {
-    let failed = |error| Failure::File(format!("{} cannot be read", path.display()), error);
-    let reader: Box<dyn BufRead + Send> = if path == Path::new("-") {
-        Box::new(BufReader::new(io::stdin()))
-    } else {
-        Box::new(BufReader::new(std::fs::File::open(path).map_err(failed)?))
-    };
     let lines = Box::pin(Lines { reader, ended: false });
     let restored = facet(opened, "restore")?.restore(opened.scope(), lines, options).await?;
     if out.is_json() {

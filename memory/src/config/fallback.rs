@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use memory_core::{DriftPolicy, EmbeddingOwner, Error, Result};
+use memory_core::{DriftPolicy, EmbeddingOwner, Error, ErrorKind, Result};
 
 use super::sections::file::{BackendSection, FallbackWrites};
 use super::{AgentBinding, Config, is_file_name};
@@ -165,6 +165,15 @@ impl Config {
     fn check_journal(&self, name: &str, section: &BackendSection) -> Result<()> {
         let file = self.journal_file(name, section);
         match &section.fallback {
+            Some(_) if section.journals() && is_in_no_folder(&file) => {
+                Err(Error::new(
+                    ErrorKind::NotFound,
+                    format!(
+                        "the folder of {}, the journal of `{name}`, does not exist; make it, or set `fallback_journal`",
+                        file.display()
+                    ),
+                ))
+            }
             Some(fallback) if section.journals() => {
                 crate::fallback::belongs(&file, &self.fingerprint(name, fallback)?)
             }
@@ -180,8 +189,6 @@ impl Config {
     /// Opens a backend, with its fallback where it has one.
     #[cfg(feature = "sqlite")]
     pub(super) async fn open_paired(&self, registry: &Registry, name: &str) -> Result<Memory> {
-        use memory_core::ErrorKind;
-
         use crate::factory::Access;
         use crate::fallback::{DEFAULT_REST_MILLIS, FallbackOptions, paired};
 
@@ -236,4 +243,9 @@ impl crate::fallback::Opens for Reopen {
     async fn open(&self) -> Result<Memory> {
         self.registry.open_from(&self.url, self.base_dir.clone()).await
     }
+}
+
+#[cfg(feature = "sqlite")]
+fn is_in_no_folder(file: &Path) -> bool {
+    file.parent().is_some_and(|folder| !folder.as_os_str().is_empty() && !folder.is_dir())
 }

@@ -52,7 +52,7 @@ impl Turns {
 
     /// The dialogues of a file.
     pub(super) fn of_file(file: &Path) -> Result<Self> {
-        let dialogues = data::load(file)?;
+        let dialogues = data::load(file)?.read;
         let sessions = dialogues
             .iter()
             .flat_map(|dialogue| (0..dialogue.sessions.len()).map(|session| dialogue.messages(session)));

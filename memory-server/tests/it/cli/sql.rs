@@ -70,6 +70,13 @@ fn statements_come_line_by_line_with_transactions_and_dot_commands() {
 }
 
 #[test]
+fn a_dump_that_is_not_there_makes_no_store() {
+    let user = User::new();
+    user.refused(&["sql", "--restore", "absent.dump", "--url", "sqlite:new.db"], 74, "not_found");
+    assert!(!user.home().join("new.db").exists());
+}
+
+#[test]
 fn a_dump_restores_into_another_scope_and_a_dropped_database_is_gone() {
     let user = User::new();
     user.ok(&["sql", "CREATE TABLE t (a INTEGER, b BLOB)"]);
