@@ -11,7 +11,7 @@ pub(super) struct Window {
 
 /// Days after an event at which it is still talked about, and before it, as a share of the window's length but at least
 /// this many.
-const AFTER: (f64, f64) = (0.5, 7.0);
+const AFTER: (f64, f64) = (0.5, 4.0);
 const BEFORE: (f64, f64) = (0.25, 2.0);
 
 impl Window {
