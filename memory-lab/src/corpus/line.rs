@@ -153,8 +153,7 @@ pub(super) fn bytes(path: &Path) -> Result<Vec<u8>, Failure> {
 /// # Errors
 /// As [`bytes`], and if it is not UTF-8.
 pub(super) fn text(path: &Path) -> Result<String, Failure> {
-    String::from_utf8(bytes(path)?)
-        .map_err(|_| Failure::invalid(format!("{} is not UTF-8", path.display())))
+    String::from_utf8(bytes(path)?).map_err(|_| Failure::invalid(format!("{} is not UTF-8", path.display())))
 }
 
 #[cfg(test)]

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use memory::audit::{AuditRequest, Auditor};
-use memory_core::{Error, Result};
+use memory_core::layer::Fact;
+use memory_core::{Error, Result, ScopeKind};
 use tokio::time::Instant;
 
 use super::refusal::late;
@@ -46,6 +47,11 @@ impl<'a> Recording<'a> {
     /// Notes how many entries, hits, facts or rows are in the answer.
     pub(crate) fn found(&mut self, rows: Option<usize>) {
         self.record.rows = rows.and_then(|rows| u64::try_from(rows).ok());
+    }
+
+    /// Notes what a `recall` gave.
+    pub(crate) fn recalled(&mut self, scope: ScopeKind, facts: &[Fact]) {
+        self.record.recalled(scope, facts);
     }
 
     /// Hands its outcome to the audit, and back.

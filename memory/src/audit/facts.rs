@@ -8,14 +8,12 @@ use serde::de::{IgnoredAny, SeqAccess, Visitor};
 
 use super::auditor::Auditor;
 use super::observation::{Content, Observation};
-use super::record::{AuditCall, AuditFact, AuditMode};
+use super::record::{AuditCall, AuditFact, AuditMode, MAX_RECALLED};
 use super::statement::Statement;
 use crate::tool::ops::{DEFAULT_SCOPE, ToolOp};
 
 /// Larger inputs are recorded without their content, in bytes.
 const MAX_CONTENT: usize = 256 << 10;
-/// Most facts of a `recall` in its record.
-const MAX_RECALLED: usize = 64;
 /// The outcome of a call whose future was dropped.
 const CANCELLED: &str = "cancelled";
 

@@ -84,8 +84,8 @@ pub struct AuditForget {
 }
 
 /// The record of a request over the HTTP API: who asked for what, where, and how it ended. It holds no key, text or
-/// statement in either mode.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+/// statement in either mode, but for the question of a `recall` in full mode.
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct AuditRequest {
     /// In the same sequence as the other records.
@@ -108,11 +108,22 @@ pub struct AuditRequest {
     /// The number of entries, hits, facts or rows in the answer; none for other operations.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rows: Option<u64>,
+    /// The facts that a `recall` gave, without their words; at most 64.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub recalled: Vec<AuditFact>,
+    /// In full mode the question of a `recall`, redacted, as `query`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub input: Option<Value>,
     /// How long it took.
     pub micros: u64,
     /// `ok`, or the code of the error.
     pub outcome: &'static str,
 }
+
+/// Most facts of a `recall` in its record.
+pub(super) const MAX_RECALLED: usize = 64;
+/// Most characters of a question in the record of a request.
+const MAX_QUESTION: usize = 2_000;
 
 impl AuditRequest {
     /// A request of a token that has not ended yet.
@@ -127,9 +138,24 @@ impl AuditRequest {
             scope: scope.map(|scope| scope.kind),
             scope_id: scope.map(|scope| scope.id.as_str().to_owned()),
             rows: None,
+            recalled: Vec::new(),
+            input: None,
             micros: 0,
             outcome: "ok",
         }
+    }
+
+    /// With the question of a `recall`, which the auditor redacts, and leaves out in metadata mode.
+    #[must_use]
+    pub fn asked(mut self, question: &str) -> Self {
+        let question: String = question.chars().take(MAX_QUESTION).collect();
+        self.input = Some(serde_json::json!({ "query": question }));
+        self
+    }
+
+    /// Notes what a `recall` gave.
+    pub fn recalled(&mut self, scope: ScopeKind, facts: &[Fact]) {
+        self.recalled = facts.iter().take(MAX_RECALLED).map(|fact| AuditFact::of(scope, fact)).collect();
     }
 
     /// How it ended, after how long.

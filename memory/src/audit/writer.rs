@@ -85,8 +85,12 @@ impl Writer {
                     self.counters.waiting_bytes.fetch_sub(bytes, Ordering::AcqRel);
                     self.hand_over(AuditRecord::Call(Box::new(record)));
                 }
-                Ok(Message::Record(record)) => {
+                Ok(Message::Record(mut record)) => {
                     self.report_gap();
+                    if let AuditRecord::Request(request) = &mut record {
+                        let asked = request.input.take().filter(|_| self.mode == AuditMode::Full);
+                        request.input = asked.map(|asked| self.redactor.input(&asked.to_string()));
+                    }
                     self.hand_over(record);
                 }
                 Ok(Message::Flush(done)) => {

@@ -165,15 +165,13 @@ impl Config {
     fn check_journal(&self, name: &str, section: &BackendSection) -> Result<()> {
         let file = self.journal_file(name, section);
         match &section.fallback {
-            Some(_) if section.journals() && is_in_no_folder(&file) => {
-                Err(Error::new(
-                    ErrorKind::NotFound,
-                    format!(
-                        "the folder of {}, the journal of `{name}`, does not exist; make it, or set `fallback_journal`",
-                        file.display()
-                    ),
-                ))
-            }
+            Some(_) if section.journals() && is_in_no_folder(&file) => Err(Error::new(
+                ErrorKind::NotFound,
+                format!(
+                    "the folder of {}, the journal of `{name}`, does not exist; make it, or set `fallback_journal`",
+                    file.display()
+                ),
+            )),
             Some(fallback) if section.journals() => {
                 crate::fallback::belongs(&file, &self.fingerprint(name, fallback)?)
             }

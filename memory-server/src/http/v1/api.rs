@@ -58,12 +58,25 @@ impl Api {
             return self.within(caller, request).await;
         };
         let tenant = access::tenant_of(&request);
-        let record = AuditRequest::new(caller.id(), request.op().as_str(), tenant, request.scope());
+        let mut record = AuditRequest::new(caller.id(), request.op().as_str(), tenant, request.scope());
+        // The record says what each score is made of, asked for or not.
+        let mut explains = true;
+        if let Request::Recall { query, .. } = &mut request {
+            record = record.asked(&query.text);
+            explains = std::mem::replace(&mut query.explain, true);
+        }
+        let kind = request.scope().map(|scope| scope.kind);
         let mut recording = Recording::begin(Some(auditor), record, request.op().is_read());
-        let reply = match named {
+        let mut reply = match named {
             Ok(()) => self.within(caller, request).await,
             Err(error) => Err(error),
         };
+        if let (Ok(Reply::Recall(facts)), Some(kind)) = (&mut reply, kind) {
+            recording.recalled(kind, facts);
+            if !explains {
+                facts.iter_mut().for_each(|fact| fact.shares.clear());
+            }
+        }
         recording.found(reply.as_ref().ok().and_then(rows));
         recording.ended(reply)
     }

@@ -310,6 +310,32 @@ fn each_request_is_audited_by_the_id_of_its_token_and_without_keys() {
     assert_ne!(left["scope_id"], "ann", "{text}");
 }
 
+/// Also where the caller did not ask what the scores are made of, which then is not in its answer.
+#[test]
+fn a_recall_is_recorded_with_what_it_gave_and_in_full_mode_with_its_question() {
+    for mode in ["full", "metadata"] {
+        let door = Door::open(&format!("[audit]\nfile = \"audit.jsonl\"\nmode = \"{mode}\"\n"));
+        let token = door.token("ops", &["--tenant", "acme"]);
+        let mut api = Api { door, token };
+        let run = json!({"tenant": "acme", "agent": "ann", "run": "r-1"});
+        let said = json!([{"role": "user", "content": "I keep bees in Bergen"}]);
+        api.ok("add", &json!({"run": run, "scope": scope("ann"), "messages": said}));
+        let query = json!({"text": "who keeps bees? password=hunter2"});
+        let answer = api.ok("recall", &json!({"run": run, "scope": scope("ann"), "query": query}));
+        assert_eq!(answer[0]["shares"], Value::Null, "{answer}");
+        api.door.signal("TERM");
+        assert!(api.door.ended().0.success());
+        let text = std::fs::read_to_string(api.door.user.home().join("audit.jsonl")).unwrap();
+        assert!(!text.contains("Bergen") && !text.contains("hunter2"), "{text}");
+        let record: Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
+        let recalled = &record["recalled"][0];
+        assert_eq!((&recalled["id"], &recalled["scope"]), (&answer[0]["id"], &json!("agent")), "{record}");
+        assert!(!recalled["shares"].as_array().unwrap().is_empty(), "{record}");
+        let asked = record["input"]["query"].as_str().unwrap_or_default();
+        assert_eq!(asked.starts_with("who keeps bees?"), mode == "full", "{record}");
+    }
+}
+
 #[test]
 fn nobody_writes_entries_of_a_conversation_by_their_keys() {
     let mut api = Api::open();

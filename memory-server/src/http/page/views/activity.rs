@@ -94,7 +94,7 @@ fn scope(record: &Record) -> Markup {
 
 fn recalled(recalls: &[Record]) -> Markup {
     if recalls.is_empty() {
-        return remark("No recall by the tool is recorded.");
+        return remark("No recall is recorded.");
     }
     let asked = |record: &Record| record.input.as_ref().and_then(|input| input.get("query")).map(plain);
     html! {
@@ -102,8 +102,14 @@ fn recalled(recalls: &[Record]) -> Markup {
             article class="waits" {
                 (quote(asked(record).as_deref(), "The question is not recorded."))
                 p class="under" {
-                    (time(record.time)) ", " (said(record.agent.as_deref().unwrap_or("?")))
-                    " in the run " (said(record.run.as_deref().unwrap_or("?")))
+                    (time(record.time)) ", "
+                    @match (&record.token, &record.agent) {
+                        (Some(token), _) => { "the token " (said(token)) " in " (scope(record)) }
+                        (None, agent) => {
+                            (said(agent.as_deref().unwrap_or("?")))
+                            " in the run " (said(record.run.as_deref().unwrap_or("?")))
+                        }
+                    }
                     ", " (took(record.micros)) ", " (outcome(record))
                 }
                 @if record.recalled.is_empty() { (remark("It was given nothing.")) }

@@ -110,7 +110,7 @@ pub(super) fn latest(
         line.clear();
         let Ok(record) = record else { continue };
         let group = match (record.kind.as_str(), record.op.as_deref()) {
-            ("call", Some("recall")) => 0,
+            ("call" | "request", Some("recall")) => 0,
             ("call", _) => 1,
             ("request", _) => 2,
             _ => continue,
