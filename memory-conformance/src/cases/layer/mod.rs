@@ -5,6 +5,7 @@ mod again;
 mod concurrency;
 mod confirmations;
 mod content;
+mod context;
 mod corrections;
 mod events;
 mod forgetting;
@@ -23,6 +24,7 @@ pub(super) fn cases() -> Vec<Case> {
         corrections::CASES,
         confirmations::CASES,
         content::CASES,
+        context::CASES,
         recalling::CASES,
         events::CASES,
         forgetting::CASES,

@@ -76,6 +76,16 @@ mutants! {
     });
     "layer.other-model-forgets": ["LAY-97"] needs [Layer], "once the model has changed, nothing is found"
         => ask(Request::Recall { .. } if memory.has_another_model() => return Ok(Reply::Recall(Vec::new())));
+    "layer.nobody-said-it": ["LAY-102"] needs [Layer, LayerSessions], "recalled facts lack speaker, time and session"
+        => answer(|reply| recalled(reply).iter_mut().for_each(|fact| {
+            (fact.speaker, fact.at, fact.session) = (None, None, None);
+        }));
+    "layer.best-of-each-scope": ["LAY-101"] needs [Layer], "the best fact of every answer has a similarity of 1"
+        => answer(|reply| {
+            let facts = recalled(reply);
+            let most = facts.iter().filter_map(|fact| fact.score).fold(f64::MIN, f64::max);
+            facts.iter_mut().for_each(|fact| fact.similarity = fact.score.map(|score| score / most));
+        });
     "layer.recalled-now": ["LAY-42"] needs [Layer], "a recalled fact dates from the epoch"
         => answer(|reply| recalled(reply).iter_mut().for_each(|fact| fact.created_at = Some(Timestamp::EPOCH)));
 }

@@ -1,0 +1,92 @@
+//! What a prompt is given: recalled facts as a block of text, and the answers of several scopes together.
+
+use memory_core::Timestamp;
+use memory_core::layer::{
+    AddOptions, ContextBlock, Fact, Message, RecallQuery, Role, ScoreKind, approximate_tokens,
+};
+
+use crate::case::{Case, case};
+use crate::check::{check, expect_eq, expect_some};
+use crate::cx::conversation::{Conversation, about, mentions};
+
+pub(crate) const CASES: &[Case] = &[
+    case!(
+        "layer.context.who-and-when",
+        [Layer, LayerSessions, LayerVerbatim],
+        ["LAY-102", "LAY-80", "LAY-81", "LAY-82", "LAY-83"],
+        |cx, chat: Conversation| {
+            let said = |id: &str, name: &str, at: i64, thing: &str| {
+                Message::new(Role::User, about(thing))
+                    .with_id(id.to_owned())
+                    .with_name(name.to_owned())
+                    .with_at(Timestamp::from_millis_clamped(at))
+                    .with_session("monday".to_owned())
+            };
+            // Ann repeats herself a day later.
+            let messages = [
+                said("m-1", "Ann", MONDAY, "theremin"),
+                said("m-2", "Ben", MONDAY + 60_000, "sextant"),
+                said("m-3", "Ann", MONDAY + 86_400_000, "theremin"),
+            ];
+            chat.add_and_wait(&messages, AddOptions::default().verbatim()).await?;
+            chat.wait_for("sextant").await?;
+            let facts = chat.recall_with(RecallQuery::new("I own").with_top_k(10)).await?;
+            expect_eq!(facts.len(), 3, "facts of three messages");
+            let block = ContextBlock::of(&facts, 1_000, &approximate_tokens);
+            let lines: Vec<&str> = block.text.lines().collect();
+            check!(
+                lines.first().is_some_and(|line| line.contains("2026-01-0") && line.ends_with("monday")),
+                "the block does not begin with time and session:\n{}",
+                block.text
+            );
+            for line in ["Ann: I own a theremin.", "Ben: I own a sextant."] {
+                let shown = lines.iter().filter(|shown| shown.starts_with(line)).count();
+                expect_eq!(shown, 1, "lines that begin with `{line}` in\n{}", block.text);
+            }
+            let ids: usize = block.sources.iter().map(|source| source.ids.len()).sum();
+            expect_eq!(ids, 3, "facts that the block names");
+            for budget in [1, 10, 20, 30] {
+                let block = ContextBlock::of(&facts, budget, &approximate_tokens);
+                check!(block.tokens <= budget, "a block has {} of {budget} tokens", block.tokens);
+                let shown: usize = block.sources.iter().map(|source| source.ids.len()).sum();
+                expect_eq!(shown + block.left_out, 3, "facts shown and left out of {budget} tokens");
+            }
+        }
+    ),
+    case!(
+        "layer.recall.scopes-compare",
+        [Layer],
+        ["LAY-101"],
+        |cx, chat: Conversation, other: Conversation| {
+            chat.learn_all(&["sextant", "theremin", "zeppelin"]).await?;
+            other.learn_all(&["harpsichord", "trebuchet"]).await?;
+            let (right, wrong) =
+                (chat.recall(&about("theremin")).await?, other.recall(&about("theremin")).await?);
+            for near in right.iter().chain(&wrong).filter_map(|fact| fact.similarity) {
+                check!((0.0..=1.0).contains(&near), "a similarity is {near}");
+            }
+            let best = expect_some!(
+                right.iter().find(|fact| mentions(fact, "theremin")),
+                "the fact with the words of the question is not recalled"
+            );
+            for fact in &wrong {
+                if let (Some(best), Some(near)) = (nearness(best), nearness(fact)) {
+                    check!(
+                        near < best,
+                        "`{}` of another scope is as near ({near}) as the fact that was asked for ({best})",
+                        fact.memory
+                    );
+                }
+            }
+        }
+    ),
+];
+
+/// 2026-01-05, 09:30 UTC.
+const MONDAY: i64 = 1_767_605_400_000;
+
+/// What answers of several scopes are merged by, if the layer gives it.
+fn nearness(fact: &Fact) -> Option<f64> {
+    let is_similarity = matches!(fact.score_kind, ScoreKind::Cosine | ScoreKind::Similarity);
+    fact.similarity.or(fact.score.filter(|_| is_similarity))
+}
