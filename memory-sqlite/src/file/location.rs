@@ -169,6 +169,7 @@ pub(crate) fn judge(path: &Path) -> Result<Option<PathBuf>> {
 
 /// Syncs the names of new folders; SQLite syncs the file's. A file that loses its name is lost.
 pub(crate) fn create_folder(folder: &Path) -> std::io::Result<()> {
+    #[cfg(unix)]
     let missing: Vec<&Path> = folder.ancestors().take_while(|folder| !folder.exists()).collect();
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);

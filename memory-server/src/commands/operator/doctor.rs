@@ -1,6 +1,6 @@
 //! `doctor`: whether everything is in place, and what to do where it is not. Changes nothing.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use clap::Args;
@@ -14,8 +14,6 @@ use crate::terminal::{Context, Exit, Failure, Out, Settings, bytes, is_unmade};
 
 /// Larger files are not read whole.
 const MAX_CHECKED_BYTES: u64 = 1 << 30;
-/// Less free space than this is a warning; a tenth of it is a failure.
-const MIN_FREE_BYTES: u64 = 1 << 30;
 
 #[derive(Args, Debug)]
 pub(crate) struct DoctorArgs {
@@ -329,7 +327,9 @@ fn private(check: &str, file: &Path, _why: &str, report: &mut Report) {
 /// Room for more.
 #[cfg(unix)]
 fn space(folder: &Path, report: &mut Report) {
-    let there: Option<PathBuf> = folder.ancestors().find(|folder| folder.is_dir()).map(Path::to_path_buf);
+    /// Less is a warning; a tenth of it is a failure.
+    const MIN_FREE_BYTES: u64 = 1 << 30;
+    let there = folder.ancestors().find(|folder| folder.is_dir());
     let Some(Ok(found)) = there.map(rustix::fs::statvfs) else { return };
     let free = found.f_bavail.saturating_mul(found.f_frsize);
     let message = format!("{} are free for the store", bytes(free));

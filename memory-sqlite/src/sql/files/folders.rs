@@ -55,6 +55,7 @@ pub(super) fn exists(path: &Path) -> Result<bool> {
 
 /// Creates a folder that nobody else may enter. An existing one is accepted, unless it must be new.
 pub(super) fn make_folder(path: &Path, durable: bool, new: bool) -> Result<()> {
+    #[cfg_attr(not(unix), allow(unused_mut, reason = "only Unix has a mode to set"))]
     let mut builder = fs::DirBuilder::new();
     #[cfg(unix)]
     {
