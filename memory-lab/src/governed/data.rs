@@ -59,7 +59,6 @@ pub(super) struct Tracker {
 pub(super) fn load(path: &Path) -> Result<Tracker> {
     let (name, items_path) = beside(path)?;
     let Lines { read: items, mut left_out } = lines::read::<Item>(&items_path, MAX_LINE_BYTES)?;
-    lines::tell(&items_path, &left_out);
     let mut items: Vec<Item> = items.into_iter().map(|(_, item)| item).collect();
     let known: HashSet<&str> = items.iter().map(|item| item.id.as_str()).collect();
     let Lines { read, left_out: mut lost } = lines::read::<Case>(path, MAX_LINE_BYTES)?;
@@ -75,13 +74,14 @@ pub(super) fn load(path: &Path) -> Result<Tracker> {
             cases.push(case);
         }
     }
-    lines::tell(path, &lost);
     if cases.is_empty() {
         let why =
             lost.first().map(|first| format!("; line {}: {}", first.line, first.why)).unwrap_or_default();
         let why = format!("no case of {} can be judged{why}", path.display());
         return Err(Error::invalid(why).with_detail("file", path.display().to_string()));
     }
+    lines::tell(&items_path, &left_out);
+    lines::tell(path, &lost);
     left_out.append(&mut lost);
     items.sort_by(|a, b| a.created_at.cmp(&b.created_at).then_with(|| a.id.cmp(&b.id)));
     cases.sort_by(|a, b| a.observed_at.cmp(&b.observed_at).then_with(|| a.case.cmp(&b.case)));

@@ -174,12 +174,12 @@ fn turn(
     }
     let time =
         message.create_time.map_or(Ok(None), time::instant).map_err(|error| error.message().to_owned())?;
-    let mut labels = vec![("message_id", node.into())];
+    let mut labels = vec![("message_id".into(), node.into())];
     if let Some(title) = conversation.title.as_deref().filter(|title| !title.is_empty()) {
-        labels.push(("title", title.into()));
+        labels.push(("title".into(), title.into()));
     }
     if let Some(model) = metadata.and_then(|metadata| metadata.model_slug.as_deref()) {
-        labels.push(("model", model.into()));
+        labels.push(("model".into(), model.into()));
     }
     Ok(Item::Turn(Box::new(Turn {
         ended: None,

@@ -83,7 +83,7 @@ fn turn(conversation: &Conversation<'_>, raw: &RawValue, index: u64, place: &Pla
         text,
         time,
         caption: None,
-        labels: name.map(|name| ("title", name.into())).into_iter().collect(),
+        labels: name.map(|name| ("title".into(), name.into())).into_iter().collect(),
     })))
 }
 

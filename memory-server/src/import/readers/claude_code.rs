@@ -104,11 +104,11 @@ fn turn(kind: String, record: Record<'_>, number: u64, name: &str) -> Result<Ite
         ("model", &record.message.as_ref().and_then(|message| message.model.clone())),
     ] {
         if let Some(value) = value.as_deref().filter(|value| !value.is_empty()) {
-            labels.push((label, value.into()));
+            labels.push((label.into(), value.into()));
         }
     }
     if record.is_sidechain {
-        labels.push(("sidechain", true.into()));
+        labels.push(("sidechain".into(), true.into()));
     }
     Ok(Item::Turn(Box::new(Turn {
         ended: None,
@@ -185,7 +185,7 @@ mod tests {
             ]
         );
         assert_eq!(found.turns[1].text, "Reading it.\n[Read {\"file_path\":\"/src/p.rs\"}]");
-        assert!(found.turns[1].labels.contains(&("sidechain", Scalar::Bool(true))));
+        assert!(found.turns[1].labels.contains(&("sidechain".into(), Scalar::Bool(true))));
         assert_eq!(found.turns[2].text, "/clear now");
     }
 

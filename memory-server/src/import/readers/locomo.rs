@@ -97,7 +97,7 @@ fn turn(
         text: said.text,
         time,
         caption: said.blip_caption,
-        labels: vec![("dia_id", said.dia_id.into()), ("turn", i64::from(position).into())],
+        labels: vec![("dia_id".into(), said.dia_id.into()), ("turn".into(), i64::from(position).into())],
     })))
 }
 

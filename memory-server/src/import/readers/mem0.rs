@@ -1,10 +1,12 @@
 //! Facts of mem0: what its REST API lists (`{"results":[…]}` or an array), and the lines of `memory facts --all --json`. Each
 //! becomes a turn under the fact's own id.
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::io::{self, BufRead};
 
 use jiff::civil::Date;
-use memory_core::Timestamp;
+use memory_core::{Scalar, Timestamp};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -41,6 +43,10 @@ struct Fact<'a> {
     superseded_by: Option<String>,
     /// Its last day.
     expiration_date: Option<String>,
+    #[serde(borrow)]
+    metadata: Option<&'a RawValue>,
+    #[serde(borrow)]
+    categories: Option<&'a RawValue>,
 }
 
 /// Reads facts a line.
@@ -124,10 +130,24 @@ fn turn(text: &str, conversation: &str, place: Place) -> Result<Item, String> {
         text: fact.memory,
         time,
         caption: None,
-        labels: Vec::new(),
+        labels: labels(fact.metadata, fact.categories),
         ended: is_ended.then_some(Ended { valid_to, by: fact.superseded_by }),
         expires_at,
     })))
+}
+
+/// The metadata and the categories; a list or an object is the text of its JSON.
+fn labels(metadata: Option<&RawValue>, categories: Option<&RawValue>) -> Vec<(Cow<'static, str>, Scalar)> {
+    let label = |raw: &RawValue| match serde_json::from_str(raw.get()) {
+        _ if raw.get() == "null" => None,
+        Ok(scalar) => Some(scalar),
+        Err(_) => Some(Scalar::Text(raw.get().to_owned())),
+    };
+    let members: Option<BTreeMap<String, Box<RawValue>>> =
+        metadata.and_then(|metadata| serde_json::from_str(metadata.get()).ok());
+    let members = members.unwrap_or_default().into_iter();
+    let named = members.filter_map(|(name, raw)| Some((Cow::Owned(name), label(&raw)?)));
+    named.chain(categories.and_then(label).map(|scalar| ("categories".into(), scalar))).collect()
 }
 
 /// When a fact ends: after a day, or at a time. `None`: never, for no time is after the last days of 9999.
@@ -192,6 +212,12 @@ mod tests {
             assert_eq!(found.turns[0].expires_at.map(|at| at.to_string()).as_deref(), end, "{date}");
         }
         assert_eq!(read(&dated(r#""soon""#)).broken.len(), 1);
+        let labelled = r#"{"id":"1","memory":"a","user_id":"ada","metadata":{"topic":"food","rank":2,"speaker":"eve","none":null,"of":["x",1]},"categories":["tea"]}"#;
+        assert_eq!(
+            serde_json::to_string(&read(labelled).turns[0].metadata()).unwrap(),
+            r#"{"categories":"[\"tea\"]","conversation":"ada","of":"[\"x\",1]","rank":2,"role":"user","speaker":"ada","topic":"food"}"#
+        );
+        assert_eq!(read(r#"{"id":"1","memory":"a","metadata":"odd"}"#).turns.len(), 1);
         let found = read("{\"id\":\"1\",\"memory\":\"a\"}\n{\"id\":2}\n{\"id\":\"3\",\"memory\":\" \"}\n");
         assert_eq!(
             (found.keys(Format::Mem0), found.broken.len(), found.passed_over),

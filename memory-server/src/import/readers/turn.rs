@@ -1,6 +1,8 @@
 //! One turn of a conversation, and the entry it becomes.
 
-use memory_core::limits::{MAX_METADATA_STRING_BYTES, MAX_TEXT_BYTES};
+use std::borrow::Cow;
+
+use memory_core::limits::{MAX_METADATA_MEMBERS, MAX_TEXT_BYTES};
 use memory_core::{Error, Json, Key, Metadata, NewEntry, Result, Scalar, SetOptions, Source, Timestamp};
 use serde::Serialize;
 
@@ -46,7 +48,7 @@ pub(crate) struct Turn {
     /// The caption of an attached image.
     pub(crate) caption: Option<String>,
     /// More metadata to filter by.
-    pub(crate) labels: Vec<(&'static str, Scalar)>,
+    pub(crate) labels: Vec<(Cow<'static, str>, Scalar)>,
     /// That it no longer holds, if it was superseded where it comes from.
     pub(crate) ended: Option<Ended>,
     /// When it is forgotten, if it was to be where it comes from.
@@ -102,9 +104,10 @@ impl Turn {
             metadata.insert("time", time.to_string());
         }
         for (name, value) in &self.labels {
-            // A label too long to filter by is left out; it is only a convenience.
-            if !matches!(value, Scalar::Text(text) if text.len() > MAX_METADATA_STRING_BYTES) {
-                metadata.insert(*name, value.clone());
+            // What cannot be filtered by is left out; a label is only a convenience. Two more may follow.
+            let fits = Metadata::new().with(name.as_ref(), value.clone()).check().is_ok();
+            if fits && metadata.len() + 2 < MAX_METADATA_MEMBERS && metadata.get(name).is_none() {
+                metadata.insert(name.as_ref(), value.clone());
             }
         }
         metadata
@@ -197,7 +200,7 @@ mod tests {
             text: "Tea?\0".into(),
             time: Some(Timestamp::from_millis(1_683_554_160_000).unwrap()),
             caption: None,
-            labels: vec![("dia_id", "D2:7".into()), ("title", "x".repeat(5_000).into())],
+            labels: vec![("dia_id".into(), "D2:7".into()), ("title".into(), "x".repeat(5_000).into())],
         }
     }
 
