@@ -122,6 +122,9 @@ def test_a_conversation_is_added_recalled_and_forgotten(client, run, scope):
     more = client.add(run, scope, [{"role": "user", "content": "We had dinner in Lisbon", "name": "Ada"}])
     assert (added.status, len(added.ids), len(more.ids)) == ("done", 1, 1)
     best = client.recall(run, scope, "where did we have dinner", top_k=1)
+    assert best[0].shares == {}
+    told = client.recall(run, scope, "where did we have dinner", explain=True, at=datetime(2999, 1, 1, tzinfo=timezone.utc))
+    assert told[0].score == pytest.approx(sum(told[0].shares.values()))
     assert [(fact.id, fact.memory, fact.speaker) for fact in best] == [(more.ids[0], "We had dinner in Lisbon", "Ada")]
     facts, cursor = client.facts(run, scope)
     assert ([fact.memory for fact in facts], cursor) == (

@@ -273,12 +273,20 @@ class Client:
         *,
         top_k: int = 10,
         threshold: float | None = None,
+        at: datetime | None = None,
         as_of: datetime | None = None,
+        unconfirmed_since: datetime | None = None,
+        explain: bool = False,
     ) -> _Facts:
-        """What was said that answers a question, best first."""
-        query: dict[str, Any] = {"text": text, "top_k": top_k, "threshold": threshold}
-        if as_of is not None:
-            query["as_of"] = types.rfc3339(as_of)
+        """What was said that answers a question, best first.
+
+        ``at`` is when it is asked, from which "yesterday" counts; ``as_of`` asks for what held then. With ``explain``
+        each fact's ``shares`` say what its score is made of.
+        """
+        query: dict[str, Any] = {"text": text, "top_k": top_k, "threshold": threshold, "explain": explain}
+        for name, time in (("at", at), ("as_of", as_of), ("unconfirmed_since", unconfirmed_since)):
+            if time is not None:
+                query[name] = types.rfc3339(time)
         arguments = {"run": run.to_wire(), "scope": scope.to_wire(), "query": query}
         return self._call("recall", arguments, lambda found: [types.fact(each) for each in _list(found)])
 

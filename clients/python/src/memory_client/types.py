@@ -131,6 +131,8 @@ class Fact:
     session: str | None
     at: datetime | None
     created_at: datetime | None
+    #: What its score is made of, by signal, if the question asked for that.
+    shares: dict[str, float]
     #: Everything the server sent of it.
     raw: dict[str, Any] = field(repr=False, default_factory=dict)
 
@@ -217,6 +219,7 @@ def fact(wire: dict[str, Any]) -> Fact:
         session=wire.get("session"),
         at=optional_time(wire.get("at")),
         created_at=optional_time(wire.get("created_at")),
+        shares={share["signal"]: share["value"] for share in wire.get("shares") or []},
         raw=wire,
     )
 

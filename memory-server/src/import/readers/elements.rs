@@ -185,13 +185,13 @@ pub(super) struct Unfolded<R> {
 }
 
 /// Parses an element with this number into items; or says why it cannot be read.
-type Unfold = Box<dyn Fn(&str, u64) -> Result<Vec<Item>, String> + Send>;
+type Unfold = Box<dyn FnMut(&str, u64) -> Result<Vec<Item>, String> + Send>;
 
 impl<R: BufRead> Unfolded<R> {
     pub(super) fn new(
         input: R,
         what: &'static str,
-        unfold: impl Fn(&str, u64) -> Result<Vec<Item>, String> + Send + 'static,
+        unfold: impl FnMut(&str, u64) -> Result<Vec<Item>, String> + Send + 'static,
     ) -> Self {
         Self { elements: Elements::new(input), ready: VecDeque::new(), what, unfold: Box::new(unfold) }
     }

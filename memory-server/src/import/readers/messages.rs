@@ -1,6 +1,6 @@
 //! Messages, one per line or in one JSON array: `{"role": "user", "content": "…"}` and its many variants.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::io::{self, BufRead};
 
 use memory_core::Scalar;
@@ -17,6 +17,8 @@ use super::{content, time};
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Message<'a> {
+    #[serde(borrow)]
+    id: Option<&'a RawValue>,
     role: Option<String>,
     speaker: Option<String>,
     name: Option<String>,
@@ -44,16 +46,36 @@ fn present<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> Result<Option<
     <&RawValue>::deserialize(deserializer).map(Some)
 }
 
+/// The ids of a file's messages so far, with their sessions. One that comes again is none: something else is counted by it.
+#[derive(Default)]
+struct Ids(HashSet<(Option<String>, String)>);
+
+impl Ids {
+    /// The id of a message, a text or an integer, if it is its own.
+    fn of(&mut self, message: &Message<'_>) -> Option<String> {
+        let raw = message.id?.get();
+        let id =
+            serde_json::from_str(raw).ok().or_else(|| raw.parse::<i64>().ok().map(|id| id.to_string()))?;
+        let session = message.session.or(message.session_id).map(|session| session.get().to_owned());
+        (!id.trim().is_empty() && id.len() <= MAX_ID && self.0.insert((session, id.clone()))).then_some(id)
+    }
+}
+
+/// Longest id of a message, in bytes; with file and session it is part of a key.
+const MAX_ID: usize = 128;
+
 /// Reads messages; the file is one conversation.
 pub(crate) struct Messages<R> {
     lines: Lines<R>,
     conversation: String,
+    ids: Ids,
     ready: VecDeque<Item>,
 }
 
 impl<R: BufRead> Messages<R> {
     pub(crate) fn new(input: R, conversation: &str) -> Self {
-        Self { lines: Lines::new(input), conversation: conversation.to_owned(), ready: VecDeque::new() }
+        let (conversation, ids) = (conversation.to_owned(), Ids::default());
+        Self { lines: Lines::new(input), conversation, ids, ready: VecDeque::new() }
     }
 }
 
@@ -66,7 +88,7 @@ impl<R: BufRead + Send> Reader for Messages<R> {
         let place = Place::Line(number);
         let items = match line {
             Line::Broken(why) => Err(why),
-            Line::Text(text) => read_message(text, "line", number, &self.conversation),
+            Line::Text(text) => read_message(text, "line", number, &self.conversation, &mut self.ids),
         };
         match items {
             Ok(items) => self.ready.extend(items),
@@ -84,9 +106,9 @@ pub(super) fn of<'a>(mut input: Bytes<'a>, conversation: &str) -> Box<dyn Reader
     if head.first() != Some(&b'[') && !goes_over_lines(head) {
         return Box::new(Messages::new(input, conversation));
     }
-    let conversation = conversation.to_owned();
+    let (conversation, mut ids) = (conversation.to_owned(), Ids::default());
     Box::new(Unfolded::new(input, "message", move |text, number| {
-        read_message(text, "message", number, &conversation)
+        read_message(text, "message", number, &conversation, &mut ids)
     }))
 }
 
@@ -109,7 +131,13 @@ fn parse(text: &str) -> Result<Message<'_>, String> {
 }
 
 /// One line, or one element of an array.
-fn read_message(text: &str, what: &str, number: u64, conversation: &str) -> Result<Vec<Item>, String> {
+fn read_message(
+    text: &str,
+    what: &str,
+    number: u64,
+    conversation: &str,
+    ids: &mut Ids,
+) -> Result<Vec<Item>, String> {
     let mut message = parse(text)?;
     let line = format!("{number:08}");
     let Some(messages) = message.messages.take() else {
@@ -117,7 +145,8 @@ fn read_message(text: &str, what: &str, number: u64, conversation: &str) -> Resu
             "line" => Place::Line(number),
             _ => Place::Part(format!("{what} {number}")),
         };
-        return Ok(vec![turn(&message, place, conversation, None, vec![line])?]);
+        let position = vec![ids.of(&message).unwrap_or(line)];
+        return Ok(vec![turn(&message, place, conversation, None, position)?]);
     };
     // Without a session each such line is its own.
     let session = session(&message)?.unwrap_or_else(|| line.clone().into());
@@ -189,6 +218,19 @@ mod tests {
 
     fn found(text: &str) -> Found {
         read(Messages::new(text.as_bytes(), "chat"))
+    }
+
+    #[test]
+    fn an_id_names_its_message_wherever_it_stands_and_one_that_is_not_its_own_does_not() {
+        let line = |id: &str| format!("{{\"id\":{id},\"role\":\"user\",\"content\":\"a\",\"session\":1}}\n");
+        let text: String = ["\"m-1\"", "7", "null", "7", "\" \"", "{}", "1.5"].map(line).concat();
+        let keys = found(&text).keys(Format::Jsonl);
+        let parts: Vec<&str> = keys.iter().filter_map(|key| key.rsplit('/').next()).collect();
+        assert_eq!(
+            parts,
+            ["m-1", "7", "00000003", "00000004", "00000005", "00000006", "00000007"],
+            "{keys:?}"
+        );
     }
 
     #[test]
