@@ -179,11 +179,6 @@ impl<'a> ConversationRecords<'a> {
         Ok(self.moved)
     }
 
-    /// How many turns there are to add, unless they are there.
-    pub(crate) fn turns(&self) -> u64 {
-        self.moved.len() as u64
-    }
-
     /// Records that were held back for a head that did not come.
     pub(crate) fn left(&mut self) {
         self.passed_over += std::mem::take(&mut self.held).len() as u64;

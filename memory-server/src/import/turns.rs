@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use memory::conversations::{KnownFact, known_facts};
+use memory::conversations::{KnownFact, fact_of_message, known_facts};
 use memory_core::layer::{
-    AddOptions, AddOutcome, AddStatus, Forget, MAX_MESSAGES_BYTES, MemoryLayer, Message, Role,
+    AddOptions, AddOutcome, AddStatus, FactId, Forget, MAX_MESSAGES_BYTES, MemoryLayer, Message, Role,
 };
 use memory_core::{Backend, Error, ErrorKind, Result, RunContext, Scope};
 
@@ -39,6 +39,7 @@ pub(crate) struct Turns<'a> {
     pub(super) run: RunContext,
     on_different: OnDifferent,
     pub(super) again: bool,
+    dry: bool,
     pending: BTreeMap<Scope, Batch>,
     waiting: usize,
     /// What was done so far, and in which scopes.
@@ -63,12 +64,20 @@ impl<'a> Turns<'a> {
             run,
             on_different,
             again,
+            dry: false,
             pending: BTreeMap::new(),
             waiting: 0,
             totals: BTreeMap::new(),
             forgotten: 0,
             problems: Problems::default(),
         }
+    }
+
+    /// Adds nothing, and counts what would be added.
+    #[must_use]
+    pub(crate) fn dry(mut self, dry: bool) -> Self {
+        self.dry = dry;
+        self
     }
 
     /// Queues one turn; adds a batch once enough are queued.
@@ -115,6 +124,9 @@ impl<'a> Turns<'a> {
     async fn write(&mut self, scope: &Scope) -> Result<()> {
         let Some(Batch { mut waiting, .. }) = self.pending.remove(scope) else { return Ok(()) };
         self.waiting -= waiting.len();
+        if self.dry {
+            return self.plan(scope, &waiting).await;
+        }
         while !waiting.is_empty() {
             let messages: Vec<Message> = waiting.iter().map(|waiting| waiting.message.clone()).collect();
             match self.add(scope, &messages).await {
@@ -142,6 +154,22 @@ impl<'a> Turns<'a> {
                     }
                 }
                 Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts what would become of turns.
+    async fn plan(&mut self, scope: &Scope, waiting: &[Waiting]) -> Result<()> {
+        let ids = waiting.iter().map(|waiting| fact_of_message(scope, &waiting.message));
+        let ids: Vec<FactId> = ids.collect::<Result<_>>()?;
+        let found = known_facts(self.backend, scope, &ids.iter().collect::<Vec<_>>()).await?;
+        let totals = self.totals.entry(scope.clone()).or_default();
+        for found in found {
+            match found {
+                KnownFact::Forgotten if !self.again => self.forgotten += 1,
+                KnownFact::No | KnownFact::Forgotten => totals.created += 1,
+                KnownFact::Holds | KnownFact::Superseded => totals.unchanged += 1,
             }
         }
         Ok(())

@@ -66,9 +66,6 @@ struct Report {
     formats: BTreeSet<&'static str>,
     #[serde(flatten)]
     totals: Totals,
-    /// In a dry run: turns that would be added to conversations, unless they are there.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    turns: Option<u64>,
     /// Records that had expired.
     expired: u64,
     /// Turns that were forgotten before, and records whose subject was forgotten after their last update.
@@ -133,19 +130,14 @@ pub(crate) async fn run(context: &Context, args: ImportArgs, out: &mut Out) -> R
         None => None,
         Some(layer) => {
             let run = opened.run(&CredentialArgs::default())?;
-            Some(Turns::new(layer, opened.backend("add")?, run, args.on_different(), args.again))
+            let turns = Turns::new(layer, opened.backend("add")?, run, args.on_different(), args.again);
+            Some(turns.dry(args.dry_run))
         }
     };
     let progress = Progress::new(context.is_quiet());
     progress.set_length(inputs.iter().map(|input| input.bytes).sum());
     let (read, stop) = (Counter::default(), context.stop());
-    let counts_turns = args.dry_run && turns.is_some();
-    let report = Report {
-        dry_run: args.dry_run,
-        files: inputs.len(),
-        turns: counts_turns.then_some(0),
-        ..Report::default()
-    };
+    let report = Report { dry_run: args.dry_run, files: inputs.len(), ..Report::default() };
     let mut import =
         Import { args: &args, opened: &opened, template, store, turns, report, progress, read, stop };
     for folder in too_deep {
@@ -285,10 +277,7 @@ impl Import<'_> {
                 match (self.scope_of(format, &turn), &mut self.turns) {
                     (Err(error), _) => self.problem(input, place, error.message()),
                     (Ok(scope), Some(turns)) => match import::message(*turn, format) {
-                        Some(_) if self.args.dry_run => {
-                            self.report.turns = self.report.turns.map(|turns| turns + 1);
-                        }
-                        Some(message) => match id {
+                        Some(message) => match id.filter(|_| !self.args.dry_run) {
                             Some(id) => {
                                 moved.push(Moved { scope, place, id, message, ttl, ended, is_known: false });
                             }
@@ -363,8 +352,11 @@ impl Import<'_> {
         self.report.passed_over += conversation.passed_over;
         self.store.problems.extend(std::mem::take(&mut conversation.problems));
         match &mut self.turns {
-            Some(_) if self.args.dry_run => {
-                self.report.turns = self.report.turns.map(|turns| turns + conversation.turns());
+            Some(turns) if self.args.dry_run => {
+                for moved in conversation.into_turns(turns).await?.into_iter().filter(|moved| !moved.is_known)
+                {
+                    turns.push(moved.scope, &input.shown, moved.place, moved.message).await?;
+                }
             }
             Some(turns) if !self.stop.is_asked() => {
                 let moved = conversation.into_turns(turns).await?;
@@ -528,13 +520,10 @@ fn print(report: &Report, out: &mut Out) -> Result<(), Failure> {
     let totals = &report.totals;
     out.line(format!(
         "{}{} new, {} unchanged, {} replaced, {} kept as they were, {} broken, {} passed over, in {:.2} s",
-        match (report.interrupted, report.dry_run, report.turns.filter(|turns| *turns > 0)) {
-            (true, ..) => "interrupted, run it again to go on: ".to_owned(),
-            (false, true, None) => "nothing was stored; it would be: ".to_owned(),
-            (false, true, Some(turns)) => {
-                format!("nothing was stored; it would be: {turns} turns, unless they are there; entries: ")
-            }
-            (false, false, _) => String::new(),
+        match (report.interrupted, report.dry_run) {
+            (true, _) => "interrupted, run it again to go on: ",
+            (false, true) => "nothing was stored; it would be: ",
+            (false, false) => "",
         },
         totals.created,
         totals.unchanged,

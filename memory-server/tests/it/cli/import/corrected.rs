@@ -64,9 +64,10 @@ fn an_export_is_added_to_a_conversation_that_is_there_and_loses_no_turn_of_eithe
         there.iter().for_each(|text| drop(add(&user, &[text, "--user", choice])));
         let import = ["import", "bk.jsonl", "--on-different", choice, "--user", choice];
         let planned = user.json(&[&import[..], &["--dry-run"]].concat());
-        has(&planned, json!({"turns": 3, "created": 1}));
+        has(&planned, json!({"created": 4, "unchanged": 0}));
         assert_eq!(listed(&user, &of).len(), 5, "a dry run stores nothing");
         has(&user.json(&import), json!({"created": 4, "unchanged": 0, "replaced": 0, "kept": 0}));
+        has(&user.json(&[&import[..], &["--dry-run"]].concat()), json!({"created": 0, "unchanged": 4}));
         let expected = [&there[..], &["A one", "B two", "B three"]].concat();
         assert_eq!(listed(&user, &of), expected, "{choice}");
         assert_eq!(recalled(&user, &["B", "-k", "1", "--user", choice]), ["B three"]);
