@@ -3,7 +3,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use axum::body::HttpBody as _;
@@ -50,6 +50,8 @@ pub(crate) struct Gate {
     in_flight: Arc<Semaphore>,
     /// Places of requests to the page, to which anybody may send a form: they cannot take those of the others.
     of_page: Arc<Semaphore>,
+    /// Whether the server is about to end, so that it takes no new clients.
+    draining: AtomicBool,
     /// Whether only this machine connects, without a proxy: then `Host` must name it.
     local: bool,
     /// The scheme of its own pages; `None`: a proxy decides.
@@ -66,7 +68,17 @@ impl Gate {
     ) -> Self {
         let in_flight = Arc::new(Semaphore::new(limits.max_in_flight));
         let of_page = Arc::new(Semaphore::new(OF_PAGE));
-        Self { authority, metrics, limits, in_flight, of_page, local, scheme }
+        let draining = AtomicBool::new(false);
+        Self { authority, metrics, limits, in_flight, of_page, draining, local, scheme }
+    }
+
+    /// Says from now on that the server is not ready, and ends each connection after its next answer.
+    pub(crate) fn drain(&self) {
+        self.draining.store(true, Relaxed);
+    }
+
+    pub(crate) fn is_draining(&self) -> bool {
+        self.draining.load(Relaxed)
     }
 
     pub(crate) fn metrics(&self) -> &Arc<Metrics> {

@@ -114,7 +114,7 @@ pub(crate) async fn run(context: &Context, args: ServeArgs) -> Result<Exit, Fail
     }
 
     let (stopping, stopped) = watch::channel(None);
-    let ending = tokio::spawn(end(stopping, gate, mcp));
+    let ending = tokio::spawn(end(stopping, gate, mcp, Duration::from_secs(args.http.drain)));
     listen::serve(listener, acceptor, served, stopped.clone()).await;
     ending.abort();
     let over = stopped.borrow().unwrap_or_else(Instant::now) + STEP;
@@ -148,13 +148,15 @@ fn safe(args: &ServeArgs, has_tokens: bool) -> Result<SocketAddr> {
     Ok(address)
 }
 
-/// Waits for a signal, then lets calls in flight end; a second signal ends the process.
-async fn end(stopping: watch::Sender<Option<Instant>>, gate: Arc<Gate>, mcp: Arc<Mcp>) {
+/// Waits for a signal, serves on while balancers find out, then lets calls in flight end; a second signal ends the process.
+async fn end(stopping: watch::Sender<Option<Instant>>, gate: Arc<Gate>, mcp: Arc<Mcp>, drain: Duration) {
     signal().await;
     tokio::spawn(async {
         signal().await;
         std::process::exit(i32::from(Exit::Interrupted.code()));
     });
+    gate.drain();
+    tokio::time::sleep(drain).await;
     let closing = Instant::now() + GRACE - STEP;
     stopping.send_replace(Some(closing));
     let _ = timeout_at(closing - STEP, gate.idle()).await;

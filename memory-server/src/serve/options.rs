@@ -111,4 +111,8 @@ pub(crate) struct HttpArgs {
     /// folder]
     #[arg(long, value_name = "FILE", requires = "http")]
     pub(crate) tokens: Option<PathBuf>,
+    /// At the end, go on serving for so long with /readyz at 503, so that balancers send nothing more; at most 300
+    #[arg(long, value_name = "SECONDS", default_value_t = 0, hide_default_value = true, requires = "http",
+          value_parser = clap::value_parser!(u64).range(..=300))]
+    pub(crate) drain: u64,
 }

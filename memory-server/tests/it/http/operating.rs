@@ -79,6 +79,34 @@ fn a_signal_ends_the_server_once_requests_in_flight_are_answered() {
 }
 
 #[test]
+fn before_it_ends_it_serves_on_and_says_that_it_is_not_ready() {
+    let user = User::new();
+    user.file("memory.toml", RULES);
+    let mut door = Door::start(user, &["--drain", "60"]);
+    let token = door.token("ops", &["--tenant", "acme"]);
+    // An open connection ends with its next answer.
+    let mut kept = door.connect();
+    let ask = b"GET /readyz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n";
+    kept.write_all(ask).unwrap();
+    kept.read_exact(&mut [0; 12]).unwrap();
+    door.signal("TERM");
+    while door.get("/readyz", &[]).status == 200 {}
+    let ready = door.get("/readyz", &[]);
+    assert_eq!((ready.status, ready.body.as_str()), (503, "ending\n"));
+    let scope = json!({"tenant": "acme", "kind": "agent", "id": "ann"});
+    let body = json!({"scope": scope, "key": "k", "value": 1}).to_string();
+    let bearer = format!("Bearer {token}");
+    let set = door.request("POST", "/v1/ops/set", &[("Authorization", &bearer)], &body);
+    assert_eq!(set.status, 200, "{set:?}");
+    kept.write_all(ask).unwrap();
+    let told = answer(kept);
+    assert!(told.body.contains("connection: close") && told.body.contains("503"), "{told:?}");
+    door.signal("TERM");
+    let (status, stderr) = door.ended();
+    assert_eq!(status.code(), Some(130), "a second signal waits for nothing: {stderr}");
+}
+
+#[test]
 fn it_ends_in_time_whatever_its_clients_leave_undone() {
     let mut door = Door::open("");
     let (token, ann) = (door.token("ops", &["--tenant", "acme"]), door.token("ann", &["--agent", "ann"]));
