@@ -39,6 +39,11 @@ impl Grant {
         self.agent.is_some() || self.user.is_some()
     }
 
+    /// Whether it is the operator's, who sees the whole store.
+    pub(crate) fn is_operators(&self) -> bool {
+        self.tenant.is_none() && !self.is_bound()
+    }
+
     /// An agent's policy within this grant.
     fn narrowed(&self, policy: &Policy) -> Policy {
         let mut policy = policy.clone();
@@ -223,7 +228,7 @@ impl Caller {
     /// As [`Caller::may`].
     pub(crate) fn may_store(&self, op: Op) -> Result<()> {
         self.decide(op, || {
-            if op == Op::Health || (self.grant.tenant.is_none() && !self.grant.is_bound()) {
+            if op == Op::Health || self.grant.is_operators() {
                 return Ok(());
             }
             Err(forbidden(&self.id, op))
