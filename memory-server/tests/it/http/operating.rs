@@ -1,10 +1,10 @@
 //! Health, metrics, TLS and the end.
 
-use std::io::{Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::door::{Door, RULES, answer, set};
 use crate::support::user::User;
@@ -76,6 +76,25 @@ fn a_signal_ends_the_server_once_requests_in_flight_are_answered() {
     assert_eq!(answer(stream).status, 200);
     let kept = door.user.json(&["get", "k", "--agent", "ann"]);
     assert_eq!(kept["value"], "v", "{kept}");
+}
+
+#[test]
+fn with_json_for_a_format_every_line_of_the_log_is_an_object() {
+    let user = User::new();
+    user.file("memory.toml", RULES);
+    let (address, variables) = ("127.0.0.1:0", [("MEMORY_LOG_FORMAT", "json"), ("MEMORY_LOG", "debug")]);
+    let mut process = user.command(&["serve", "--http", address]).envs(variables).spawn().unwrap();
+    let mut lines = BufReader::new(process.stderr.take().unwrap()).lines().map(|line| {
+        let line = line.unwrap();
+        serde_json::from_str::<Value>(&line).unwrap_or_else(|error| panic!("{error}: {line}"))
+    });
+    let listening = lines.find(|line| line["message"].as_str().unwrap().starts_with("listening on "));
+    let listening = listening.unwrap();
+    assert_eq!((&listening["level"], &listening["target"]), (&json!("INFO"), &json!("memory")));
+    assert!(listening["time"].is_string(), "{listening}");
+    process.kill().unwrap();
+    lines.for_each(drop);
+    process.wait().unwrap();
 }
 
 #[test]
