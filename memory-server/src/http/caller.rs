@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use memory::{Policy, ToolOp};
 use memory_core::{Capabilities, Error, ErrorKind, Op, Result, Scope, ScopeId, ScopeKind, TenantId};
@@ -264,6 +265,11 @@ impl Caller {
         let decision = self.allows(op).and_then(|()| reaches());
         self.metrics.operation(op, decision.is_err());
         decision
+    }
+
+    /// Notes how long an operation took that it may do.
+    pub(crate) fn took(&self, op: Op, after: Duration) {
+        self.metrics.took(op, after);
     }
 
     /// Whether the token names the operation, without counting the question.

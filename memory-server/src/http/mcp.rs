@@ -15,7 +15,7 @@ use axum::response::Response;
 use memory::audit::Auditor;
 use memory::system::RandomIds;
 use memory::{Memory, ToolOp};
-use memory_core::{ChatModel, Error, ErrorKind, Result};
+use memory_core::{ChatModel, Error, ErrorKind, Op, Result};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, ClientJsonRpcMessage, ClientRequest, CustomRequest,
     CustomResult, ErrorData, GetPromptRequestParams, GetPromptResponse, InitializeRequestParams,
@@ -169,6 +169,11 @@ impl Door {
     }
 }
 
+/// What [`Mcp::examine`] has put beside a message.
+fn beside<T: Clone + Send + Sync + 'static>(context: &RequestContext<RoleServer>) -> Option<T> {
+    context.extensions.get::<Parts>()?.extensions.get::<T>().cloned()
+}
+
 impl Drop for Door {
     fn drop(&mut self) {
         if self.own.get().is_some() {
@@ -187,15 +192,15 @@ impl rmcp::ServerHandler for Door {
         request: InitializeRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<InitializeResult, ErrorData> {
-        let place = context.extensions.get::<Parts>().and_then(|parts| parts.extensions.get::<Arc<Share>>());
-        let place = place.ok_or_else(|| ErrorData::internal_error("the session has no place", None))?;
+        let place = beside::<Arc<Share>>(&context)
+            .ok_or_else(|| ErrorData::internal_error("the session has no place", None))?;
         let session = self.hub.begin(&self.caller).map_err(|error| {
             note(&format!("memory: an MCP session cannot begin: {error}"));
             ErrorData::internal_error("the session cannot begin; try again later", None)
         })?;
         // A store that cannot be asked now is asked by the first call.
         let _ = tokio::time::timeout(BEGIN, session.sessions.default_tool().begin()).await;
-        if self.own.set((session, Arc::clone(place))).is_ok() {
+        if self.own.set((session, place)).is_ok() {
             self.hub.metrics.sessions.fetch_add(1, Relaxed);
         }
         context.peer.set_peer_info(request.clone());
@@ -219,7 +224,10 @@ impl rmcp::ServerHandler for Door {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        self.server().call_tool(request, context).await
+        let (op, begun) = (beside::<Op>(&context), Instant::now());
+        let called = self.server().call_tool(request, context).await;
+        op.into_iter().for_each(|op| self.caller.took(op, begun.elapsed()));
+        called
     }
 
     async fn list_resources(
@@ -354,7 +362,7 @@ impl Mcp {
     }
 
     /// Puts beside a message what its handler needs: for a session its place, for a call its arguments, which the transport
-    /// would parse. Counts the call.
+    /// would parse, and its operation if the caller may do it. Counts the call.
     fn examine(
         &self,
         caller: &Caller,
@@ -368,9 +376,11 @@ impl Mcp {
             }
             ClientRequest::CallToolRequest(call) => {
                 let Some(arguments) = call.extensions.remove::<Arguments>() else { return Ok(()) };
-                if let Some(op) = named(&arguments.0).and_then(needs) {
-                    // The tool refuses it in its own words.
-                    let _ = caller.may_do(op);
+                // One that it may not do, the tool refuses in its own words.
+                if let Some(op) = named(&arguments.0).and_then(needs)
+                    && caller.may_do(op).is_ok()
+                {
+                    beside.insert(op);
                 }
                 beside.insert(arguments);
             }

@@ -33,6 +33,8 @@ fn metrics_count_operations_refusals_and_latencies_without_names() {
         "memory_operations_total{op=\"delete\"} 1",
         "memory_operations_denied_total{op=\"delete\"} 1",
         "memory_operations_denied_total{op=\"set\"} 0",
+        "memory_operation_seconds_count{op=\"set\"} 1",
+        "memory_operation_seconds_bucket{op=\"set\",le=\"+Inf\"} 1",
         "memory_http_refused_total{reason=\"unauthenticated\"} 1",
         "memory_http_responses_total{route=\"mcp\",class=\"4xx\"} 1",
         "memory_http_seconds_bucket{route=\"mcp\",le=\"+Inf\"} 5",
@@ -43,7 +45,7 @@ fn metrics_count_operations_refusals_and_latencies_without_names() {
     ] {
         assert!(text.lines().any(|known| known == line), "{line}:\n{text}");
     }
-    for name in ["acme", "ann", "secret-key", "reader"] {
+    for name in ["acme", "ann", "secret-key", "reader", "memory_operation_seconds_count{op=\"delete\"}"] {
         assert!(!text.contains(name), "{name}");
     }
 }
