@@ -69,7 +69,7 @@ pub use lifecycle::erase::{EraseTarget, Erased, NameDigest, Taken, Tombstone, To
 pub use lifecycle::eviction::{EvictOutcome, Kept, Reclaimed, ScopeUse, ScopeUsesPage, ScopeUsesQuery};
 pub use lifecycle::snapshot::ReadSnapshot;
 pub use lifecycle::{erase, eviction};
-pub use provider::{Figure, Health, HealthStatus, Provider};
+pub use provider::{Figure, Health, HealthStatus, Provider, StoreProcess};
 pub use rank::{Dedup, DedupPolicy, Fusion, RankOptions};
 pub use reduce::Reducer;
 pub use scope::{Key, RunContext, Scope, ScopeDigest, ScopeId, ScopeKind, Secret, TenantId};

@@ -40,13 +40,46 @@ pub struct Health {
     pub status: HealthStatus,
     /// For people; no secrets, no paths of other tenants.
     pub message: String,
+    /// The processes that use the store, as far as it knows them, the longest connected first. For the operator alone: the
+    /// server shows them to no token of a tenant.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub processes: Vec<StoreProcess>,
+}
+
+/// A process that uses a store, among [`Health::processes`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[non_exhaustive]
+pub struct StoreProcess {
+    /// What it calls itself.
+    pub name: String,
+    /// The network address that it connects from; `None`: it is on the store's machine.
+    pub address: Option<String>,
+    /// Its open connections.
+    pub connections: u64,
+    /// When the oldest of them began.
+    pub since: Timestamp,
+}
+
+impl StoreProcess {
+    /// A process with its open connections, the oldest of which began at `since`.
+    #[must_use]
+    pub fn new(name: String, address: Option<String>, connections: u64, since: Timestamp) -> Self {
+        Self { name, address, connections, since }
+    }
 }
 
 impl Health {
     /// A status with its reason.
     #[must_use]
     pub fn new(status: HealthStatus, message: impl Into<String>) -> Self {
-        Self { status, message: message.into() }
+        Self { status, message: message.into(), processes: Vec::new() }
+    }
+
+    /// The same with the processes that use the store.
+    #[must_use]
+    pub fn with_processes(self, processes: Vec<StoreProcess>) -> Self {
+        Self { processes, ..self }
     }
 }
 

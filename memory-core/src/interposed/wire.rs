@@ -91,6 +91,15 @@ impl Arguments {
         serde_json::from_str(text).map_err(|error| self.refusal(name, given.is_some(), error))
     }
 
+    /// Refuses a list where there is none: what is an object, serde would read from an array of its members, too.
+    fn refuse_list(&self, name: &str) -> Result<()> {
+        if self.given.0.get(name).is_some_and(|given| given.get().starts_with('[')) {
+            let what = format!("`{name}` of `{}` is an array; name its members in an object", self.op);
+            return Err(Error::invalid(what).with_detail("argument", name));
+        }
+        Ok(())
+    }
+
     /// Why an argument cannot be read.
     fn refusal(&self, name: &str, given: bool, error: serde_json::Error) -> Error {
         let op = self.op;
@@ -133,9 +142,19 @@ macro_rules! read {
     ($arguments:ident $name:ident DumpStream) => {
         Box::pin(Empty(PhantomData))
     };
-    ($arguments:ident $name:ident $($type:tt)+) => {
-        $arguments.take::<owned!($($type)+)>(stringify!($name))?
+    ($arguments:ident $name:ident Json) => {
+        $arguments.take::<Json>(stringify!($name))?
     };
+    ($arguments:ident $name:ident &[$type:ty]) => {
+        $arguments.take::<Vec<$type>>(stringify!($name))?
+    };
+    ($arguments:ident $name:ident Vec<$type:ty>) => {
+        $arguments.take::<Vec<$type>>(stringify!($name))?
+    };
+    ($arguments:ident $name:ident $($type:tt)+) => {{
+        $arguments.refuse_list(stringify!($name))?;
+        $arguments.take::<owned!($($type)+)>(stringify!($name))?
+    }};
 }
 
 /// Writes one argument.
@@ -265,6 +284,18 @@ mod tests {
     }
 
     #[test]
+    fn a_list_is_taken_where_one_is_due() {
+        let scope = r#"{"tenant":"t","kind":"agent","id":"a"}"#;
+        for (op, more) in [
+            (Op::Set, r#""key":"k","value":[1]"#),
+            (Op::GetMany, r#""keys":["k"]"#),
+            (Op::BulkInsert, r#""items":[{"key":"k","value":[]}]"#),
+        ] {
+            Request::from_json(op, &format!(r#"{{"scope":{scope},{more}}}"#)).unwrap();
+        }
+    }
+
+    #[test]
     fn a_time_behind_a_tag_is_read() {
         for text in [
             r#"{"kept":{"why":"used","last_used_at":"2026-01-31T09:30:00.000Z"}}"#,
@@ -284,6 +315,8 @@ mod tests {
                 r#"{"scope":{"tenant":"t","kind":"agent","id":"a"},"key":"k","options":{"count":1}}"#,
                 "`options`",
             ),
+            (r#"{"scope": ["t","agent","a"],"key":"k"}"#, "`scope`"),
+            (r#"{"scope":{"tenant":"t","kind":"agent","id":"a"},"key":"k","options":[true]}"#, "`options`"),
         ] {
             let error = Request::from_json(Op::Get, text).unwrap_err();
             assert!(error.message().contains(named), "{error}");

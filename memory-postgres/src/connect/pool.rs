@@ -151,12 +151,22 @@ impl Connections {
     }
 }
 
+/// What this process is called among the server's sessions.
+fn own_name() -> String {
+    let id = std::process::id();
+    #[cfg(unix)]
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    #[cfg(not(unix))]
+    let host = std::env::var("COMPUTERNAME").unwrap_or_default();
+    format!("memory {id} on {host}")
+}
+
 /// Sets server and network parameters that every session needs, unless the URL sets them.
 fn apply_defaults(address: &mut Address, config: &PostgresConfig) {
     let keepalive = Duration::from_millis(config.keepalive_ms);
     let base = address.base_mut();
     if base.get_application_name().is_none() {
-        base.application_name("memory");
+        base.application_name(own_name());
     }
     if base.get_connect_timeout().is_none() {
         base.connect_timeout(Duration::from_millis(config.connect_timeout_ms));

@@ -1,6 +1,7 @@
 //! The provider: opening, closing, capabilities, health.
 
 mod backend;
+mod processes;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -224,7 +225,9 @@ impl Provider for PostgresProvider {
         // As every `get` reads, so that tables which are gone or changed are found.
         let (nobody, nothing) = (ScopeRef::of(&Scope::host("health", "health")?), Key::new("health")?);
         Ok(match read::stored(&self.store, &nobody, &nothing).await {
-            Ok(_) => Health::new(HealthStatus::Ok, "the database can be read"),
+            Ok(_) => Health::new(HealthStatus::Ok, "the database can be read")
+                // Beside the point where they cannot be told.
+                .with_processes(processes::connected(&self.store.connections).await.unwrap_or_default()),
             Err(error) => Health::new(HealthStatus::Down, error.message().to_owned()),
         })
     }

@@ -212,7 +212,9 @@ pub(super) async fn dispatch(context: &Context, command: Command, out: &mut Out)
         Command::Migrate(args) => commands::migrate(context, args, out).await,
         Command::Gc(args) => commands::gc(context, args, out).await,
         Command::Postgres(args) => commands::postgres(context, &args, out).await,
-        Command::Serve(args) if args.http.http.is_some() => crate::http::run(context, args).await,
+        Command::Serve(args) if args.http.http.is_some() && args.print_config.is_none() => {
+            crate::http::run(context, args).await
+        }
         Command::Serve(args) => crate::serve::run(context, args, out).await,
         Command::ToolSchema(args) => commands::tool_schema(context, args, out).await,
         Command::Token(args) => commands::token(context, args, out).await,

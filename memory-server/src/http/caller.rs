@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use memory::{Policy, ToolOp};
 use memory_core::{Capabilities, Error, ErrorKind, Op, Result, Scope, ScopeId, ScopeKind, TenantId};
@@ -37,6 +38,11 @@ impl Grant {
     /// Whether it is bound to an agent or a user, so that it never sees a whole tenant.
     pub(crate) fn is_bound(&self) -> bool {
         self.agent.is_some() || self.user.is_some()
+    }
+
+    /// Whether it is the operator's, who sees the whole store.
+    pub(crate) fn is_operators(&self) -> bool {
+        self.tenant.is_none() && !self.is_bound()
     }
 
     /// An agent's policy within this grant.
@@ -223,7 +229,7 @@ impl Caller {
     /// As [`Caller::may`].
     pub(crate) fn may_store(&self, op: Op) -> Result<()> {
         self.decide(op, || {
-            if op == Op::Health || (self.grant.tenant.is_none() && !self.grant.is_bound()) {
+            if op == Op::Health || self.grant.is_operators() {
                 return Ok(());
             }
             Err(forbidden(&self.id, op))
@@ -259,6 +265,11 @@ impl Caller {
         let decision = self.allows(op).and_then(|()| reaches());
         self.metrics.operation(op, decision.is_err());
         decision
+    }
+
+    /// Notes how long an operation took that it may do.
+    pub(crate) fn took(&self, op: Op, after: Duration) {
+        self.metrics.took(op, after);
     }
 
     /// Whether the token names the operation, without counting the question.

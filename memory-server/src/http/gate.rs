@@ -1,9 +1,11 @@
 //! What every request passes: Host and Origin, a place among those in flight, its token, its rate, and limits of size and
 //! time.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::net::SocketAddr;
-use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use axum::body::HttpBody as _;
@@ -12,7 +14,7 @@ use axum::http::{Method, header, uri};
 use axum::response::Response;
 use memory::StateOp;
 use memory::config::HttpSection;
-use memory_core::{Error, ErrorKind, Op, Result};
+use memory_core::{Error, ErrorKind, Op, Result, Retry};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 use tracing::Instrument as _;
@@ -27,9 +29,72 @@ use super::recording::Reads;
 use super::refusal::{late, refused};
 use super::span;
 
-/// A request's place among those in flight. Whoever works on after the head of the answer keeps it.
+/// A request's place among those in flight, and among the streams that clients send. Whoever works on after the head of the
+/// answer keeps it.
 #[derive(Clone, Debug)]
-pub(crate) struct Place(#[allow(dead_code, reason = "held, not read")] Option<Arc<OwnedSemaphorePermit>>);
+pub(crate) struct Place(#[allow(dead_code, reason = "held, not read")] Option<Arc<Held>>);
+
+type Held = (OwnedSemaphorePermit, Option<Share>);
+
+/// Places that are taken for long, of which one token has at most half.
+#[derive(Debug)]
+pub(crate) struct Shares {
+    what: &'static str,
+    most: usize,
+    taken: Mutex<BTreeMap<Arc<str>, usize>>,
+}
+
+/// A token's place among [`Shares`], until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Share {
+    of: Arc<Shares>,
+    id: Arc<str>,
+}
+
+impl Shares {
+    /// `what` they are, in the plural.
+    pub(crate) fn new(what: &'static str, most: usize) -> Arc<Self> {
+        Arc::new(Self { what, most, taken: Mutex::default() })
+    }
+
+    fn taken(&self) -> MutexGuard<'_, BTreeMap<Arc<str>, usize>> {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A place for this caller.
+    ///
+    /// # Errors
+    /// `rate_limited` if it has its share already, `unavailable` if there is none left.
+    pub(crate) fn take(self: &Arc<Self>, caller: &Caller) -> Result<Share> {
+        let Self { what, most, .. } = &**self;
+        let wait = Retry::After(Duration::from_secs(10));
+        let share = (most / 2).max(1);
+        let mut taken = self.taken();
+        let own = taken.get(caller.id()).copied().unwrap_or_default();
+        if own >= share {
+            let text =
+                format!("the token `{}` has {share} {what}, its share; end one, or try later", caller.id());
+            return Err(Error::new(ErrorKind::RateLimited, text).with_retry(wait));
+        }
+        if taken.values().sum::<usize>() >= *most {
+            let text = format!("there are {most} {what}, as many as allowed; try later");
+            return Err(Error::new(ErrorKind::Unavailable, text).with_retry(wait));
+        }
+        taken.insert(Arc::clone(caller.shared_id()), own + 1);
+        Ok(Share { of: Arc::clone(self), id: Arc::clone(caller.shared_id()) })
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        if let Entry::Occupied(mut own) = self.of.taken().entry(Arc::clone(&self.id)) {
+            *own.get_mut() -= 1;
+            if *own.get() == 0 {
+                own.remove();
+            }
+        }
+    }
+}
 
 /// What is known of a request that is let in.
 #[derive(Debug)]
@@ -48,8 +113,12 @@ pub(crate) struct Gate {
     metrics: Arc<Metrics>,
     limits: HttpSection,
     in_flight: Arc<Semaphore>,
+    /// Those of them that clients may keep by sending streams slowly.
+    streams: Arc<Shares>,
     /// Places of requests to the page, to which anybody may send a form: they cannot take those of the others.
     of_page: Arc<Semaphore>,
+    /// Whether the server is about to end, so that it takes no new clients.
+    draining: AtomicBool,
     /// Whether only this machine connects, without a proxy: then `Host` must name it.
     local: bool,
     /// The scheme of its own pages; `None`: a proxy decides.
@@ -66,7 +135,18 @@ impl Gate {
     ) -> Self {
         let in_flight = Arc::new(Semaphore::new(limits.max_in_flight));
         let of_page = Arc::new(Semaphore::new(OF_PAGE));
-        Self { authority, metrics, limits, in_flight, of_page, local, scheme }
+        let streams = Shares::new("streams on their way to this server", (limits.max_in_flight / 2).max(1));
+        let draining = AtomicBool::new(false);
+        Self { authority, metrics, limits, in_flight, streams, of_page, draining, local, scheme }
+    }
+
+    /// Says from now on that the server is not ready, and ends each connection after its next answer.
+    pub(crate) fn drain(&self) {
+        self.draining.store(true, Relaxed);
+    }
+
+    pub(crate) fn is_draining(&self) -> bool {
+        self.draining.load(Relaxed)
     }
 
     pub(crate) fn metrics(&self) -> &Arc<Metrics> {
@@ -151,12 +231,11 @@ impl Gate {
                 ErrorKind::Unavailable,
                 format!("{} requests are being answered, as many as allowed", self.limits.max_in_flight),
             );
-            (Refused::Busy, error.with_retry(memory_core::Retry::After(std::time::Duration::from_secs(1))))
+            (Refused::Busy, error.with_retry(Retry::After(Duration::from_secs(1))))
         };
         let caller = self.authenticate(request, peer).map_err(|error| {
             let why = match error.kind() {
-                ErrorKind::RateLimited => Refused::Rate,
-                ErrorKind::Unavailable => Refused::Busy,
+                ErrorKind::RateLimited | ErrorKind::Unavailable => of_limit(&error),
                 _ => Refused::Unauthenticated,
             };
             (why, error)
@@ -167,14 +246,16 @@ impl Gate {
             path if page::owns(path) => Some(&self.of_page),
             _ => Some(&self.in_flight),
         };
+        let op = op_of(request);
+        let stream = caller.as_ref().filter(|_| takes_stream(op)).map(|caller| self.streams.take(caller));
+        let stream = stream.transpose().map_err(|error| (of_limit(&error), error))?;
         let place = match places {
             None => Place(None),
             Some(places) => {
                 let permit = Arc::clone(places).try_acquire_owned().map_err(|_| busy())?;
-                Place(Some(Arc::new(permit)))
+                Place(Some(Arc::new((permit, stream))))
             }
         };
-        let op = op_of(request);
         let limit = self.max_body_bytes(op);
         let announced = request.body().size_hint().lower();
         if announced > u64::try_from(limit).unwrap_or(u64::MAX) {
@@ -232,6 +313,11 @@ impl Gate {
         drop(counted);
         response
     }
+}
+
+/// Which limit an error is of.
+fn of_limit(error: &Error) -> Refused {
+    if error.kind() == ErrorKind::RateLimited { Refused::Rate } else { Refused::Busy }
 }
 
 /// Requests to the page that are answered at a time.
@@ -339,6 +425,27 @@ mod tests {
                 serde_json::from_slice(&to_bytes(body, 10_000).await.unwrap()).unwrap();
             assert_eq!(body["error"]["code"], code, "{told:?}");
         }
+    }
+
+    #[test]
+    fn a_token_has_half_of_the_places_and_the_last_one_is_refused_to_all() {
+        let caller =
+            |id: &str| Caller::new(id.into(), Grant::default(), &memory::Policy::default(), Arc::default());
+        let (ann, bob, eve) = (caller("t-1"), caller("t-2"), caller("t-3"));
+        let shares = Shares::new("streams", 4);
+        let refused = |of| {
+            let error: Error = shares.take(of).unwrap_err();
+            assert_eq!(error.retry(), Retry::After(Duration::from_secs(10)));
+            error.kind()
+        };
+        let mut kept = vec![shares.take(&ann).unwrap(), shares.take(&ann).unwrap()];
+        assert_eq!(refused(&ann), ErrorKind::RateLimited);
+        kept.extend([shares.take(&bob).unwrap(), shares.take(&bob).unwrap()]);
+        assert_eq!(refused(&eve), ErrorKind::Unavailable);
+        drop(kept.remove(0));
+        shares.take(&ann).unwrap();
+        drop(kept);
+        assert!(shares.taken().is_empty(), "who has no place is not kept");
     }
 
     #[test]

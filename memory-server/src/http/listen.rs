@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::http::Request;
+use axum::http::{HeaderValue, Request, header};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -133,7 +133,11 @@ async fn converse(
 ) {
     let served = &served;
     let service = service_fn(move |request: Request<Incoming>| async move {
-        Ok::<_, Infallible>(served.answer_to(peer, request.map(Body::new)).await)
+        let mut response = served.answer_to(peer, request.map(Body::new)).await;
+        if gate.is_draining() {
+            response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
+        Ok::<_, Infallible>(response)
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())

@@ -9,12 +9,13 @@ use std::time::Duration;
 
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{Extension, Request, State};
-use axum::http::{Method, StatusCode};
+use axum::http::request::Parts;
+use axum::http::{Extensions, Method, StatusCode};
 use axum::response::Response;
 use memory::audit::Auditor;
 use memory::system::RandomIds;
 use memory::{Memory, ToolOp};
-use memory_core::{ChatModel, Error, ErrorKind, Result, Retry};
+use memory_core::{ChatModel, Error, ErrorKind, Op, Result};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, ClientJsonRpcMessage, ClientRequest, CustomRequest,
     CustomResult, ErrorData, GetPromptRequestParams, GetPromptResponse, InitializeRequestParams,
@@ -30,7 +31,7 @@ use tokio::time::Instant;
 
 use super::body::{cause, keeping};
 use super::caller::{Caller, needs};
-use super::gate::Place;
+use super::gate::{Place, Share, Shares};
 use super::metrics::Metrics;
 use super::refusal::{json, refused};
 use crate::serve::wire::frame::{self, Arguments, Frame, MAX_ENVELOPE_BYTES};
@@ -38,7 +39,7 @@ use crate::serve::{Identity, MemoryServer, PURGE, Sessions};
 use crate::terminal::{CredentialArgs, note};
 
 /// Sessions at a time, of all tokens.
-const MAX_SESSIONS: i64 = 1_024;
+const MAX_SESSIONS: usize = 1_024;
 /// Callers that are known at a time.
 const MAX_SERVICES: usize = 1_024;
 /// Time limit for asking in which state the run finds its scopes.
@@ -157,15 +158,20 @@ impl Drop for Session {
 pub(crate) struct Door {
     /// The run of such requests: one for each token, as long as the server runs.
     shared: Arc<Session>,
-    own: OnceLock<Session>,
+    own: OnceLock<(Session, Arc<Share>)>,
     hub: Arc<Hub>,
     caller: Arc<Caller>,
 }
 
 impl Door {
     fn server(&self) -> &MemoryServer {
-        &self.own.get().unwrap_or(&self.shared).server
+        &self.own.get().map_or(&*self.shared, |(own, _)| own).server
     }
+}
+
+/// What [`Mcp::examine`] has put beside a message.
+fn beside<T: Clone + Send + Sync + 'static>(context: &RequestContext<RoleServer>) -> Option<T> {
+    context.extensions.get::<Parts>()?.extensions.get::<T>().cloned()
 }
 
 impl Drop for Door {
@@ -186,13 +192,15 @@ impl rmcp::ServerHandler for Door {
         request: InitializeRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<InitializeResult, ErrorData> {
+        let place = beside::<Arc<Share>>(&context)
+            .ok_or_else(|| ErrorData::internal_error("the session has no place", None))?;
         let session = self.hub.begin(&self.caller).map_err(|error| {
             note(&format!("memory: an MCP session cannot begin: {error}"));
             ErrorData::internal_error("the session cannot begin; try again later", None)
         })?;
         // A store that cannot be asked now is asked by the first call.
         let _ = tokio::time::timeout(BEGIN, session.sessions.default_tool().begin()).await;
-        if self.own.set(session).is_ok() {
+        if self.own.set((session, place)).is_ok() {
             self.hub.metrics.sessions.fetch_add(1, Relaxed);
         }
         context.peer.set_peer_info(request.clone());
@@ -216,7 +224,10 @@ impl rmcp::ServerHandler for Door {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        self.server().call_tool(request, context).await
+        let (op, begun) = (beside::<Op>(&context), Instant::now());
+        let called = self.server().call_tool(request, context).await;
+        op.into_iter().for_each(|op| self.caller.took(op, begun.elapsed()));
+        called
     }
 
     async fn list_resources(
@@ -271,6 +282,7 @@ impl rmcp::ServerHandler for Door {
 /// The endpoint.
 pub(crate) struct Mcp {
     hub: Arc<Hub>,
+    sessions: Arc<Shares>,
     transport: StreamableHttpServerConfig,
     /// By caller, with when it was last used.
     services: Mutex<BTreeMap<String, (Service, Instant)>>,
@@ -283,7 +295,8 @@ impl Mcp {
             .disable_allowed_hosts()
             .with_json_response(true)
             .with_max_request_body_bytes(2 * MAX_ENVELOPE_BYTES);
-        Self { hub, transport, services: Mutex::default() }
+        let sessions = Shares::new("open MCP sessions", MAX_SESSIONS);
+        Self { hub, sessions, transport, services: Mutex::default() }
     }
 
     /// Ends every stream, so that connections can end.
@@ -334,9 +347,7 @@ impl Mcp {
                 Frame::Empty => return Err(Error::invalid("the body has no message")),
             };
             drop(bytes);
-            if let Some(arguments) = self.examined(caller, &mut message)? {
-                parts.extensions.insert(arguments);
-            }
+            self.examine(caller, &mut message, &mut parts.extensions)?;
             let text = serde_json::to_vec(&message)
                 .map_err(|error| Error::internal("a message cannot be serialized").with_source(error))?;
             parts.headers.remove(axum::http::header::CONTENT_LENGTH);
@@ -350,29 +361,32 @@ impl Mcp {
         Ok(response.map(|body| keeping(body, place)))
     }
 
-    /// Takes the arguments of a call out of its message, since the transport would parse them, and counts the call.
-    fn examined(&self, caller: &Caller, message: &mut ClientJsonRpcMessage) -> Result<Option<Arguments>> {
-        let JsonRpcMessage::Request(request) = message else { return Ok(None) };
+    /// Puts beside a message what its handler needs: for a session its place, for a call its arguments, which the transport
+    /// would parse, and its operation if the caller may do it. Counts the call.
+    fn examine(
+        &self,
+        caller: &Caller,
+        message: &mut ClientJsonRpcMessage,
+        beside: &mut Extensions,
+    ) -> Result<()> {
+        let JsonRpcMessage::Request(request) = message else { return Ok(()) };
         match &mut request.request {
-            ClientRequest::InitializeRequest(_)
-                if self.hub.metrics.sessions.load(Relaxed) >= MAX_SESSIONS =>
-            {
-                Err(Error::new(
-                    ErrorKind::Unavailable,
-                    format!("{MAX_SESSIONS} sessions are open, as many as allowed; end one, or try later"),
-                )
-                .with_retry(Retry::After(Duration::from_secs(10))))
+            ClientRequest::InitializeRequest(_) => {
+                beside.insert(Arc::new(self.sessions.take(caller)?));
             }
             ClientRequest::CallToolRequest(call) => {
-                let arguments = call.extensions.remove::<Arguments>();
-                if let Some(op) = arguments.as_ref().and_then(|Arguments(text)| named(text)).and_then(needs) {
-                    // The tool refuses it in its own words.
-                    let _ = caller.may_do(op);
+                let Some(arguments) = call.extensions.remove::<Arguments>() else { return Ok(()) };
+                // One that it may not do, the tool refuses in its own words.
+                if let Some(op) = named(&arguments.0).and_then(needs)
+                    && caller.may_do(op).is_ok()
+                {
+                    beside.insert(op);
                 }
-                Ok(arguments)
+                beside.insert(arguments);
             }
-            _ => Ok(None),
+            _ => {}
         }
+        Ok(())
     }
 }
 

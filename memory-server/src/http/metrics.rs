@@ -77,10 +77,43 @@ struct Histogram {
     micros: AtomicU64,
 }
 
+impl Histogram {
+    fn add(&self, took: Duration) {
+        let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+        for (bucket, bound) in self.buckets.iter().zip(BOUNDS) {
+            bucket.fetch_add(u64::from(micros <= bound * 1_000), Relaxed);
+        }
+        self.count.fetch_add(1, Relaxed);
+        self.micros.fetch_add(micros, Relaxed);
+    }
+
+    /// Its lines; `label` is as `route="v1"`.
+    fn write(&self, text: &mut String, name: &str, label: &str) {
+        let count = self.count.load(Relaxed);
+        let bounds = BOUNDS.iter().map(|bound| format!("{}.{:03}", bound / 1_000, bound % 1_000));
+        let buckets = self.buckets.iter().map(|bucket| bucket.load(Relaxed));
+        for (bound, value) in bounds.zip(buckets).chain([("+Inf".to_owned(), count)]) {
+            let _ = writeln!(text, "{name}_bucket{{{label},le=\"{bound}\"}} {value}");
+        }
+        let micros = self.micros.load(Relaxed);
+        let (whole, part) = (micros / 1_000_000, micros % 1_000_000);
+        let _ = writeln!(text, "{name}_sum{{{label}}} {whole}.{part:06}");
+        let _ = writeln!(text, "{name}_count{{{label}}} {count}");
+    }
+}
+
+/// What is counted of an operation.
+#[derive(Debug, Default)]
+struct Operation {
+    all: AtomicU64,
+    denied: AtomicU64,
+    took: Histogram,
+}
+
 /// The counters of a server.
 #[derive(Debug)]
 pub(crate) struct Metrics {
-    operations: Vec<(AtomicU64, AtomicU64)>,
+    operations: Vec<Operation>,
     refused: [AtomicU64; Refused::ALL.len()],
     /// By route, then by the first digit of the status.
     responses: [[AtomicU64; 4]; Route::ALL.len()],
@@ -110,11 +143,21 @@ impl Default for Metrics {
 impl Metrics {
     /// Counts an operation that a token asked for.
     pub(crate) fn operation(&self, op: Op, refused: bool) {
-        let at = Op::ALL.iter().position(|known| *known == op);
-        if let Some((all, denied)) = at.and_then(|at| self.operations.get(at)) {
-            all.fetch_add(1, Relaxed);
-            denied.fetch_add(u64::from(refused), Relaxed);
+        if let Some(of) = self.of(op) {
+            of.all.fetch_add(1, Relaxed);
+            of.denied.fetch_add(u64::from(refused), Relaxed);
         }
+    }
+
+    /// Notes how long an operation took that its token allows.
+    pub(crate) fn took(&self, op: Op, after: Duration) {
+        if let Some(of) = self.of(op) {
+            of.took.add(after);
+        }
+    }
+
+    fn of(&self, op: Op) -> Option<&Operation> {
+        self.operations.get(Op::ALL.iter().position(|known| *known == op)?)
     }
 
     /// Counts a request that was refused.
@@ -131,25 +174,29 @@ impl Metrics {
         if let Some(counter) = self.responses.get(at).and_then(|classes| classes.get(class)) {
             counter.fetch_add(1, Relaxed);
         }
-        let Some(histogram) = self.latencies.get(at) else { return };
-        let micros = u64::try_from(after.as_micros()).unwrap_or(u64::MAX);
-        for (bucket, bound) in histogram.buckets.iter().zip(BOUNDS) {
-            bucket.fetch_add(u64::from(micros <= bound * 1_000), Relaxed);
+        if let Some(histogram) = self.latencies.get(at) {
+            histogram.add(after);
         }
-        histogram.count.fetch_add(1, Relaxed);
-        histogram.micros.fetch_add(micros, Relaxed);
     }
 
     /// The text format of Prometheus, with the figures of the store.
     pub(crate) fn text(&self, figures: &[Figure]) -> String {
         let mut text = String::new();
         head(&mut text, "memory_operations_total", "counter", "Operations that tokens asked for.");
-        for (op, (all, _)) in Op::ALL.iter().zip(&self.operations) {
-            let _ = writeln!(text, "memory_operations_total{{op=\"{op}\"}} {}", all.load(Relaxed));
+        for (op, of) in Op::ALL.iter().zip(&self.operations) {
+            let _ = writeln!(text, "memory_operations_total{{op=\"{op}\"}} {}", of.all.load(Relaxed));
         }
         head(&mut text, "memory_operations_denied_total", "counter", "Those that the token did not allow.");
-        for (op, (_, denied)) in Op::ALL.iter().zip(&self.operations) {
-            let _ = writeln!(text, "memory_operations_denied_total{{op=\"{op}\"}} {}", denied.load(Relaxed));
+        for (op, of) in Op::ALL.iter().zip(&self.operations) {
+            let denied = of.denied.load(Relaxed);
+            let _ = writeln!(text, "memory_operations_denied_total{{op=\"{op}\"}} {denied}");
+        }
+        head(&mut text, "memory_operation_seconds", "histogram", "Time until an operation answers.");
+        for (op, Operation { took, .. }) in Op::ALL.iter().zip(&self.operations) {
+            // Of the others nothing is known, and there are many.
+            if took.count.load(Relaxed) > 0 {
+                took.write(&mut text, "memory_operation_seconds", &format!("op=\"{op}\""));
+            }
         }
         head(&mut text, "memory_http_refused_total", "counter", "Requests refused before they were handled.");
         for ((_, reason), counter) in Refused::ALL.iter().zip(&self.refused) {
@@ -168,17 +215,7 @@ impl Metrics {
         }
         head(&mut text, "memory_http_seconds", "histogram", "Time until the head of a response.");
         for ((_, route), histogram) in Route::ALL.iter().zip(&self.latencies) {
-            let count = histogram.count.load(Relaxed);
-            let bounds = BOUNDS.iter().map(|bound| format!("{}.{:03}", bound / 1_000, bound % 1_000));
-            let buckets = histogram.buckets.iter().map(|bucket| bucket.load(Relaxed));
-            for (bound, value) in bounds.zip(buckets).chain([("+Inf".to_owned(), count)]) {
-                let _ =
-                    writeln!(text, "memory_http_seconds_bucket{{route=\"{route}\",le=\"{bound}\"}} {value}");
-            }
-            let micros = histogram.micros.load(Relaxed);
-            let (whole, part) = (micros / 1_000_000, micros % 1_000_000);
-            let _ = writeln!(text, "memory_http_seconds_sum{{route=\"{route}\"}} {whole}.{part:06}");
-            let _ = writeln!(text, "memory_http_seconds_count{{route=\"{route}\"}} {count}");
+            histogram.write(&mut text, "memory_http_seconds", &format!("route=\"{route}\""));
         }
         for (name, help, gauge) in [
             ("memory_http_in_flight", "Requests being answered.", &self.in_flight),

@@ -58,7 +58,7 @@ impl Served {
             .merge(page::router(page))
             .route("/mcp", any(mcp::handle).with_state(mcp))
             .route("/healthz", get(|| async { "ok\n" }))
-            .route("/readyz", get(readiness).with_state(Arc::clone(&ready)))
+            .route("/readyz", get(readiness).with_state((Arc::clone(&gate), Arc::clone(&ready))))
             .route("/metrics", get(counters).with_state((Arc::clone(&gate), ready)))
             .fallback(unknown)
             .method_not_allowed_fallback(other_method);
@@ -101,7 +101,10 @@ impl Served {
     }
 }
 
-async fn readiness(State(ready): State<Arc<Ready>>) -> Response {
+async fn readiness(State((gate, ready)): State<(Arc<Gate>, Arc<Ready>)>) -> Response {
+    if gate.is_draining() {
+        return (StatusCode::SERVICE_UNAVAILABLE, "ending\n").into_response();
+    }
     let mut last = ready.last.lock().await;
     let answers = match *last {
         Some((at, answers)) if at.elapsed() < STANDS => answers,

@@ -26,7 +26,7 @@ use super::rules::Rules;
 use super::token::Token;
 use super::tokens::{TokenFile, tokens_file};
 use super::v1::{self, V1};
-use crate::serve::{ServeArgs, Sweeps, schedule, with_workers};
+use crate::serve::{Client, ServeArgs, Sweeps, over_http, schedule, with_workers};
 use crate::terminal::{Context, Exit, Failure, note, signal};
 
 /// How long the end takes at most.
@@ -110,11 +110,11 @@ pub(crate) async fn run(context: &Context, args: ServeArgs) -> Result<Exit, Fail
     }
     note(&format!("memory: listening on {scheme}://{bound}"));
     if !context.is_quiet() {
-        note(&welcome(scheme, bound, has_tokens));
+        note(&welcome(&args.http.url(bound), has_tokens)?);
     }
 
     let (stopping, stopped) = watch::channel(None);
-    let ending = tokio::spawn(end(stopping, gate, mcp));
+    let ending = tokio::spawn(end(stopping, gate, mcp, Duration::from_secs(args.http.drain)));
     listen::serve(listener, acceptor, served, stopped.clone()).await;
     ending.abort();
     let over = stopped.borrow().unwrap_or_else(Instant::now) + STEP;
@@ -148,13 +148,15 @@ fn safe(args: &ServeArgs, has_tokens: bool) -> Result<SocketAddr> {
     Ok(address)
 }
 
-/// Waits for a signal, then lets calls in flight end; a second signal ends the process.
-async fn end(stopping: watch::Sender<Option<Instant>>, gate: Arc<Gate>, mcp: Arc<Mcp>) {
+/// Waits for a signal, serves on while balancers find out, then lets calls in flight end; a second signal ends the process.
+async fn end(stopping: watch::Sender<Option<Instant>>, gate: Arc<Gate>, mcp: Arc<Mcp>, drain: Duration) {
     signal().await;
     tokio::spawn(async {
         signal().await;
         std::process::exit(i32::from(Exit::Interrupted.code()));
     });
+    gate.drain();
+    tokio::time::sleep(drain).await;
     let closing = Instant::now() + GRACE - STEP;
     stopping.send_replace(Some(closing));
     let _ = timeout_at(closing - STEP, gate.idle()).await;
@@ -188,25 +190,21 @@ pub fn guarded(memory: Memory) -> Result<(Served, String, TempDir)> {
     Ok((Served::new(memory, api, page, Arc::new(Mcp::new(hub)), gate), text, folder))
 }
 
-/// What a person reads who started the server.
-fn welcome(scheme: &str, bound: SocketAddr, has_tokens: bool) -> String {
+/// What a person reads who started the server, which clients reach at `url`.
+fn welcome(url: &str, has_tokens: bool) -> Result<String> {
     let first = if has_tokens {
         ""
     } else {
         "There is no token yet, so every request is refused: make one by `memory token create NAME --agent ID`.\n"
     };
-    let (host, which) = match bound.ip().is_unspecified() {
-        true => {
-            let which = ", and the name or address by which clients reach this machine in the place of HOST";
-            (format!("HOST:{}", bound.port()), which)
-        }
-        false => (bound.to_string(), ""),
+    let which = match url.contains("HOST") {
+        true => ", and the name or address by which clients reach this server in the place of HOST",
+        false => "",
     };
-    format!(
-        "{first}To connect an MCP client, put this into its configuration (.mcp.json of Claude Code), with a token in the \
-         variable MEMORY_TOKEN{which}:\n\
-         {{\"mcpServers\": {{\"memory\": {{\"type\": \"http\", \"url\": \"{scheme}://{host}/mcp\", \"headers\": \
-         {{\"Authorization\": \"Bearer ${{MEMORY_TOKEN}}\"}}}}}}}}\n\
-         {scheme}://{host}/ is a page for people, who sign in with a token. Ctrl-C stops it. See docs/http.md."
-    )
+    let snippet = over_http(Client::ClaudeCode, url)?;
+    Ok(format!(
+        "{first}To connect an MCP client, put this into its configuration (.mcp.json of Claude Code; for others: --print-config, \
+         with cursor or vscode), with a token in the variable MEMORY_TOKEN{which}:\n{snippet}\n\
+         {url}/ is a page for people, who sign in with a token. Ctrl-C stops it. See docs/http.md."
+    ))
 }

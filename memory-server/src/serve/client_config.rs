@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use memory::{BackendUrl, Config};
 use memory_core::{Error, Result};
 use serde::Serialize;
+use serde_json::json;
 
 use super::identity::no_agent;
 use super::options::{Client, ServeArgs};
@@ -20,6 +21,33 @@ pub(super) fn for_client(client: Client, global: &Global, args: &ServeArgs) -> R
     let program = text(&program)?;
     let arguments = arguments(global, args)?;
     serde_json::to_string_pretty(&document(client, &program, &arguments))
+        .map_err(|error| Error::internal("the configuration cannot be serialized as JSON").with_source(error))
+}
+
+/// The JSON text that makes `client` reach a server at `url`, with a token that it takes from its environment or asks for.
+pub(crate) fn over_http(client: Client, url: &str) -> Result<String> {
+    let headers = |token: &str| json!({"Authorization": format!("Bearer {token}")});
+    let url = format!("{url}/mcp");
+    let document = match client {
+        Client::ClaudeCode => {
+            json!({"mcpServers": {"memory": {"type": "http", "url": url, "headers": headers("${MEMORY_TOKEN}")}}})
+        }
+        Client::Cursor => {
+            json!({"mcpServers": {"memory": {"url": url, "headers": headers("${env:MEMORY_TOKEN}")}}})
+        }
+        Client::Vscode => json!({
+            "inputs": [{
+                "type": "promptString", "id": "memory-token", "description": "Token for memory", "password": true,
+            }],
+            "servers": {"memory": {"type": "http", "url": url, "headers": headers("${input:memory-token}")}},
+        }),
+        Client::ClaudeDesktop => {
+            return Err(Error::invalid(
+                "the file of Claude Desktop starts programs, and names no server over HTTP; leave out --http",
+            ));
+        }
+    };
+    serde_json::to_string_pretty(&document)
         .map_err(|error| Error::internal("the configuration cannot be serialized as JSON").with_source(error))
 }
 

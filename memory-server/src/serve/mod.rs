@@ -19,6 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use memory::system::RandomIds;
+use memory_core::Error;
 use rmcp::ServiceExt as _;
 use rmcp::service::ServerInitializeError;
 use tokio::sync::watch;
@@ -28,6 +29,7 @@ use crate::terminal::{Context, Exit, Failure, Global, Out, note, signal};
 use wire::frame::MAX_ENVELOPE_BYTES;
 use wire::transport::{FLUSH, Lines};
 
+pub(crate) use client_config::over_http;
 pub(crate) use gc::Sweeps;
 pub(crate) use handler::MemoryServer;
 pub(crate) use identity::{offered, schedule};
@@ -44,7 +46,13 @@ pub(crate) const PURGE: Duration = Duration::from_secs(10);
 /// Serves one connection until the client closes it or a signal comes.
 pub(crate) async fn run(context: &Context, args: ServeArgs, out: &mut Out) -> Result<Exit, Failure> {
     if let Some(client) = args.print_config {
-        let text = client_config::for_client(client, context.global(), &args)?;
+        let text = match args.http.http {
+            None => client_config::for_client(client, context.global(), &args)?,
+            Some(address) if address.port() == 0 => {
+                return Err(Error::invalid("port 0 is another one at each start; name a port").into());
+            }
+            Some(address) => over_http(client, &args.http.url(address))?,
+        };
         out.raw_line(&text)?;
         return Ok(Exit::Ok);
     }

@@ -86,8 +86,8 @@ pub(crate) struct ServeArgs {
     #[command(flatten)]
     pub(crate) credentials: CredentialArgs,
     /// Print the configuration for a client, and exit
-    #[arg(long, value_name = "CLIENT", conflicts_with = "http")]
-    pub(super) print_config: Option<Client>,
+    #[arg(long, value_name = "CLIENT")]
+    pub(crate) print_config: Option<Client>,
     #[command(flatten)]
     pub(crate) http: HttpArgs,
 }
@@ -111,4 +111,21 @@ pub(crate) struct HttpArgs {
     /// folder]
     #[arg(long, value_name = "FILE", requires = "http")]
     pub(crate) tokens: Option<PathBuf>,
+    /// At the end, go on serving for so long with /readyz at 503, so that balancers send nothing more; at most 300
+    #[arg(long, value_name = "SECONDS", default_value_t = 0, hide_default_value = true, requires = "http",
+          value_parser = clap::value_parser!(u64).range(..=300))]
+    pub(crate) drain: u64,
+}
+
+impl HttpArgs {
+    /// Where clients reach the server that is bound to this address. `HOST` stands for a name that only the operator knows:
+    /// that of the machine, or of the proxy, which ends TLS.
+    pub(crate) fn url(&self, bound: SocketAddr) -> String {
+        let scheme = if self.tls_cert.is_some() { "https" } else { "http" };
+        match bound.ip() {
+            ip if ip.is_unspecified() => format!("{scheme}://HOST:{}", bound.port()),
+            ip if ip.is_loopback() && self.behind_proxy => "https://HOST".to_owned(),
+            _ => format!("{scheme}://{bound}"),
+        }
+    }
 }

@@ -12,7 +12,8 @@ use super::session::{Answer, Session, may_read_only};
 use super::statements::Splitter;
 use super::table;
 use crate::terminal::{
-    Exit, Failure, History, Language, Lines, Out, Read, Signal, Signals, bytes, is_person, not_utf8, note,
+    Exit, Failure, History, Language, Lines, Out, Read, Signal, Signals, bytes, complain, is_person,
+    not_utf8, note,
 };
 
 /// How long a prompt waits for the names of tables.
@@ -122,7 +123,8 @@ async fn typed(
             Ok(true) => {}
             Ok(false) => return Ok(Exit::Ok),
             Err(failure) if failure.is_broken_pipe() => return Err(failure),
-            Err(failure) => note(&if out.is_json() { failure.to_json() } else { failure.to_string() }),
+            Err(failure) if out.is_json() => complain(&failure.to_json()),
+            Err(failure) => note(&failure.to_string()),
         }
         if !may_read_only(&line) {
             names.learn(session).await;

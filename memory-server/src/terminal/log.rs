@@ -1,21 +1,27 @@
-//! The libraries' log, on standard error.
+//! The libraries' log, on standard error, and how its lines are written: as text, or each as a JSON object.
 
+use std::fmt;
 use std::io::{self, IsTerminal as _};
 
-use tracing_subscriber::Layer as _;
+use serde_json::{Map, Value};
+use tracing::field::{Field, Visit};
+use tracing::{Event, Subscriber};
 use tracing_subscriber::filter::{LevelFilter, Targets};
-use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
 use tracing_subscriber::util::SubscriberInitExt as _;
+
+use super::output::{complain, json_line, write_json_lines};
 
 /// The environment variable that sets the log level: `debug`, or `memory::audit=info,memory_http=debug`.
 const VARIABLE: &str = "MEMORY_LOG";
+/// The environment variable that sets how lines are written: `text`, or `json`.
+const FORMAT: &str = "MEMORY_LOG_FORMAT";
 
 /// Starts logging to standard error, by default warnings and audit records, and traces where the environment asks for them.
 /// What cannot be started is told, and the rest is.
 pub(crate) fn start() -> Result<(), String> {
     let standard =
         || Targets::new().with_default(LevelFilter::WARN).with_target("memory::audit", LevelFilter::INFO);
-    #[allow(unused_mut, reason = "traces may add to it")]
     let (filter, mut told) = match std::env::var(VARIABLE).map(|text| text.parse::<Targets>()) {
         Ok(Ok(filter)) => (filter, Ok(())),
         Ok(Err(error)) => {
@@ -24,8 +30,19 @@ pub(crate) fn start() -> Result<(), String> {
         }
         Err(_) => (standard(), Ok(())),
     };
-    let lines =
-        tracing_subscriber::fmt::layer().with_writer(io::stderr).with_ansi(io::stderr().is_terminal());
+    let text =
+        || tracing_subscriber::fmt::layer().with_writer(io::stderr).with_ansi(io::stderr().is_terminal());
+    let lines = match std::env::var(FORMAT).as_deref() {
+        Err(_) | Ok("" | "text") => text().boxed(),
+        Ok("json") => {
+            write_json_lines();
+            Lines.boxed()
+        }
+        Ok(other) => {
+            told = told.and(Err(format!("{FORMAT} is `{other}`; it can be text or json")));
+            text().boxed()
+        }
+    };
     let all = tracing_subscriber::registry().with(lines.with_filter(filter));
     #[cfg(feature = "otel")]
     let all = all.with(match super::traces::layer() {
@@ -38,4 +55,58 @@ pub(crate) fn start() -> Result<(), String> {
     // An earlier subscriber, if any, stays.
     let _ = all.try_init();
     told
+}
+
+/// Writes each event as a line of JSON.
+struct Lines;
+
+impl<S: Subscriber> Layer<S> for Lines {
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        let mut fields = Fields::default();
+        event.record(&mut fields);
+        let of = event.metadata();
+        complain(&json_line(of.level().as_str(), of.target(), &fields.message, fields.others));
+    }
+}
+
+/// The fields of an event.
+#[derive(Default)]
+struct Fields {
+    message: String,
+    others: Map<String, Value>,
+}
+
+impl Fields {
+    fn put(&mut self, field: &Field, value: Value) {
+        self.others.insert(field.name().to_owned(), value);
+    }
+}
+
+impl Visit for Fields {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        match field.name() {
+            "message" => self.message = format!("{value:?}"),
+            _ => self.put(field, format!("{value:?}").into()),
+        }
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.put(field, value.into());
+    }
+
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.put(field, value.into());
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.put(field, value.into());
+    }
+
+    fn record_f64(&mut self, field: &Field, value: f64) {
+        self.put(field, value.into());
+    }
+
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.put(field, value.into());
+    }
 }

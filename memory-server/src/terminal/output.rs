@@ -2,9 +2,13 @@
 
 use std::borrow::Cow;
 use std::io::{self, IsTerminal as _, Write};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
+use memory::system::SystemClock;
 use memory_core::layer::printable;
+use memory_core::{Clock as _, Timestamp};
 use serde::Serialize;
+use serde_json::{Map, Value};
 
 use super::failure::Failure;
 
@@ -232,9 +236,42 @@ fn narrow(widths: &mut [usize], columns: usize) -> bool {
     narrows
 }
 
+/// Whether each line on standard error is a JSON object.
+static JSON_LINES: AtomicBool = AtomicBool::new(false);
+
+/// From now on what is noted is a JSON object, as a line of the log.
+pub(super) fn write_json_lines() {
+    JSON_LINES.store(true, Relaxed);
+}
+
+/// A line of the log as a JSON object.
+pub(super) fn json_line(level: &str, target: &str, message: &str, fields: Map<String, Value>) -> String {
+    #[derive(Serialize)]
+    struct Line<'a> {
+        time: Timestamp,
+        level: &'a str,
+        target: &'a str,
+        message: &'a str,
+        #[serde(skip_serializing_if = "Map::is_empty")]
+        fields: Map<String, Value>,
+    }
+    let line = Line { time: SystemClock.now(), level, target, message, fields };
+    serde_json::to_string(&line).unwrap_or_default()
+}
+
 /// Prints a line on standard error. A closed stream is ignored.
 pub fn note(text: &str) {
-    let _ = writeln!(io::stderr().lock(), "{}", printable(text, "\n"));
+    if JSON_LINES.load(Relaxed) {
+        let message = text.strip_prefix("memory: ").unwrap_or(text);
+        complain(&json_line("INFO", "memory", message, Map::new()));
+    } else {
+        complain(&printable(text, "\n"));
+    }
+}
+
+/// Writes a line to standard error as it is.
+pub(crate) fn complain(line: &str) {
+    let _ = writeln!(io::stderr().lock(), "{line}");
 }
 
 /// The first characters of a text, on one line.
@@ -271,6 +308,17 @@ mod tests {
         assert_eq!(printable("abc\u{202e}fed", ""), "abc\\u{202e}fed");
         assert_eq!(printable("two\nlines", "\n"), "two\nlines");
         assert!(matches!(printable("Zürich 東京", ""), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn a_line_of_the_log_is_one_object_whatever_is_in_it() {
+        let fields = Map::from_iter([("op".to_owned(), "set".into()), ("rows".to_owned(), 3.into())]);
+        let line = json_line("WARN", "memory::audit", "two\nlines", fields);
+        assert_eq!(line.lines().count(), 1);
+        let read: Value = serde_json::from_str(&line).unwrap();
+        assert_eq!((&read["level"], &read["message"]), (&"WARN".into(), &"two\nlines".into()));
+        assert_eq!((&read["fields"]["op"], &read["fields"]["rows"]), (&"set".into(), &3.into()));
+        read["time"].as_str().unwrap().parse::<Timestamp>().unwrap();
     }
 
     #[test]

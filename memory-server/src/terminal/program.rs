@@ -5,8 +5,7 @@ use std::time::Duration;
 use super::context::Context;
 use super::failure::{Exit, Failure};
 use super::log;
-use super::output::Out;
-use super::output::note;
+use super::output::{Out, complain, note};
 use super::settings::Global;
 
 /// How long the end of a program waits for stores to write the access counts that they hold. Everything else is stored.
@@ -80,7 +79,10 @@ pub(crate) fn ended(program: &str, out: &mut Out, result: Result<Exit, Failure>)
         Err(failure) => {
             // What was printed before the failure is still useful; a second failure adds nothing.
             let _ = out.flush();
-            note(&if out.is_json() { failure.to_json() } else { format!("{program}: {failure}") });
+            match out.is_json() {
+                true => complain(&failure.to_json()),
+                false => note(&format!("{program}: {failure}")),
+            }
             Some(failure.exit())
         }
     }

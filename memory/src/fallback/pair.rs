@@ -302,7 +302,7 @@ impl Stores {
                 counts.waiting, counts.scopes, counts.set_aside
             ));
         }
-        Ok(Health::new(status, message))
+        Ok(Health::new(status, message).with_processes(primary.processes))
     }
 
     /// What the journal holds is on disk already.

@@ -9,6 +9,7 @@ use memory_core::{
     Capabilities, Entry, Error, ErrorKind, Next, Op, Provider as _, Reply, Request, Result, Retry, ScopeKind,
 };
 use percent_encoding::percent_decode_str;
+use tokio::time::Instant;
 
 use super::access;
 use super::idempotency::Replies;
@@ -83,11 +84,15 @@ impl Api {
 
     async fn within(&self, caller: &Caller, mut request: Request) -> Result<Reply> {
         access::check(caller, self.memory.name(), &mut request)?;
-        let mut reply = Next::to(&self.memory).run(request).await?;
+        let (op, begun) = (request.op(), Instant::now());
+        let answered = Next::to(&self.memory).run(request).await;
+        caller.took(op, begun.elapsed());
+        let mut reply = answered?;
         // Tables of the host are nobody's business here.
         match &mut reply {
             Reply::SqlScopes(page) => page.scopes.retain(|(scope, _)| scope.kind != ScopeKind::Host),
             Reply::ScopeUses(page) => page.scopes.retain(|used| used.scope.kind != ScopeKind::Host),
+            Reply::Health(health) if !caller.grant().is_operators() => health.processes.clear(),
             Reply::GetMany(found) => fits(found.iter().flatten(), "keys")?,
             Reply::Search(found) => fits(found.hits.iter().map(|hit| &hit.entry), "hits")?,
             _ => {}

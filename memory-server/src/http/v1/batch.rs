@@ -39,13 +39,7 @@ pub(super) async fn run(
 ) -> Response {
     let answer = async {
         let text = body::text(body).await?;
-        let calls = serde_json::from_str::<Vec<Call>>(&text).map_err(|error| {
-            Error::invalid(format!(
-                "a batch is an array of {{\"op\", \"arguments\"}}: {:.200}",
-                error.to_string()
-            ))
-            .with_source(error)
-        })?;
+        let calls = read(&text)?;
         if calls.len() > MOST {
             return Err(Error::too_large("batch", calls.len(), MOST, "operations"));
         }
@@ -61,6 +55,22 @@ pub(super) async fn run(
         api.replies.once(write, run).await
     };
     answer.await.unwrap_or_else(|error| refused(&error))
+}
+
+/// The operations of a body.
+fn read(text: &str) -> Result<Vec<Call>> {
+    let refused =
+        |why: String| Error::invalid(format!("a batch is an array of {{\"op\", \"arguments\"}}: {why:.200}"));
+    let unread = |error: serde_json::Error| refused(error.to_string()).with_source(error);
+    let calls = serde_json::from_str::<Vec<&RawValue>>(text).map_err(unread)?;
+    let call = |(index, call): (usize, &&RawValue)| {
+        // serde would read one from an array of its members, too.
+        if call.get().starts_with('[') {
+            return Err(refused("an operation is an object".to_owned()).with_detail("index", index));
+        }
+        serde_json::from_str(call.get()).map_err(|error| unread(error).with_detail("index", index))
+    };
+    calls.iter().enumerate().map(call).collect()
 }
 
 async fn all(api: &Api, caller: &Caller, calls: &[Call]) -> String {
@@ -96,11 +106,47 @@ async fn one(api: &Api, caller: &Caller, call: &Call, answered: usize) -> Result
 
 #[cfg(test)]
 mod tests {
-    use memory::Policy;
+    use memory::system::SystemClock;
+    use memory::{Memory, Policy};
+    use memory_conformance::reference::Reference;
+    use memory_core::{Provider as _, ScopeKind};
 
     use super::*;
     use crate::http::caller::Grant;
     use crate::http::v1::tools::Tools;
+
+    #[test]
+    fn an_operation_is_an_object_and_the_wrong_one_is_named() {
+        let fine = r#"{"op":"get","arguments":{}}"#;
+        assert_eq!(read(&format!("[{fine},{fine}]")).unwrap().len(), 2);
+        for wrong in [r#"["get",{}]"#, r#"{"op":"get"}"#, r#"{"op":"get","arguments":{},"x":1}"#, "1"] {
+            let error = read(&format!("[{fine},{wrong}]")).err().unwrap();
+            assert_eq!(
+                (error.kind(), &error.details()["index"]),
+                (ErrorKind::InvalidArgument, &1.into()),
+                "{wrong}"
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn what_the_store_does_not_serve_is_refused_alone() {
+        let memory = Memory::new(Arc::new(Reference::new(Arc::new(SystemClock)))).unwrap();
+        assert!(!memory.capabilities().sql && memory.capabilities().kv);
+        let api = Api::new(memory, None, Tools::default());
+        let policy = Policy::default().with_memory_scopes(ScopeKind::ALL).with_sql_scopes(ScopeKind::ALL);
+        let caller = Caller::new("t-1".into(), Grant::default(), &policy, Arc::default());
+        let calls = r#"[
+            {"op":"set","arguments":{"scope":{"tenant":"t","kind":"agent","id":"a"},"key":"k","value":1}},
+            {"op":"begin","arguments":{"run":{"tenant":"t","agent":"a","run":"r"},"scope":{"tenant":"t","kind":"agent","id":"a"}}},
+            {"op":"get","arguments":{"scope":{"tenant":"t","kind":"agent","id":"a"},"key":"k"}}
+        ]"#;
+        let answers = all(&api, &caller, &read(calls).unwrap()).await;
+        let answers: serde_json::Value = serde_json::from_str(&answers).unwrap();
+        assert_eq!(answers[0]["reply"]["written"], true, "{answers}");
+        assert_eq!(answers[1]["error"]["code"], "capability_unsupported", "{answers}");
+        assert_eq!(answers[2]["reply"]["value"], 1, "{answers}");
+    }
 
     #[tokio::test]
     async fn a_batch_tells_whether_it_only_reads() {

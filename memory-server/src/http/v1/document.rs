@@ -2,6 +2,15 @@
 //! with `MEMORY_WRITE_OPENAPI=1` it writes the file.
 
 use memory::StateOp;
+use memory_core::layer::{
+    MAX_CAPTION_BYTES, MAX_MESSAGE_ID_BYTES, MAX_MESSAGES, MAX_SPEAKER_BYTES, MAX_SUPERSEDED,
+};
+use memory_core::limits::{
+    MAX_BULK_ITEMS, MAX_GET_MANY, MAX_ID_BYTES, MAX_KEY_BYTES, MAX_METADATA_MEMBERS, MAX_METADATA_NAME_BYTES,
+    MAX_PAGE, MAX_QUERY_BYTES, MAX_SOURCE_BYTES, MAX_TEXT_BYTES, MAX_TTL_MILLIS,
+};
+use memory_core::reduce::MAX_LIST_LIMIT;
+use memory_core::sql::{MAX_ARGUMENTS, MAX_STATEMENT_BYTES};
 use memory_core::{Capabilities, Failure, Op};
 use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
@@ -59,6 +68,7 @@ fn document() -> Value {
     paths.insert("/v1/tenants/{tenant}/{kind}/{id}/entries/{key}".to_owned(), entry(&mut generator));
     let mut schemas = generator.take_definitions(true);
     schemas["Message"]["properties"]["content"] = contents();
+    limit(&mut schemas);
     schemas.insert(
         "Refusal".to_owned(),
         json!({"type": "object", "properties": {"error": failure}, "required": ["error"]}),
@@ -68,7 +78,7 @@ fn document() -> Value {
         "info": {
             "title": "Memory for AI agents",
             "version": "1",
-            "description": "Every operation of the three facets, as JSON over HTTP. docs/http-api.md explains it.",
+            "description": "Every operation of the three facets, as JSON over HTTP. docs/http-api.md explains it. The server counts a `maxLength` in bytes of UTF-8.",
             "license": {"name": "MIT OR Apache-2.0"},
         },
         "security": [{"token": []}],
@@ -82,6 +92,78 @@ fn document() -> Value {
             "schemas": schemas,
         },
     })
+}
+
+/// Limits that the server enforces. They stand here and not at the types, from some of which the tool's schema is made, which
+/// every model pays for.
+fn limit(schemas: &mut Map<String, Value>) {
+    let page = json!({"minimum": 1, "maximum": MAX_PAGE});
+    let from_one = json!({"minimum": 1});
+    let (share, weight) = (json!({"minimum": 0, "maximum": 1}), json!({"minimum": 0, "maximum": 100}));
+    let text = |bytes: usize| json!({"maxLength": bytes});
+    let id = json!({"maxLength": MAX_MESSAGE_ID_BYTES, "pattern": r"\S"});
+    let asked = json!({"maxLength": MAX_QUERY_BYTES, "pattern": r"\S"});
+    let limits = [
+        ("AddOptions/properties/confirms", json!({"maxItems": MAX_SUPERSEDED})),
+        ("AddOptions/properties/supersedes", json!({"maxItems": MAX_SUPERSEDED})),
+        ("Dedup/properties/threshold", share.clone()),
+        ("Expect/oneOf/3/properties/sha256", json!({"pattern": "^[0-9a-fA-F]{64}$"})),
+        ("FactsQuery/properties/limit", page.clone()),
+        ("Fusion/oneOf/0/properties/weighted/properties/vector", share.clone()),
+        ("Fusion/oneOf/1/properties/reciprocal_rank/properties/k", json!({"minimum": 1, "maximum": 1_000})),
+        ("Forget/oneOf/0/properties/ids", json!({"minItems": 1, "maxItems": MAX_PAGE})),
+        ("ListQuery/properties/limit", page.clone()),
+        ("ListQuery/properties/prefix", text(MAX_KEY_BYTES)),
+        ("Message/properties/answers", id.clone()),
+        ("Message/properties/caption", text(MAX_CAPTION_BYTES)),
+        ("Message/properties/id", id.clone()),
+        ("Message/properties/name", json!({"maxLength": MAX_SPEAKER_BYTES, "pattern": r"\S"})),
+        ("Message/properties/session", id),
+        (
+            "Metadata",
+            json!({
+                "maxProperties": MAX_METADATA_MEMBERS,
+                "propertyNames": {"minLength": 1, "maxLength": MAX_METADATA_NAME_BYTES},
+            }),
+        ),
+        ("RankOptions/properties/frequency", weight.clone()),
+        ("RankOptions/properties/half_life_seconds", json!({"minimum": 0.001, "maximum": 3_153_600_000_u64})),
+        ("RankOptions/properties/recency", weight.clone()),
+        ("RankOptions/properties/similarity", weight.clone()),
+        ("RankOptions/properties/source", weight),
+        ("RankOptions/properties/source_weights", json!({"maxProperties": 1_000})),
+        (
+            "RankOptions/properties/source_weights/additionalProperties",
+            json!({"minimum": -100, "maximum": 100}),
+        ),
+        ("RecallQuery/properties/text", asked.clone()),
+        ("RecallQuery/properties/threshold", share.clone()),
+        ("RecallQuery/properties/top_k", from_one.clone()),
+        (
+            "Reducer/oneOf/2/properties/bounded_list/properties/limit",
+            json!({"minimum": 1, "maximum": MAX_LIST_LIMIT}),
+        ),
+        ("ReembedOptions/properties/except", text(MAX_KEY_BYTES)),
+        ("ReembedOptions/properties/limit", json!({"minimum": 1, "maximum": 10_000})),
+        ("ScopeUsesQuery/properties/limit", page.clone()),
+        ("ScopesQuery/properties/limit", page.clone()),
+        ("SearchQuery/properties/prefix", text(MAX_KEY_BYTES)),
+        ("SearchQuery/properties/text", asked),
+        ("SearchQuery/properties/threshold", share),
+        ("SearchQuery/properties/top_k", from_one.clone()),
+        ("SetOptions/properties/text", text(MAX_TEXT_BYTES)),
+        ("Source", json!({"minLength": 1, "maxLength": MAX_SOURCE_BYTES})),
+        ("SqlScopesQuery/properties/limit", page),
+        ("StatementOptions/properties/max_bytes", from_one.clone()),
+        ("StatementOptions/properties/max_rows", from_one),
+        ("Ttl/oneOf/2/properties/after_ms", json!({"minimum": 1, "maximum": MAX_TTL_MILLIS})),
+    ];
+    for (at, limit) in limits {
+        let (name, within) = at.split_at(at.find('/').unwrap_or(at.len()));
+        let found = schemas.get_mut(name).and_then(|schema| schema.pointer_mut(within));
+        let found = found.and_then(Value::as_object_mut).unwrap_or_else(|| panic!("there is no {at}"));
+        found.extend(limit.as_object().unwrap().clone());
+    }
 }
 
 fn answers(description: &str, schema: &Value) -> Value {
@@ -103,7 +185,10 @@ fn operation(op: Op, generator: &mut SchemaGenerator) -> Value {
     let mut properties = Map::new();
     let mut required = Vec::new();
     for (name, schema) in arguments {
-        let schema = schema.to_value();
+        let mut schema = schema.to_value();
+        if let Some(limit) = limit_of(name).as_object() {
+            schema.as_object_mut().unwrap().extend(limit.clone());
+        }
         if !may_be_left_out(name, &schema) {
             required.push(json!(name));
         }
@@ -136,6 +221,20 @@ fn operation(op: Op, generator: &mut SchemaGenerator) -> Value {
     operation
 }
 
+/// The limits of an argument of this name, whichever operation it is of; `null`: none but those of its type.
+fn limit_of(argument: &str) -> Value {
+    match argument {
+        "limit" => json!({"minimum": 1, "maximum": MAX_PAGE}),
+        "keys" => json!({"maxItems": MAX_GET_MANY}),
+        "items" => json!({"maxItems": MAX_BULK_ITEMS}),
+        "messages" => json!({"minItems": 1, "maxItems": MAX_MESSAGES}),
+        "tombstones" => json!({"maxItems": MAX_PAGE}),
+        "sql" => json!({"maxLength": MAX_STATEMENT_BYTES, "pattern": r"\S"}),
+        "args" => json!({"maxItems": MAX_ARGUMENTS}),
+        _ => Value::Null,
+    }
+}
+
 /// What `Message::content` is read from; to a model, the tool says that it is a string.
 fn contents() -> Value {
     let block =
@@ -150,13 +249,13 @@ fn contents() -> Value {
     })
 }
 
-/// An id, which is no empty text.
-fn named() -> Value {
-    json!({"type": "string", "minLength": 1})
+/// A name, which is no empty text.
+fn named(most: usize) -> Value {
+    json!({"type": "string", "minLength": 1, "maxLength": most})
 }
 
 fn in_path(name: &str) -> Value {
-    json!({"name": name, "in": "path", "required": true, "schema": named()})
+    json!({"name": name, "in": "path", "required": true, "schema": named(MAX_ID_BYTES)})
 }
 
 fn on_state(op: StateOp, generator: &mut SchemaGenerator) -> Value {
@@ -201,8 +300,6 @@ fn batch() -> Value {
 }
 
 fn entry(generator: &mut SchemaGenerator) -> Value {
-    let path =
-        |name: &str, schema: Value| json!({"name": name, "in": "path", "required": true, "schema": schema});
     let header = |name: &str, description: &str| json!({"name": name, "in": "header", "required": false, "description": description, "schema": {"type": "string"}});
     let matching = [
         header("If-Match", "Only if the entry has this version, in quotes"),
@@ -219,10 +316,10 @@ fn entry(generator: &mut SchemaGenerator) -> Value {
     let delete = reply(Op::Delete, generator);
     json!({
         "parameters": [
-            path("tenant", named()),
-            path("kind", json!({"type": "string", "enum": ["agent", "user", "run"]})),
-            path("id", named()),
-            path("key", named()),
+            in_path("tenant"),
+            json!({"name": "kind", "in": "path", "required": true, "schema": {"type": "string", "enum": ["agent", "user", "run"]}}),
+            in_path("id"),
+            json!({"name": "key", "in": "path", "required": true, "schema": named(MAX_KEY_BYTES)}),
         ],
         "get": {
             "operationId": "get_entry", "summary": "One entry; its version is the `ETag`",

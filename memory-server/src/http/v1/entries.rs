@@ -38,6 +38,11 @@ fn expectation(headers: &HeaderMap) -> Result<Expect> {
 }
 
 fn version(tag: &str) -> Result<u64> {
+    if tag == "*" {
+        return Err(Error::invalid(
+            "a write is conditional on one version: read the entry, and send the version as `If-Match: \"7\"`",
+        ));
+    }
     tag.strip_prefix('"')
         .and_then(|rest| rest.strip_suffix('"'))
         .and_then(|number| number.parse().ok())
@@ -70,7 +75,8 @@ pub(super) async fn get(api: &Api, caller: &Caller, place: Place<'_>, headers: &
     let answer = async {
         let (scope, key) = entry(place)?;
         let known = only(headers, header::IF_NONE_MATCH)?;
-        let wanted = only(headers, header::IF_MATCH)?.map(version).transpose()?;
+        // `*` is any version.
+        let wanted = only(headers, header::IF_MATCH)?.filter(|tag| *tag != "*").map(version).transpose()?;
         let request = Request::Get { scope, key, options: GetOptions::default() };
         let Reply::Get(found) = api.run(caller, request).await? else { return Err(unexpected()) };
         let found =

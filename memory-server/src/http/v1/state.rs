@@ -9,6 +9,7 @@ use axum::response::Response;
 use memory::StateOp;
 use memory::audit::AuditRequest;
 use memory_core::{Error, ErrorKind, Op, Result, Scope, ScopeKind};
+use tokio::time::Instant;
 
 use super::api::{Api, decoded};
 use super::body;
@@ -48,11 +49,16 @@ impl Api {
     /// Does one operation as an agent, within what the caller may, and records it.
     async fn on_state(&self, caller: &Caller, agent: &Scope, op: StateOp, fields: &str) -> Result<String> {
         let record = AuditRequest::new(caller.id(), op.as_str(), Some(&agent.tenant), Some(agent));
-        let reads = needs(op.like()).is_some_and(Op::is_read);
+        let needed = needs(op.like());
+        let reads = needed.is_some_and(Op::is_read);
         let recording = Recording::begin(self.auditor.as_ref(), record, reads);
         let answer = async {
             caller.may_as(op.like(), &agent.tenant, &agent.id)?;
-            self.tools.of(&self.memory, caller, &agent.tenant, &agent.id)?.state(op, fields).await
+            let tool = self.tools.of(&self.memory, caller, &agent.tenant, &agent.id)?;
+            let begun = Instant::now();
+            let answer = tool.state(op, fields).await;
+            needed.into_iter().for_each(|needed| caller.took(needed, begun.elapsed()));
+            answer
         };
         recording.ended(answer.await)
     }

@@ -121,12 +121,16 @@ fn an_entry_has_an_address_and_its_version_is_its_tag() {
     for tags in ["\"1\"", "2", "\"02\"", ""] {
         assert_eq!(api.send("GET", path, &[("If-None-Match", tags)], "").status, 200, "{tags}");
     }
-    assert_eq!(api.send("GET", path, &[("If-Match", "\"2\"")], "").status, 200);
+    for tag in ["\"2\"", "*"] {
+        assert_eq!(api.send("GET", path, &[("If-Match", tag)], "").status, 200, "{tag}");
+    }
     let other = api.send("GET", path, &[("If-Match", "\"1\"")], "");
     assert_eq!((other.status, other.code()), (412, "conflict".to_owned()));
     for tag in ["2", "*", "\"02\"", "\"+2\"", "W/\"2\"", "\"1\", \"2\"", "\"-1\"", "\""] {
         assert_eq!(api.send("PUT", path, &[("If-Match", tag)], "3").status, 400, "{tag}");
     }
+    let any = api.send("DELETE", path, &[("If-Match", "*")], "");
+    assert!(any.status == 400 && any.body.contains("read the entry"), "{any:?}");
     assert_eq!(api.send("DELETE", path, &[("If-Match", "\"2\"")], "").body, r#"{"deleted":true}"#);
     assert_eq!(api.send("GET", "/v1/tenants/acme/host/ann/entries/k", &[], "").status, 400);
     assert_eq!(api.send("GET", "/v1/tenants/globex/agent/ann/entries/k", &[], "").status, 403);

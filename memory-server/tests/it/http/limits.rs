@@ -62,6 +62,54 @@ fn requests_beyond_those_in_flight_are_told_to_wait_and_open_streams_do_not_coun
 }
 
 #[test]
+fn slow_streams_of_one_token_leave_places_for_others() {
+    let door = Door::open("[http]\nmax_in_flight = 8\n");
+    let token = |name: &str| door.token(name, &["--tenant", "acme"]);
+    let [ann, bob, eve] = ["ann", "bob", "eve"].map(token);
+    let head = |token: &str| {
+        format!(
+            "POST /v1/ops/import_scope HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {token}\r\n\
+             Connection: close\r\nExpect: 100-continue\r\nContent-Length: 1000\r\n\r\n"
+        )
+    };
+    let stream = |token: &str| begun(&door, &head(token), "HTTP/1.1 100 Continue\r\n\r\n");
+    let refused = |token: &str| {
+        let answer = door.raw(head(token).as_bytes());
+        assert_eq!(answer.header("retry-after"), Some("10"), "{answer:?}");
+        (answer.status, answer.code())
+    };
+    let _of_ann = [stream(&ann), stream(&ann)];
+    assert_eq!(refused(&ann), (429, "rate_limited".to_owned()));
+    let _of_bob = [stream(&bob), stream(&bob)];
+    assert_eq!(refused(&eve), (503, "unavailable".to_owned()));
+    let bearer = format!("Bearer {ann}");
+    let scopes =
+        door.request("POST", "/v1/ops/scopes", &[("Authorization", &bearer)], r#"{"tenant": "acme"}"#);
+    assert_eq!(scopes.status, 200, "{scopes:?}");
+}
+
+#[test]
+fn one_token_has_half_of_the_sessions() {
+    let door = Door::open("");
+    let (ann, bob) = (door.token("ann", &["--agent", "ann"]), door.token("bob", &["--agent", "bob"]));
+    let mut session = None;
+    for _ in 0..512 {
+        let begun = door.post(&ann, None, INITIALIZE);
+        assert_eq!(begun.status, 200, "{begun:?}");
+        session = begun.header("mcp-session-id").map(str::to_owned);
+    }
+    let refused = door.post(&ann, None, INITIALIZE);
+    assert_eq!((refused.status, refused.code()), (429, "rate_limited".to_owned()));
+    assert_eq!(refused.header("retry-after"), Some("10"));
+    assert_eq!(door.post(&bob, None, INITIALIZE).status, 200);
+    let bearer = format!("Bearer {ann}");
+    let headers = [("Authorization", bearer.as_str()), ("Mcp-Session-Id", session.as_deref().unwrap())];
+    assert_eq!(door.request("DELETE", "/mcp", &headers, "").status, 204);
+    // A place is free a moment after its session has ended.
+    while door.post(&ann, None, INITIALIZE).status != 200 {}
+}
+
+#[test]
 fn forms_that_never_come_whole_take_no_place_of_the_api() {
     let door = Door::open("[http]\nmax_in_flight = 4\n");
     let token = door.token("ann", &["--agent", "ann"]);

@@ -1,10 +1,10 @@
 //! Health, metrics, TLS and the end.
 
-use std::io::{Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::door::{Door, RULES, answer, set};
 use crate::support::user::User;
@@ -33,6 +33,8 @@ fn metrics_count_operations_refusals_and_latencies_without_names() {
         "memory_operations_total{op=\"delete\"} 1",
         "memory_operations_denied_total{op=\"delete\"} 1",
         "memory_operations_denied_total{op=\"set\"} 0",
+        "memory_operation_seconds_count{op=\"set\"} 1",
+        "memory_operation_seconds_bucket{op=\"set\",le=\"+Inf\"} 1",
         "memory_http_refused_total{reason=\"unauthenticated\"} 1",
         "memory_http_responses_total{route=\"mcp\",class=\"4xx\"} 1",
         "memory_http_seconds_bucket{route=\"mcp\",le=\"+Inf\"} 5",
@@ -43,7 +45,7 @@ fn metrics_count_operations_refusals_and_latencies_without_names() {
     ] {
         assert!(text.lines().any(|known| known == line), "{line}:\n{text}");
     }
-    for name in ["acme", "ann", "secret-key", "reader"] {
+    for name in ["acme", "ann", "secret-key", "reader", "memory_operation_seconds_count{op=\"delete\"}"] {
         assert!(!text.contains(name), "{name}");
     }
 }
@@ -76,6 +78,53 @@ fn a_signal_ends_the_server_once_requests_in_flight_are_answered() {
     assert_eq!(answer(stream).status, 200);
     let kept = door.user.json(&["get", "k", "--agent", "ann"]);
     assert_eq!(kept["value"], "v", "{kept}");
+}
+
+#[test]
+fn with_json_for_a_format_every_line_of_the_log_is_an_object() {
+    let user = User::new();
+    user.file("memory.toml", RULES);
+    let (address, variables) = ("127.0.0.1:0", [("MEMORY_LOG_FORMAT", "json"), ("MEMORY_LOG", "debug")]);
+    let mut process = user.command(&["serve", "--http", address]).envs(variables).spawn().unwrap();
+    let mut lines = BufReader::new(process.stderr.take().unwrap()).lines().map(|line| {
+        let line = line.unwrap();
+        serde_json::from_str::<Value>(&line).unwrap_or_else(|error| panic!("{error}: {line}"))
+    });
+    let listening = lines.find(|line| line["message"].as_str().unwrap().starts_with("listening on "));
+    let listening = listening.unwrap();
+    assert_eq!((&listening["level"], &listening["target"]), (&json!("INFO"), &json!("memory")));
+    assert!(listening["time"].is_string(), "{listening}");
+    process.kill().unwrap();
+    lines.for_each(drop);
+    process.wait().unwrap();
+}
+
+#[test]
+fn before_it_ends_it_serves_on_and_says_that_it_is_not_ready() {
+    let user = User::new();
+    user.file("memory.toml", RULES);
+    let mut door = Door::start(user, &["--drain", "60"]);
+    let token = door.token("ops", &["--tenant", "acme"]);
+    // An open connection ends with its next answer.
+    let mut kept = door.connect();
+    let ask = b"GET /readyz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n";
+    kept.write_all(ask).unwrap();
+    kept.read_exact(&mut [0; 12]).unwrap();
+    door.signal("TERM");
+    while door.get("/readyz", &[]).status == 200 {}
+    let ready = door.get("/readyz", &[]);
+    assert_eq!((ready.status, ready.body.as_str()), (503, "ending\n"));
+    let scope = json!({"tenant": "acme", "kind": "agent", "id": "ann"});
+    let body = json!({"scope": scope, "key": "k", "value": 1}).to_string();
+    let bearer = format!("Bearer {token}");
+    let set = door.request("POST", "/v1/ops/set", &[("Authorization", &bearer)], &body);
+    assert_eq!(set.status, 200, "{set:?}");
+    kept.write_all(ask).unwrap();
+    let told = answer(kept);
+    assert!(told.body.contains("connection: close") && told.body.contains("503"), "{told:?}");
+    door.signal("TERM");
+    let (status, stderr) = door.ended();
+    assert_eq!(status.code(), Some(130), "a second signal waits for nothing: {stderr}");
 }
 
 #[test]

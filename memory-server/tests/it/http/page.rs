@@ -329,6 +329,8 @@ fn a_token_shows_what_it_reaches_and_each_request_is_recorded() {
     let all = door.token("all", &["--all-tenants", "--ops", "tenants,scopes,get,list,stats"]);
     let all = Browser::signed_in(&door, &all);
     assert!(all.shown("/").contains("/?tenant=acme"));
+    assert!(all.shown("/page/store").contains("does not know which processes use it"));
+    assert!(rival.shown("/page/store").contains("Replicas are the operator"));
     assert!(all.shown("/?tenant=acme").contains("/page/entries?tenant=acme&amp;kind=agent&amp;id=ann"));
     let activity = shown_once_it_says(&all, "/page/activity?tenant=acme", "delete");
     for recorded in ["read_only", "scope_denied", "forbidden"] {

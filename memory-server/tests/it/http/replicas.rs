@@ -71,9 +71,8 @@ fn in_flight(door: &Door) -> u32 {
     line.parse().unwrap()
 }
 
-#[test]
-fn what_a_killed_server_acknowledged_is_found_through_another_and_its_clients_do_not_know_of_the_rest() {
-    let Some(database) = Database::on_own_runtime(SERVER) else { return };
+/// Two servers of this database, and of the same tokens.
+fn replicas(database: &Database) -> (Door, Door) {
     let config = format!(
         "[backends.main]\nurl = \"{}\"\n[default]\nmemory_scopes = [\"agent\"]\n[http]\ntokens = \"{{}}\"\n",
         database.url()
@@ -84,7 +83,33 @@ fn what_a_killed_server_acknowledged_is_found_through_another_and_its_clients_do
         user.file("memory.toml", config.replace("{}", &tokens));
     }
     // The first makes the tables.
-    let (first, second) = (Door::start(first, &[]), Door::start(second, &[]));
+    (Door::start(first, &[]), Door::start(second, &[]))
+}
+
+#[test]
+fn the_operator_alone_sees_which_replicas_are_connected() {
+    let Some(database) = Database::on_own_runtime(SERVER) else { return };
+    let (first, second) = replicas(&database);
+    let health = |door: &Door, token: &str| {
+        let bearer = format!("Bearer {token}");
+        let answer = door.request("POST", "/v1/ops/health", &[("Authorization", &bearer)], "{}");
+        serde_json::from_str::<Value>(&answer.body).unwrap()
+    };
+    let (all, one) = (first.token("all", &["--all-tenants"]), first.token("one", &["--tenant", "acme"]));
+    assert_eq!(health(&second, &all)["status"], "ok");
+    let seen = health(&first, &all);
+    let processes = seen["processes"].as_array().unwrap();
+    let named = processes.iter().filter(|process| process["name"].as_str().unwrap().starts_with("memory "));
+    assert_eq!(named.count(), 2, "{seen}");
+    assert!(processes.iter().all(|process| process["connections"].as_u64() > Some(0)), "{seen}");
+    let seen = health(&first, &one);
+    assert!(seen["status"] == "ok" && seen.get("processes").is_none(), "{seen}");
+}
+
+#[test]
+fn what_a_killed_server_acknowledged_is_found_through_another_and_its_clients_do_not_know_of_the_rest() {
+    let Some(database) = Database::on_own_runtime(SERVER) else { return };
+    let (first, second) = replicas(&database);
     let token = first.token("ops", &["--tenant", "acme"]);
 
     let stop = AtomicBool::new(false);

@@ -63,6 +63,40 @@ fn a_configuration_found_in_the_folder_is_named_in_the_printed_one() {
 }
 
 #[test]
+fn a_printed_configuration_of_a_server_over_http_has_its_address_and_no_command() {
+    let place = Place::new();
+    let print = |address: &str, more: &[&str], client: &str| {
+        let options = [&["serve", "--http", address], more, &["--print-config", client]].concat();
+        place.command(&options).output().unwrap()
+    };
+    let local = "127.0.0.1:7077";
+    for (client, address, more, url, token) in [
+        ("claude-code", local, &[][..], "http://127.0.0.1:7077/mcp", "${MEMORY_TOKEN}"),
+        ("cursor", local, &["--behind-proxy"], "https://HOST/mcp", "${env:MEMORY_TOKEN}"),
+        ("vscode", "0.0.0.0:80", &["--behind-proxy"], "http://HOST:80/mcp", "${input:memory-token}"),
+        (
+            "vscode",
+            "[::1]:80",
+            &["--tls-cert", "c", "--tls-key", "k"],
+            "https://[::1]:80/mcp",
+            "${input:memory-token}",
+        ),
+    ] {
+        let printed = print(address, more, client);
+        assert!(printed.status.success(), "{printed:?}");
+        let configuration: Value = serde_json::from_slice(&printed.stdout).unwrap();
+        let entry = entry(&configuration);
+        assert_eq!(entry["url"], url, "{client}");
+        assert_eq!(entry["headers"]["Authorization"], format!("Bearer {token}"));
+        assert!(entry.get("command").is_none(), "{entry}");
+    }
+    for (client, address) in [("claude-desktop", local), ("cursor", "127.0.0.1:0")] {
+        let refused = print(address, &[], client);
+        assert_eq!((refused.status.code(), refused.stdout.len()), (Some(3), 0), "{refused:?}");
+    }
+}
+
+#[test]
 fn nothing_is_printed_for_a_server_that_would_not_start() {
     let place = Place::new();
     let printed = place.command(&["serve", "--print-config", "vscode"]).output().unwrap();

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use maud::{Markup, html};
-use memory_core::{EmbeddingModel, Error, ErrorKind, HealthStatus, Provider as _, Reply, Request, Result};
+use memory_core::{
+    EmbeddingModel, Error, ErrorKind, Health, HealthStatus, Provider as _, Reply, Request, Result,
+};
 use serde_json::Value;
 
 use super::super::ask::{Page, Visit, unexpected};
@@ -15,12 +17,23 @@ const PROBE: Duration = Duration::from_secs(5);
 /// Snapshots that are listed.
 const SNAPSHOTS: usize = 50;
 
-/// How the store is, in a line.
-pub(super) async fn health(page: &Page, visit: &Visit) -> Markup {
+async fn asked(page: &Page, visit: &Visit) -> Result<Health> {
     let asked = tokio::time::timeout(PROBE, page.ask(visit, Request::Health {})).await;
     let late = || Error::new(ErrorKind::Timeout, "the store gives no answer in 5 s");
-    match asked.unwrap_or_else(|_| Err(late())) {
-        Ok(Reply::Health(health)) => {
+    match asked.unwrap_or_else(|_| Err(late()))? {
+        Reply::Health(health) => Ok(health),
+        _ => Err(unexpected()),
+    }
+}
+
+/// How the store is, in a line.
+pub(super) async fn health(page: &Page, visit: &Visit) -> Markup {
+    state(&asked(page, visit).await)
+}
+
+fn state(asked: &Result<Health>) -> Markup {
+    match asked {
+        Ok(health) => {
             let (class, word) = match health.status {
                 HealthStatus::Ok => ("yes", "ok"),
                 HealthStatus::Degraded => ("partly", "degraded"),
@@ -28,15 +41,44 @@ pub(super) async fn health(page: &Page, visit: &Visit) -> Markup {
             };
             html! { p { strong class=(format!("state {class}")) { (word) } " " (said(&health.message)) } }
         }
-        Ok(_) => refusal(&unexpected()),
-        Err(error) => html! { p { strong class="state no" { "down" } } (refusal(&error)) },
+        Err(error) => html! { p { strong class="state no" { "down" } } (refusal(error)) },
     }
 }
 
+/// Who else uses the store, for the operator: the names tell of machines.
+fn processes(visit: &Visit, asked: &Result<Health>) -> Markup {
+    if !visit.caller.grant().is_operators() {
+        return remark("Replicas are the operator’s. A token made with --all-tenants shows them.");
+    }
+    let known = asked.as_ref().map_or(&[][..], |health| &health.processes);
+    if known.is_empty() {
+        return remark("This store does not know which processes use it.");
+    }
+    let rows: Vec<Markup> = known
+        .iter()
+        .map(|process| {
+            html! {
+                td { (said(&process.name)) }
+                td { @match &process.address { Some(address) => (said(address)), None => "the store’s machine" } }
+                td class="number" { (process.connections) }
+                td { (time(process.since)) }
+            }
+        })
+        .collect();
+    table(
+        "Connected with the same user, the longest first",
+        &["Process", "From", "Connections", "Since"],
+        &rows,
+    )
+}
+
 pub(super) async fn show(page: &Page, visit: &Visit) -> Result<Markup> {
+    let asked = asked(page, visit).await;
     Ok(html! {
         h2 { "Health" }
-        (health(page, visit).await)
+        (state(&asked))
+        h2 { "Replicas" }
+        (processes(visit, &asked))
         h2 { "Models" }
         (list(&[
             ("Entries", model(page.memory.embedding_model())),
@@ -85,8 +127,7 @@ fn limits(visit: &Visit) -> Markup {
 
 /// The snapshots that were taken, for the operator: they are of the whole store, and name files of this machine.
 async fn snapshots(page: &Page, visit: &Visit) -> Markup {
-    let grant = visit.caller.grant();
-    if grant.tenant.is_some() || grant.agent.is_some() || grant.user.is_some() {
+    if !visit.caller.grant().is_operators() {
         return remark("Snapshots hold whole stores. A token made with --all-tenants shows them.");
     }
     let Some(ledger) = page.beside.snapshots.clone() else {
