@@ -12,13 +12,13 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
 use memory::hierarchical::backend::{
-    BackendChoice, Environment, Resolved, resolve_backend, resolve_transfer_backend,
+    BackendChoice, ChosenBy, Environment, Paths, Resolved, resolve_backend, resolve_transfer_backend,
 };
 use memory::hierarchical::{self, Agent, AgentMemory, GraphStore};
 use memory::{Access, Config};
-use memory_core::{Error, Result, ScopeKind};
+use memory_core::{Error, ErrorKind, Result, ScopeKind};
 
-use crate::terminal::{Context, Exit, Failure, Opened, Out, Progress, note};
+use crate::terminal::{Context, Exit, Failure, Opened, Out, Progress, is_unmade, note};
 
 /// How often progress is shown.
 const TICK: Duration = Duration::from_millis(500);
@@ -112,7 +112,7 @@ pub(crate) async fn graph(context: &Context, mut args: GraphArgs, out: &mut Out)
             shown(context, "importing", transfer::import(&graphs, &args, out)).await
         }
         Action::Migrate(args) => {
-            let graphs = open(context, which, Access::Create).await?;
+            let graphs = open_on(resolve_for_migration(which)?, context, Access::Create).await?;
             shown(context, "migrating", transfer::migrate(&graphs, &args, out)).await
         }
         Action::Clean(args) => {
@@ -218,6 +218,31 @@ fn resolve_for_transfer(which: &Which) -> Result<Resolved> {
     }
 }
 
+/// As for other commands; but the graph engine's files that this build does not read keep nothing else from being taken over.
+fn resolve_for_migration(which: &Which) -> Result<Resolved> {
+    let mut resolved = resolve_backend(which.graph_backend.as_deref(), &environment())?;
+    let is_found = matches!(resolved.by, ChosenBy::Detected { .. });
+    if is_found && backend::require_served(resolved.backend).is_err() {
+        resolved.backend = BackendChoice::Sqlite;
+        resolved.warnings.push(
+            "this build has no graph engine, so what other files hold is taken over into the store; use it with \
+             `--graph-backend sqlite`, or set AMPLIHACK_MEMORY_BACKEND to `sqlite`"
+                .to_owned(),
+        );
+    }
+    Ok(resolved)
+}
+
+/// Says how to take over an installation of the original, if one is there, where something of ours is not.
+fn hinted(error: Error) -> Error {
+    let is_there = || Paths::of(&environment()).and_then(|paths| paths.installation(None)).is_ok();
+    if error.kind() == ErrorKind::NotFound && is_there() {
+        return error
+            .retold("there are files of the original here; take them over with `memory graph migrate`");
+    }
+    error
+}
+
 /// Refuses a transfer where another backend than tables is chosen.
 fn serve_tables(which: &Which) -> Result<()> {
     let resolved = resolve_for_transfer(which)?;
@@ -234,7 +259,8 @@ fn warned(resolved: &Resolved) {
 async fn open_on(resolved: Resolved, context: &Context, access: Access) -> Result<Graphs> {
     warned(&resolved);
     backend::require_served(resolved.backend)?;
-    let opened = context.open(access).await?;
+    let opened = context.open(access).await;
+    let opened = opened.map_err(|error| if is_unmade(&error) { hinted(error) } else { error })?;
     let graphs: Arc<dyn GraphStore> = match resolved.backend {
         #[cfg(feature = "ladybug")]
         BackendChoice::GraphDb => backend::engine_graphs(true)?,

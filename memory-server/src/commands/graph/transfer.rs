@@ -17,7 +17,7 @@ use memory::system::SystemClock;
 use memory_core::{Clock as _, Error};
 use serde_json::json;
 
-use super::{Graphs, environment};
+use super::{Graphs, environment, hinted};
 use crate::terminal::{Exit, Failure, Out, bytes, note, word};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -62,7 +62,7 @@ impl ExportArgs {
 
 pub(super) async fn export(graphs: &Graphs, args: &ExportArgs, out: &mut Out) -> Result<Exit, Failure> {
     let agent = args.agent()?;
-    let graph = Graph::read(&*graphs.graphs, &agent).await?;
+    let graph = Graph::read(&*graphs.graphs, &agent).await.map_err(hinted)?;
     write(&agent, &graph, args, &graphs.opened.settings.file_options(true)?, out)
 }
 
@@ -260,12 +260,12 @@ pub(super) async fn migrate(graphs: &Graphs, args: &MigrateArgs, out: &mut Out) 
     }
     // What one file has does not keep the others from being taken over.
     let mut all = Vec::new();
-    for path in Paths::of(&environment())?.sqlite_files(args.storage_path.as_deref())? {
+    for path in Paths::of(&environment())?.installation(args.storage_path.as_deref())? {
         let failed = |error: Error| {
             let message = format!("{}: {}", path.display(), error.message());
             error.retold(message)
         };
-        let migrated = match Source::read(&path, only.as_ref()) {
+        let migrated = match source(&path, only.as_ref()).await {
             Ok(source) => Ok(source.store(&*graphs.target()?, &sessions).await.map_err(failed)?),
             Err(error) => Err(error),
         };

@@ -284,6 +284,35 @@ fn databases_of_the_original_are_read_and_written_in_their_folder() {
     assert!(user.ok(&["graph", "migrate"]).contains("hierarchical_memory/bob.db"));
 }
 
+/// Files of the graph engine once kept everything else from being taken over, and a missing store did not say what is there.
+#[test]
+fn an_installation_of_the_original_is_hinted_at_and_taken_over_beside_the_engines_files() {
+    let (user, other) = (User::new(), User::new());
+    other.file("graph.json", small_graph().to_string());
+    other.ok(&["graph", "import", "ada", "graph.json"]);
+    other.ok(&["graph", "export", "ada", "ada.db", "--format", "raw-db"]);
+    let database = std::fs::read(other.home().join("ada.db")).unwrap();
+    user.file(".amplihack/hierarchical_memory/ada.db", database);
+    let hinted = |arguments: &[&str]| {
+        let refused = user.refused(arguments, 3, "not_found");
+        assert!(refused["message"].as_str().unwrap().contains("`memory graph migrate`"), "{refused}");
+    };
+    hinted(&ada(&["tree"]));
+    hinted(&["graph", "export", "ada", "ada.json"]);
+    user.file(".amplihack/hierarchical_memory/bob/graph_db", "LBUG");
+    let ran = user.run(&["graph", "migrate", "--json"]);
+    let report: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    let (backend, code) = match cfg!(feature = "ladybug") {
+        true => ("graph-db", "corrupt"),
+        false => ("sqlite", "capability_unsupported"),
+    };
+    assert_eq!((ran.code, &report[1]["error"]["code"]), (Some(7), &json!(code)), "{ran:?}");
+    assert_eq!(report[0]["migrated"]["refusals"], json!([]), "{ran:?}");
+    let counts = user.json(&ada(&["stats", "--graph-backend", backend]));
+    assert_eq!(counts["semantic_node_count"], 1);
+    hinted(&["graph", "export", "eve", "eve.json", "--graph-backend", backend]);
+}
+
 /// Each once read the database that was there before the others had written theirs, and all but the last were lost.
 #[test]
 fn merges_into_a_folder_at_once_are_all_kept() {
