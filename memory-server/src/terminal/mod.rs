@@ -39,5 +39,7 @@ pub(crate) use output::{NAMED, more, width, word};
 pub(crate) use pages::PageArgs;
 pub(crate) use program::{CLOSING, ended, observed};
 pub(crate) use progress::Counter;
-pub(crate) use settings::{Origin, Settings, create_private_folder, data_folder, is_unmade, scope_of};
+pub(crate) use settings::{
+    DEFAULT_ID, Origin, Settings, create_private_folder, data_folder, is_unmade, scope_of,
+};
 pub(crate) use stop::{Signal, Signals, signal};

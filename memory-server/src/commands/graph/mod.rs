@@ -18,7 +18,7 @@ use memory::hierarchical::{self, Agent, AgentMemory, GraphStore};
 use memory::{Access, Config};
 use memory_core::{Error, ErrorKind, Result, ScopeKind};
 
-use crate::terminal::{Context, Exit, Failure, Opened, Out, Progress, is_unmade, note};
+use crate::terminal::{Context, DEFAULT_ID, Exit, Failure, Opened, Out, Progress, is_unmade, note};
 
 /// How often progress is shown.
 const TICK: Duration = Duration::from_millis(500);
@@ -243,11 +243,30 @@ fn hinted(error: Error) -> Error {
     error
 }
 
-/// Refuses a transfer where another backend than tables is chosen.
+/// Refuses a folder of databases where the graph engine was chosen. Files that are found elsewhere choose nothing for a folder
+/// that is named.
 fn serve_tables(which: &Which) -> Result<()> {
     let resolved = resolve_for_transfer(which)?;
     warned(&resolved);
-    resolved.backend.require_served()
+    if resolved.backend == BackendChoice::Sqlite || matches!(resolved.by, ChosenBy::Detected { .. }) {
+        return Ok(());
+    }
+    Err(Error::invalid(
+        "--storage-path names a folder of SQLite databases, which the backend `graph-db` does not write; add \
+         `--graph-backend sqlite`, or leave --storage-path out",
+    ))
+}
+
+/// The engine has one file for an agent, whatever the tenant.
+fn check_tenant(resolved: &Resolved, context: &Context) -> Result<()> {
+    let tenant = context.settings()?.tenant;
+    if resolved.backend == BackendChoice::GraphDb && tenant.as_str() != DEFAULT_ID {
+        return Err(Error::invalid(format!(
+            "the backend `graph-db` does not keep tenants apart, so it has none but `{DEFAULT_ID}`; add \
+             `--graph-backend sqlite` for the tenant `{tenant}`, or leave --tenant out"
+        )));
+    }
+    Ok(())
 }
 
 fn warned(resolved: &Resolved) {
@@ -259,6 +278,7 @@ fn warned(resolved: &Resolved) {
 async fn open_on(resolved: Resolved, context: &Context, access: Access) -> Result<Graphs> {
     warned(&resolved);
     backend::require_served(resolved.backend)?;
+    check_tenant(&resolved, context)?;
     let opened = context.open(access).await;
     let opened = opened.map_err(|error| if is_unmade(&error) { hinted(error) } else { error })?;
     let graphs: Arc<dyn GraphStore> = match resolved.backend {

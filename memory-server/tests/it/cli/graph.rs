@@ -311,6 +311,9 @@ fn an_installation_of_the_original_is_hinted_at_and_taken_over_beside_the_engine
     let counts = user.json(&ada(&["stats", "--graph-backend", backend]));
     assert_eq!(counts["semantic_node_count"], 1);
     hinted(&["graph", "export", "eve", "eve.json", "--graph-backend", backend]);
+    // What is found elsewhere chooses nothing for a folder that is named.
+    let place = ["--storage-path", ".amplihack/hierarchical_memory"];
+    user.ok(&[&["graph", "export", "ada", "ada.json"], &place[..]].concat());
 }
 
 /// Each once read the database that was there before the others had written theirs, and all but the last were lost.
@@ -512,6 +515,10 @@ fn what_a_command_of_graphs_does_not_take_is_refused() {
         (ada(&["relate", "a", "similar_to", "b", "--turn", "4"]), "`similar_to` has no --turn"),
         (vec!["graph", "import", "ada", "-", "--format", "raw-db"], "`-` is for JSON"),
         (vec!["graph", "export", "ada", "x.json", "--storage-path", "file"], "is no folder"),
+        (
+            vec!["graph", "export", "ada", "x.json", "--storage-path", ".", "--graph-backend", "graph-db"],
+            "`--graph-backend sqlite`",
+        ),
     ] {
         let refused = user.refused(&arguments, 3, "invalid_argument");
         assert!(refused["message"].as_str().unwrap().contains(told), "{arguments:?}: {refused}");
