@@ -1,6 +1,7 @@
 //! `graph`: sessions and a graph of knowledge per agent.
 
 mod backend;
+mod glob;
 mod reading;
 mod storage;
 mod transfer;
