@@ -35,7 +35,7 @@ pub(crate) use input::read_text;
 pub(crate) use line::{Ended, Line};
 pub(crate) use lines::{Language, Lines, Read, is_person, not_utf8};
 pub(crate) use memory_core::layer::printable;
-pub(crate) use output::{NAMED, more, width, word};
+pub(crate) use output::{NAMED, counted, more, width, word};
 pub(crate) use pages::PageArgs;
 pub(crate) use program::{CLOSING, ended, observed};
 pub(crate) use progress::Counter;

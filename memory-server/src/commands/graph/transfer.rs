@@ -19,7 +19,7 @@ use serde_json::json;
 
 use super::glob::Glob;
 use super::{Graphs, environment, hinted};
-use crate::terminal::{Exit, Failure, Out, bytes, note, word};
+use crate::terminal::{Exit, Failure, Out, bytes, counted, note, word};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Format {
@@ -365,11 +365,11 @@ pub(super) async fn clean(graphs: &Graphs, args: &CleanArgs, out: &mut Out) -> R
     let report = json!({ "dry_run": !args.yes, "sessions": found, "removed": removed });
     out.tell(&report, |out| {
         for session in &found {
-            out.line(format!("{}: {} entries", session.session_id, session.entries))?;
+            out.line(format!("{}: {}", session.session_id, counted(session.entries, "entry")))?;
         }
         match args.yes {
-            true => out.line(format!("{removed} sessions removed")),
-            false => out.line(format!("{} sessions would be removed; give --yes", found.len())),
+            true => out.line(format!("{} removed", counted(removed, "session"))),
+            false => out.line(format!("{} would be removed; give --yes", counted(found.len(), "session"))),
         }
     })?;
     Ok(if found.is_empty() { Exit::Nothing } else { Exit::Ok })

@@ -550,7 +550,8 @@ fn sessions_are_removed_by_pattern_when_told_twice() {
     drop(old);
     let migrated = user.ok(&["graph", "migrate", "memory.db"]);
     assert!(migrated.contains("memory_entries"), "{migrated}");
-    assert!(user.ok(&["graph", "clean", "[r-t]est_[!02-9]"]).contains("give --yes"));
+    let listed = user.ok(&["graph", "clean", "[r-t]est_[!02-9]"]);
+    assert_eq!(listed, "test_1: 1 entry\n1 session would be removed; give --yes\n");
     assert_eq!(user.json(&["graph", "clean", "test_*", "--yes"])["removed"], 1);
     assert_eq!(user.run(&["graph", "clean", "test_*"]).code, Some(1));
     assert!(user.ok(&["graph", "clean", "*"]).contains("real"));
