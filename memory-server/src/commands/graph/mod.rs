@@ -7,6 +7,7 @@ mod storage;
 mod transfer;
 mod writing;
 
+use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -234,10 +235,12 @@ fn resolve_for_migration(which: &Which) -> Result<Resolved> {
     Ok(resolved)
 }
 
-/// Says how to take over an installation of the original, if one is there, where something of ours is not.
-fn hinted(error: Error) -> Error {
-    let is_there = || Paths::of(&environment()).and_then(|paths| paths.installation(None)).is_ok();
-    if error.kind() == ErrorKind::NotFound && is_there() {
+/// Says how to take over what the original has, if it has such a file, where something of ours is not.
+fn hinted(error: Error, is_meant: impl Fn(&Path) -> bool) -> Error {
+    let found = || Paths::of(&environment()).and_then(|paths| paths.installation(None));
+    if error.kind() == ErrorKind::NotFound
+        && found().is_ok_and(|files| files.iter().any(|file| is_meant(file)))
+    {
         return error
             .retold("there are files of the original here; take them over with `memory graph migrate`");
     }
@@ -281,7 +284,7 @@ async fn open_on(resolved: Resolved, context: &Context, access: Access) -> Resul
     backend::require_served(resolved.backend)?;
     check_tenant(&resolved, context)?;
     let opened = context.open(access).await;
-    let opened = opened.map_err(|error| if is_unmade(&error) { hinted(error) } else { error })?;
+    let opened = opened.map_err(|error| if is_unmade(&error) { hinted(error, |_| true) } else { error })?;
     let graphs: Arc<dyn GraphStore> = match resolved.backend {
         #[cfg(feature = "ladybug")]
         BackendChoice::GraphDb => backend::engine_graphs(true)?,

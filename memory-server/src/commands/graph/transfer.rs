@@ -1,5 +1,6 @@
 //! `graph export`, `graph import`, `graph migrate` and `graph clean`.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -63,7 +64,10 @@ impl ExportArgs {
 
 pub(super) async fn export(graphs: &Graphs, args: &ExportArgs, out: &mut Out) -> Result<Exit, Failure> {
     let agent = args.agent()?;
-    let graph = Graph::read(&*graphs.graphs, &agent).await.map_err(hinted)?;
+    let is_named = |name: Option<&OsStr>| name.is_some_and(|name| name == agent.as_str());
+    let of_agent =
+        |file: &Path| is_named(file.file_stem()) || is_named(file.parent().and_then(Path::file_name));
+    let graph = Graph::read(&*graphs.graphs, &agent).await.map_err(|error| hinted(error, of_agent))?;
     write(&agent, &graph, args, &graphs.opened.settings.file_options(true)?, out)
 }
 

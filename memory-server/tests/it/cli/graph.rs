@@ -300,6 +300,7 @@ fn an_installation_of_the_original_is_hinted_at_and_taken_over_beside_the_engine
     hinted(&ada(&["tree"]));
     hinted(&["graph", "export", "ada", "ada.json"]);
     user.file(".amplihack/hierarchical_memory/bob/graph_db", "LBUG");
+    user.file(".amplihack/hierarchical_memory/eve.db", "no database");
     let ran = user.run(&["graph", "migrate", "--json"]);
     let report: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
     let (backend, code) = match cfg!(feature = "ladybug") {
@@ -311,6 +312,9 @@ fn an_installation_of_the_original_is_hinted_at_and_taken_over_beside_the_engine
     let counts = user.json(&ada(&["stats", "--graph-backend", backend]));
     assert_eq!(counts["semantic_node_count"], 1);
     hinted(&["graph", "export", "eve", "eve.json", "--graph-backend", backend]);
+    let refused =
+        user.refused(&["graph", "export", "zoe", "zoe.json", "--graph-backend", backend], 3, "not_found");
+    assert!(!refused["message"].as_str().unwrap().contains("migrate"), "{refused}");
     // What is found elsewhere chooses nothing for a folder that is named.
     let place = ["--storage-path", ".amplihack/hierarchical_memory"];
     user.ok(&[&["graph", "export", "ada", "ada.json"], &place[..]].concat());
