@@ -8,10 +8,14 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use crate::libraries::Ladybug;
 use crate::steps::{Done, Steps, seconds};
 use crate::testbed::{self, TestBed};
 use crate::workspace::Workspace;
 use crate::{Result, fuzz, process};
+
+/// The package whose tests need the graph engine.
+const ENGINE: &str = "memory-ladybug";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -59,16 +63,25 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     let share = Duration::from_secs(args.minutes.saturating_mul(60)) / count;
     println!("{} tests and {} fuzz targets, {} each", tests.len(), targets.len(), seconds(share));
     testbed::require(workspace)?;
-    let bed = TestBed::prepare(workspace, None, None);
+    let engine = match tests.iter().any(|long| long.package == ENGINE) {
+        true => Some(Ladybug::prepare(workspace).map_err(|error| error.to_string())),
+        false => None,
+    };
+    let bed = TestBed::prepare(workspace, None, engine.as_ref().and_then(|engine| engine.as_ref().ok()));
     let mut steps = Steps::new("soak");
     for long in &tests {
         steps.step(long.name(), || {
+            let features: &[&str] = match &engine {
+                Some(Err(error)) if long.package == ENGINE => return Ok(Done::Skipped(error.clone())),
+                Some(Ok(_)) if long.package == ENGINE => &["--features", "engine"],
+                _ => &[],
+            };
             let started = Instant::now();
             let mut runs = 0_u64;
             loop {
                 let mut cargo = workspace.cargo();
                 cargo.args(["test", "--release", "--package", long.package, "--test", long.test]);
-                cargo.args(["--", "--nocapture"]);
+                cargo.args(features).args(["--", "--nocapture"]);
                 cargo.args(long.module.as_ref().map(|module| format!("{module}::")));
                 cargo.env("MEMORY_KILL_ROUNDS", args.kill.to_string());
                 // Whole minutes, at least one: no smaller unit is worth the trouble.

@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 
 use memory_core::{Error, ErrorKind, Result};
 
+use super::detect::{engine_graph, engine_sessions, entries};
 use super::environment::Environment;
-use super::probe::{MAX_ENTRIES, is_there};
+use super::probe::is_there;
 use crate::model::Agent;
 
 /// The default places, below a home folder.
@@ -63,26 +64,32 @@ impl Paths {
         storage.map_or_else(|| self.graphs(), Path::to_owned).join(format!("{agent}.db"))
     }
 
-    /// The SQLite files of an installation: that of sessions, then those of graphs by name. `storage`: the folder of graphs that
-    /// is given, and no sessions. Symbolic links are passed over.
+    /// The files of an installation: SQLite's and the graph engine's of sessions, then those of graphs by name. `storage`: the
+    /// folder of graphs that is given, and no sessions. Symbolic links are passed over.
     ///
     /// # Errors
     /// `not_found` if there are none, or the folder cannot be listed.
-    pub fn sqlite_files(&self, storage: Option<&Path>) -> Result<Vec<PathBuf>> {
+    pub fn installation(&self, storage: Option<&Path>) -> Result<Vec<PathBuf>> {
         let folder = storage.map_or_else(|| self.graphs(), Path::to_owned);
         let base = storage.unwrap_or(&self.home);
         let is_file = |path: &Path| {
             is_there(base, path) && fs::symlink_metadata(path).is_ok_and(|found| found.is_file())
         };
-        let mut graphs = Vec::new();
-        if is_there(base, &folder) {
-            let entries = fs::read_dir(&folder).map_err(|error| none_in(&folder).with_source(error))?;
-            graphs.extend(entries.take(MAX_ENTRIES).filter_map(|entry| Some(entry.ok()?.path())));
+        let mut files = Vec::new();
+        if storage.is_none() {
+            files.extend(Some(self.sessions()).filter(|path| is_file(path)));
+            files.extend(engine_sessions(self));
         }
-        graphs.retain(|path| path.extension().is_some_and(|ending| ending == "db") && is_file(path));
-        graphs.sort();
-        let sessions = Some(self.sessions()).filter(|path| storage.is_none() && is_file(path));
-        let files: Vec<PathBuf> = sessions.into_iter().chain(graphs).collect();
+        if is_there(base, &folder) {
+            let entries = entries(&folder).map_err(|error| none_in(&folder).with_source(error))?;
+            let is_database =
+                |path: &PathBuf| path.extension().is_some_and(|ending| ending == "db") && is_file(path);
+            files.extend(
+                entries
+                    .into_iter()
+                    .filter_map(|entry| engine_graph(&entry).or_else(|| Some(entry).filter(is_database))),
+            );
+        }
         if files.is_empty() { Err(none_in(&folder)) } else { Ok(files) }
     }
 

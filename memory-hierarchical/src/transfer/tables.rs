@@ -68,4 +68,6 @@ pub struct Outcome {
     pub imported: u64,
     /// Left alone: the graph, or the file before it, has one with that id (or of that kind between these two).
     pub skipped: u64,
+    /// In error. None ever is, because a file with a fault is refused whole.
+    pub errors: u64,
 }

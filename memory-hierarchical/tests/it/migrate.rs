@@ -150,22 +150,42 @@ on_both_stores! {
 #[test]
 fn an_installation_is_found_where_the_original_keeps_it_and_links_are_passed_over() {
     use memory_hierarchical::backend::{Environment, Paths};
-    let home = tempfile::tempdir().unwrap();
-    let paths = Paths::of(&Environment::of(|name| (name == "HOME").then(|| home.path().into()))).unwrap();
-    let none = paths.sqlite_files(None).unwrap_err();
+    let (home, project) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let named = project.path().join("graph_db");
+    let environment = Environment::of(|name| match name {
+        "HOME" => Some(home.path().into()),
+        "AMPLIHACK_GRAPH_DB_PATH" => Some(named.clone().into()),
+        _ => None,
+    });
+    let paths = Paths::of(&environment).unwrap();
+    let none = paths.installation(None).unwrap_err();
     assert_eq!(none.kind(), ErrorKind::NotFound);
+    let put = |path: std::path::PathBuf, content: &str| {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, content).unwrap();
+        path
+    };
     std::fs::create_dir_all(paths.graphs().join("folder.db")).unwrap();
-    for name in ["b.db", "a.db", "a.db-wal", "a.db.bak", "notes.txt"] {
-        std::fs::write(paths.graphs().join(name), "").unwrap();
+    for name in ["b.db", "a.db", "a.db-wal", "a.db.bak", "notes.txt", "d/notes.txt", "e/kuzu_db"] {
+        put(paths.graphs().join(name), "");
+    }
+    for name in ["c", "e/graph_db"] {
+        put(paths.graphs().join(name), "LBUG and more");
     }
     std::os::unix::fs::symlink(paths.graphs().join("a.db"), paths.graphs().join("link.db")).unwrap();
-    let graphs = ["a.db", "b.db"].map(|name| paths.graphs().join(name));
-    assert_eq!(paths.sqlite_files(None).unwrap(), graphs);
-    std::fs::write(paths.sessions(), "").unwrap();
-    assert_eq!(paths.sqlite_files(None).unwrap(), [&[paths.sessions()][..], &graphs].concat());
+    let graphs = ["a.db", "b.db", "c", "e/graph_db"].map(|name| paths.graphs().join(name));
+    assert_eq!(paths.installation(None).unwrap(), graphs);
+    let older = put(paths.root().join("memory_kuzu.db"), "LBUG");
+    assert_eq!(paths.installation(None).unwrap(), [&[older][..], &graphs].concat());
+    let sessions = [
+        put(paths.sessions(), ""),
+        put(named.clone(), "LBUG"),
+        put(paths.root().join("memory_graph.db"), "LBUG"),
+    ];
+    assert_eq!(paths.installation(None).unwrap(), [&sessions[..], &graphs].concat());
     let other = tempfile::tempdir().unwrap();
-    std::fs::write(other.path().join("z.db"), "").unwrap();
-    assert_eq!(paths.sqlite_files(Some(other.path())).unwrap(), [other.path().join("z.db")]);
+    let graphs = [put(other.path().join("ada/kuzu_db"), "LBUG"), put(other.path().join("z.db"), "")];
+    assert_eq!(paths.installation(Some(other.path())).unwrap(), graphs);
 }
 
 #[test]

@@ -13,6 +13,7 @@ mod conformance;
 mod files;
 #[path = "../../../memory-hierarchical/tests/it/graphs.rs"]
 mod graphs;
+mod kill;
 mod original;
 mod support;
 mod transfer;

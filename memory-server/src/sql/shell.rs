@@ -12,7 +12,7 @@ use super::session::{Answer, Session, may_read_only};
 use super::statements::Splitter;
 use super::table;
 use crate::terminal::{
-    Exit, Failure, History, Language, Lines, Out, Read, Signal, Signals, bytes, complain, is_person,
+    Exit, Failure, History, Language, Lines, Out, Read, Signal, Signals, bytes, complain, counted, is_person,
     not_utf8, note,
 };
 
@@ -215,8 +215,7 @@ async fn statement(
             if let Some(rows) = &outcome.returning {
                 table::write(rows, out)?;
             }
-            let affected = outcome.rows_affected;
-            out.line(format!("ok, {affected} row{} affected", if affected == 1 { "" } else { "s" }))
+            out.line(format!("ok, {} affected", counted(outcome.rows_affected, "row")))
         }
     }
 }

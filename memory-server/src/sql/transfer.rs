@@ -11,7 +11,7 @@ use memory_core::sql::{DumpStream, RestoreOptions, SqlFacet};
 use memory_core::{Error, ErrorKind, Result};
 use serde::Serialize;
 
-use crate::terminal::{Exit, Failure, Opened, Out, Stop, bytes, note};
+use crate::terminal::{Exit, Failure, Opened, Out, Stop, bytes, counted, note};
 
 /// How much of what a dump does not contain is named.
 const MAX_NAMED: usize = 100;
@@ -126,7 +126,8 @@ pub(super) async fn restore(
     if out.is_json() {
         out.document(&restored)?;
     } else {
-        out.line(format!("{} tables and {} rows restored", restored.tables, restored.rows))?;
+        let (tables, rows) = (counted(restored.tables, "table"), counted(restored.rows, "row"));
+        out.line(format!("{tables} and {rows} restored"))?;
         for skipped in &restored.skipped {
             out.line(format!("left out: {skipped}"))?;
         }

@@ -14,7 +14,7 @@ use serde::Serialize;
 use super::credentials::CredentialArgs;
 use super::failure::Failure;
 use super::line::Line;
-use super::output::Out;
+use super::output::{Out, counted};
 use super::settings::{BareStore, Global, Openings, Settings, registry};
 use super::stop::Stop;
 
@@ -96,7 +96,7 @@ impl Elsewhere {
             .elsewhere
             .iter()
             .take(OTHERS)
-            .map(|held| format!("{} ({} entries)", held.scope, held.entries))
+            .map(|held| format!("{} ({})", held.scope, counted(held.entries, "entry")))
             .collect();
         let more = if self.elsewhere.len() > OTHERS { " and others" } else { "" };
         out.line(format!(

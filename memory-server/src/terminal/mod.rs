@@ -35,9 +35,11 @@ pub(crate) use input::read_text;
 pub(crate) use line::{Ended, Line};
 pub(crate) use lines::{Language, Lines, Read, is_person, not_utf8};
 pub(crate) use memory_core::layer::printable;
-pub(crate) use output::{NAMED, complain, more, width, word};
+pub(crate) use output::{NAMED, complain, counted, more, width, word};
 pub(crate) use pages::PageArgs;
 pub(crate) use program::{CLOSING, ended, observed};
 pub(crate) use progress::Counter;
-pub(crate) use settings::{Origin, Settings, create_private_folder, data_folder, is_unmade, scope_of};
+pub(crate) use settings::{
+    DEFAULT_ID, Origin, Settings, create_private_folder, data_folder, is_unmade, scope_of,
+};
 pub(crate) use stop::{Signal, Signals, signal};

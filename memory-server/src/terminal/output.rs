@@ -1,6 +1,7 @@
 //! What a command prints: text for a person or JSON for a program, never both on one stream.
 
 use std::borrow::Cow;
+use std::fmt;
 use std::io::{self, IsTerminal as _, Write};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -287,6 +288,15 @@ pub fn excerpt(text: &str, characters: usize) -> String {
     line
 }
 
+/// `1 entry`, `2 entries`: of nouns whose plural has `s`, or `ies` in place of `y`.
+pub(crate) fn counted(count: impl fmt::Display + PartialEq + From<u8>, noun: &str) -> String {
+    match noun.strip_suffix('y') {
+        _ if count == 1.into() => format!("{count} {noun}"),
+        Some(stem) => format!("{count} {stem}ies"),
+        None => format!("{count} {noun}s"),
+    }
+}
+
 /// `1.5 MiB`.
 #[allow(clippy::cast_precision_loss, reason = "one decimal is shown")]
 pub fn bytes(count: u64) -> String {
@@ -319,6 +329,13 @@ mod tests {
         assert_eq!((&read["level"], &read["message"]), (&"WARN".into(), &"two\nlines".into()));
         assert_eq!((&read["fields"]["op"], &read["fields"]["rows"]), (&"set".into(), &3.into()));
         read["time"].as_str().unwrap().parse::<Timestamp>().unwrap();
+    }
+
+    #[test]
+    fn one_of_a_thing_is_singular() {
+        let counted =
+            [(0, "turn"), (1, "entry"), (2, "expired entry")].map(|(count, noun)| counted(count, noun));
+        assert_eq!(counted, ["0 turns", "1 entry", "2 expired entries"]);
     }
 
     #[test]

@@ -152,8 +152,9 @@ fn magic(path: &Path) -> Result<()> {
     if head.starts_with(b"LBUG") || head.starts_with(b"KUZU") {
         return Err(Error::new(
             ErrorKind::Unsupported,
-            "that is the file of a graph engine (LadybugDB, formerly Kuzu), which this program does not read; export the \
-             graph as JSON with the program that wrote it, then use `memory graph import`",
+            "that is the file of a graph engine (LadybugDB, formerly Kuzu), which this build does not read; export the graph \
+             as JSON with the program that wrote it and use `memory graph import`, or take it over with a build that has \
+             the engine",
         ));
     }
     if head != b"SQLite format 3\0" {

@@ -8,7 +8,7 @@ use memory::conversations::{RESERVED_PREFIX, turn_vectors};
 use memory_core::{Provider as _, ReembedOptions, ReembedOutcome};
 use serde::Serialize;
 
-use crate::terminal::{Context, Exit, Failure, Opened, Out, Progress, Stop};
+use crate::terminal::{Context, Exit, Failure, Opened, Out, Progress, Stop, counted};
 
 #[derive(Args, Debug)]
 pub(crate) struct ReembedArgs {
@@ -58,21 +58,29 @@ pub(crate) async fn run(context: &Context, args: &ReembedArgs, out: &mut Out) ->
     out.tell(&report, |out| {
         if let Some(turns) = &report.turns {
             out.line(match args.dry_run {
-                true => format!("{} turns of {scope} to embed", turns.remaining),
-                false => format!("{} turns of {scope} embedded, {} left", turns.embedded, turns.remaining),
+                true => format!("{} of {scope} to embed", counted(turns.remaining, "turn")),
+                false => {
+                    format!(
+                        "{} of {scope} embedded, {} left",
+                        counted(turns.embedded, "turn"),
+                        turns.remaining
+                    )
+                }
             })?;
         }
         if !has_entries {
             return Ok(());
         }
         if args.dry_run {
-            return out.line(format!("{} entries of {scope} to embed", report.remaining));
+            return out.line(format!("{} of {scope} to embed", counted(report.remaining, "entry")));
         }
-        out.line(format!("{} entries of {scope} embedded", report.embedded))?;
+        out.line(format!("{} of {scope} embedded", counted(report.embedded, "entry")))?;
         match report.remaining {
             0 => Ok(()),
-            left => out
-                .line(format!("{left} have no vector of this model yet; it refused {} texts", report.failed)),
+            left => out.line(format!(
+                "{left} without a vector of this model yet; it refused {}",
+                counted(report.failed, "text")
+            )),
         }
     })?;
     Ok(match report {
@@ -104,7 +112,9 @@ async fn turns(
     let goes_on = |so_far: ReembedOutcome| {
         let mut progress = progress.lock().unwrap_or_else(PoisonError::into_inner);
         progress.set_length(so_far.embedded + so_far.remaining);
-        progress.update(so_far.embedded, || format!("{} turns, {} to go", so_far.embedded, so_far.remaining));
+        progress.update(so_far.embedded, || {
+            format!("{}, {} to go", counted(so_far.embedded, "turn"), so_far.remaining)
+        });
         !stop.is_asked()
     };
     Ok(Some(vectors.reembed(opened.scope(), &goes_on).await?))
@@ -148,6 +158,8 @@ async fn entries(
             return Ok(());
         }
         progress.set_length(report.embedded + step.remaining);
-        progress.update(report.embedded, || format!("{} entries, {} to go", report.embedded, step.remaining));
+        progress.update(report.embedded, || {
+            format!("{}, {} to go", counted(report.embedded, "entry"), step.remaining)
+        });
     }
 }

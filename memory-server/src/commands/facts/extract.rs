@@ -12,7 +12,7 @@ use memory::{Access, Clock as _};
 use memory_core::{Error, ErrorKind, Scope, Timestamp};
 use serde::Serialize;
 
-use crate::terminal::{Context, Exit, Failure, Opened, Out, Progress, Stop};
+use crate::terminal::{Context, Exit, Failure, Opened, Out, Progress, Stop, counted};
 
 /// Turns set aside one after the other, without a success between them, that end the command.
 pub(crate) const MAX_IN_A_ROW: u32 = 3;
@@ -91,8 +91,13 @@ pub(crate) async fn extract(context: &Context, args: ExtractArgs, out: &mut Out)
     report.status = Some(status);
     out.tell(&report, |out| {
         out.line(format!(
-            "{} turns: {} facts stored, {} known, {} superseded, {} refused; {} turns set aside, {left} wait",
-            report.turns, report.facts, report.known, report.superseded, report.refused, report.set_aside
+            "{}: {} stored, {} known, {} superseded, {} refused; {} set aside, {left} waiting",
+            counted(report.turns, "turn"),
+            counted(report.facts, "fact"),
+            report.known,
+            report.superseded,
+            report.refused,
+            counted(report.set_aside, "turn")
         ))?;
         report.status.as_ref().map_or(Ok(()), |status| tell_spent(out, status.spent))
     })?;
@@ -128,13 +133,15 @@ async fn drawn(
             Step::Extracted(extracted) => {
                 report.add(&extracted);
                 in_a_row = 0;
-                progress.update(report.turns, || format!("{} turns, {} facts", report.turns, report.facts));
+                progress.update(report.turns, || {
+                    format!("{}, {}", counted(report.turns, "turn"), counted(report.facts, "fact"))
+                });
                 None
             }
             Step::SetAside { turns, error } => {
                 report.set_aside += turns;
                 in_a_row += 1;
-                progress.note(&format!("memory: {turns} turns are set aside: {error}"));
+                progress.note(&format!("memory: {} set aside: {error}", counted(turns, "turn")));
                 if in_a_row >= MAX_IN_A_ROW {
                     progress.finish();
                     return Err(error.into());
@@ -170,7 +177,7 @@ async fn wait_until(until: Timestamp, stop: &Stop) {
 }
 
 fn tell_status(out: &mut Out, status: &ExtractStatus) -> Result<(), Failure> {
-    out.line(format!("{} turns wait, {} are set aside", status.waiting, status.aside.len()))?;
+    out.line(format!("{} waiting, {} set aside", counted(status.waiting, "turn"), status.aside.len()))?;
     if let Some(again_at) = status.again_at {
         out.line(format!("attempt {} failed; the next is at {again_at}", status.attempts))?;
     }
@@ -186,11 +193,13 @@ fn tell_status(out: &mut Out, status: &ExtractStatus) -> Result<(), Failure> {
 fn tell_spent(out: &mut Out, spent: Spent) -> Result<(), Failure> {
     let uncounted = match spent.uncounted_bytes {
         0 => String::new(),
-        bytes => format!(", and {bytes} bytes whose tokens were not counted"),
+        bytes => format!(", and {} whose tokens were not counted", counted(bytes, "byte")),
     };
     out.line(format!(
-        "spent on this scope: {} calls, {} tokens read, {} written{uncounted}",
-        spent.calls, spent.input_tokens, spent.output_tokens
+        "spent on this scope: {}, {} read, {} written{uncounted}",
+        counted(spent.calls, "call"),
+        counted(spent.input_tokens, "token"),
+        spent.output_tokens
     ))
 }
 

@@ -10,8 +10,8 @@ use memory_core::{Scope, Timestamp};
 use serde::Serialize;
 
 use crate::terminal::{
-    Context, CredentialArgs, Elsewhere, Exit, Failure, Out, PageArgs, excerpt, note, printable, scope_name,
-    values,
+    Context, CredentialArgs, Elsewhere, Exit, Failure, Out, PageArgs, counted, excerpt, note, printable,
+    scope_name, values,
 };
 
 /// How many facts a block of text is made of, unless --top-k says.
@@ -133,7 +133,7 @@ fn print_block(out: &mut Out, block: &ContextBlock) -> Result<(), Failure> {
         let ids: Vec<&str> = source.ids.iter().map(FactId::as_str).collect();
         out.line(format!("[{}] {}", source.number, ids.join(" ")))?;
     }
-    note(&format!("about {} tokens; {} facts left out", block.tokens, block.left_out));
+    note(&format!("about {}; {} left out", counted(block.tokens, "token"), counted(block.left_out, "fact")));
     Ok(())
 }
 

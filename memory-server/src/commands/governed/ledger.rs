@@ -5,16 +5,16 @@ use memory::Access;
 use memory::governed::{Anchor, Ledger};
 
 use super::{SpaceArgs, open};
-use crate::terminal::{Context, Exit, Failure, Out};
+use crate::terminal::{Context, Exit, Failure, Out, counted};
 
 pub(crate) async fn rebuild(context: &Context, args: SpaceArgs, out: &mut Out) -> Result<Exit, Failure> {
     let (_opened, space) = open(context, &args, Access::Existing).await?;
     let rebuilt = Ledger::new(&space).rebuild().await?;
     out.tell(&rebuilt, |out| {
         out.line(format!(
-            "{} events give {} rows; {}",
-            rebuilt.events,
-            rebuilt.rows,
+            "{} from {}; {}",
+            counted(rebuilt.rows, "row"),
+            counted(rebuilt.events, "event"),
             if rebuilt.agrees() {
                 "the tables were so already"
             } else {
@@ -48,7 +48,11 @@ pub(crate) async fn verify(context: &Context, args: VerifyArgs, out: &mut Out) -
     let (_opened, space) = open(context, &args.space, Access::Existing).await?;
     let verified = Ledger::new(&space).verify(args.anchor.as_ref()).await?;
     out.tell(&verified, |out| {
-        out.line(format!("{} events hold, the words of {} erased", verified.events, verified.erased))?;
+        out.line(format!(
+            "{} verified, the words of {} erased",
+            counted(verified.events, "event"),
+            verified.erased
+        ))?;
         out.line(format!("keep this elsewhere: {}:{}", verified.anchor.seq, verified.anchor.hash))
     })?;
     Ok(Exit::Ok)

@@ -8,7 +8,7 @@ use memory_core::{Clock as _, Error, Timestamp};
 use serde_json::json;
 
 use super::{SpaceArgs, actor, open};
-use crate::terminal::{self, Context, Exit, Failure, Out, Progress, values};
+use crate::terminal::{self, Context, Exit, Failure, Out, Progress, counted, values};
 
 /// Notes that `promote` tells of: rejected ones, and those to be tried again.
 const TOLD: usize = 20;
@@ -105,7 +105,9 @@ pub(crate) async fn promote(context: &Context, args: PromoteArgs, out: &mut Out)
                 told.push((promotion.note_id, reason));
             }
         }
-        progress.update(report.notes, || format!("{} notes, {} committed", report.notes, report.committed));
+        progress.update(report.notes, || {
+            format!("{}, {} committed", counted(report.notes, "note"), report.committed)
+        });
     }
     // What was left by others is tried, too.
     report.committed += pipeline.promote(0).await?.committed;
@@ -116,8 +118,13 @@ pub(crate) async fn promote(context: &Context, args: PromoteArgs, out: &mut Out)
     out.tell(&report, |out| {
         rejected.iter().try_for_each(|(id, reason)| out.line(format!("rejected {id}: {reason}")))?;
         out.line(format!(
-            "{} notes: {} committed, {} deferred, {} without effect, {} rejected, {} to be tried again",
-            report.notes, report.committed, report.deferred, report.no_ops, report.rejected, report.retried
+            "{}: {} committed, {} deferred, {} without effect, {} rejected, {} to be tried again",
+            counted(report.notes, "note"),
+            report.committed,
+            report.deferred,
+            report.no_ops,
+            report.rejected,
+            report.retried
         ))
     })?;
     Ok(match report.retried {

@@ -1,24 +1,26 @@
 //! `graph`: sessions and a graph of knowledge per agent.
 
 mod backend;
+mod glob;
 mod reading;
 mod storage;
 mod transfer;
 mod writing;
 
+use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
 use memory::hierarchical::backend::{
-    BackendChoice, Environment, Resolved, resolve_backend, resolve_transfer_backend,
+    BackendChoice, ChosenBy, Environment, Paths, Resolved, resolve_backend, resolve_transfer_backend,
 };
 use memory::hierarchical::{self, Agent, AgentMemory, GraphStore};
 use memory::{Access, Config};
-use memory_core::{Error, Result, ScopeKind};
+use memory_core::{Error, ErrorKind, Result, ScopeKind};
 
-use crate::terminal::{Context, Exit, Failure, Opened, Out, Progress, note};
+use crate::terminal::{Context, DEFAULT_ID, Exit, Failure, Opened, Out, Progress, is_unmade, note};
 
 /// How often progress is shown.
 const TICK: Duration = Duration::from_millis(500);
@@ -112,7 +114,7 @@ pub(crate) async fn graph(context: &Context, mut args: GraphArgs, out: &mut Out)
             shown(context, "importing", transfer::import(&graphs, &args, out)).await
         }
         Action::Migrate(args) => {
-            let graphs = open(context, which, Access::Create).await?;
+            let graphs = open_on(resolve_for_migration(which)?, context, Access::Create).await?;
             shown(context, "migrating", transfer::migrate(&graphs, &args, out)).await
         }
         Action::Clean(args) => {
@@ -218,11 +220,57 @@ fn resolve_for_transfer(which: &Which) -> Result<Resolved> {
     }
 }
 
-/// Refuses a transfer where another backend than tables is chosen.
+/// As for other commands; but the graph engine's files that this build does not read keep nothing else from being taken over.
+fn resolve_for_migration(which: &Which) -> Result<Resolved> {
+    let mut resolved = resolve_backend(which.graph_backend.as_deref(), &environment())?;
+    let is_found = matches!(resolved.by, ChosenBy::Detected { .. });
+    if is_found && backend::require_served(resolved.backend).is_err() {
+        resolved.backend = BackendChoice::Sqlite;
+        resolved.warnings.push(
+            "this build has no graph engine, so what other files hold is taken over into the store; use it with \
+             `--graph-backend sqlite`, or set AMPLIHACK_MEMORY_BACKEND to `sqlite`"
+                .to_owned(),
+        );
+    }
+    Ok(resolved)
+}
+
+/// Says how to take over what the original has, if it has such a file, where something of ours is not.
+fn hinted(error: Error, is_meant: impl Fn(&Path) -> bool) -> Error {
+    let found = || Paths::of(&environment()).and_then(|paths| paths.installation(None));
+    if error.kind() == ErrorKind::NotFound
+        && found().is_ok_and(|files| files.iter().any(|file| is_meant(file)))
+    {
+        return error
+            .retold("there are files of the original here; take them over with `memory graph migrate`");
+    }
+    error
+}
+
+/// Refuses a folder of databases where the graph engine was chosen. Files that are found elsewhere choose nothing for a folder
+/// that is named.
 fn serve_tables(which: &Which) -> Result<()> {
     let resolved = resolve_for_transfer(which)?;
     warned(&resolved);
-    resolved.backend.require_served()
+    if resolved.backend == BackendChoice::Sqlite || matches!(resolved.by, ChosenBy::Detected { .. }) {
+        return Ok(());
+    }
+    Err(Error::invalid(
+        "--storage-path names a folder of SQLite databases, which the backend `graph-db` does not write; add \
+         `--graph-backend sqlite`, or leave --storage-path out",
+    ))
+}
+
+/// The engine has one file for an agent, whatever the tenant.
+fn check_tenant(resolved: &Resolved, context: &Context) -> Result<()> {
+    let tenant = context.settings()?.tenant;
+    if resolved.backend == BackendChoice::GraphDb && tenant.as_str() != DEFAULT_ID {
+        return Err(Error::invalid(format!(
+            "the backend `graph-db` does not keep tenants apart, so it has none but `{DEFAULT_ID}`; add \
+             `--graph-backend sqlite` for the tenant `{tenant}`, or leave --tenant out"
+        )));
+    }
+    Ok(())
 }
 
 fn warned(resolved: &Resolved) {
@@ -234,7 +282,9 @@ fn warned(resolved: &Resolved) {
 async fn open_on(resolved: Resolved, context: &Context, access: Access) -> Result<Graphs> {
     warned(&resolved);
     backend::require_served(resolved.backend)?;
-    let opened = context.open(access).await?;
+    check_tenant(&resolved, context)?;
+    let opened = context.open(access).await;
+    let opened = opened.map_err(|error| if is_unmade(&error) { hinted(error, |_| true) } else { error })?;
     let graphs: Arc<dyn GraphStore> = match resolved.backend {
         #[cfg(feature = "ladybug")]
         BackendChoice::GraphDb => backend::engine_graphs(true)?,

@@ -1,5 +1,6 @@
 //! `graph export`, `graph import`, `graph migrate` and `graph clean`.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -17,8 +18,9 @@ use memory::system::SystemClock;
 use memory_core::{Clock as _, Error};
 use serde_json::json;
 
-use super::{Graphs, environment};
-use crate::terminal::{Exit, Failure, Out, bytes, note, word};
+use super::glob::Glob;
+use super::{Graphs, environment, hinted};
+use crate::terminal::{Exit, Failure, Out, bytes, counted, note, word};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Format {
@@ -62,7 +64,10 @@ impl ExportArgs {
 
 pub(super) async fn export(graphs: &Graphs, args: &ExportArgs, out: &mut Out) -> Result<Exit, Failure> {
     let agent = args.agent()?;
-    let graph = Graph::read(&*graphs.graphs, &agent).await?;
+    let is_named = |name: Option<&OsStr>| name.is_some_and(|name| name == agent.as_str());
+    let of_agent =
+        |file: &Path| is_named(file.file_stem()) || is_named(file.parent().and_then(Path::file_name));
+    let graph = Graph::read(&*graphs.graphs, &agent).await.map_err(|error| hinted(error, of_agent))?;
     write(&agent, &graph, args, &graphs.opened.settings.file_options(true)?, out)
 }
 
@@ -260,12 +265,12 @@ pub(super) async fn migrate(graphs: &Graphs, args: &MigrateArgs, out: &mut Out) 
     }
     // What one file has does not keep the others from being taken over.
     let mut all = Vec::new();
-    for path in Paths::of(&environment())?.sqlite_files(args.storage_path.as_deref())? {
+    for path in Paths::of(&environment())?.installation(args.storage_path.as_deref())? {
         let failed = |error: Error| {
             let message = format!("{}: {}", path.display(), error.message());
             error.retold(message)
         };
-        let migrated = match Source::read(&path, only.as_ref()) {
+        let migrated = match source(&path, only.as_ref()).await {
             Ok(source) => Ok(source.store(&*graphs.target()?, &sessions).await.map_err(failed)?),
             Err(error) => Err(error),
         };
@@ -339,7 +344,8 @@ async fn source(path: &Path, only: Option<&Agent>) -> memory_core::Result<Source
 
 #[derive(Args, Debug)]
 pub(crate) struct CleanArgs {
-    /// The ids of sessions: `*` stands for any characters, `?` for one
+    /// The ids of sessions: `*` stands for any characters, `?` for one, `[a-f0-9]` for one of these, `[!a-f]` for one of the
+    /// others
     pattern: String,
     /// Remove them; without it they are only listed
     #[arg(long)]
@@ -356,74 +362,19 @@ pub(super) async fn clean(graphs: &Graphs, args: &CleanArgs, out: &mut Out) -> R
     let opened = &graphs.opened;
     let sessions = hierarchical::sessions(&opened.memory, &opened.settings.tenant).await?;
     let mut found = sessions.list().await?;
-    let pattern: Vec<char> = args.pattern.chars().collect();
-    found.retain(|session| matches(&pattern, &session.session_id));
+    let pattern = Glob::new(&args.pattern);
+    found.retain(|session| pattern.matches(&session.session_id));
     let ids: Vec<String> = found.iter().map(|session| session.session_id.clone()).collect();
     let removed = if args.yes { sessions.remove(&ids).await? } else { 0 };
     let report = json!({ "dry_run": !args.yes, "sessions": found, "removed": removed });
     out.tell(&report, |out| {
         for session in &found {
-            out.line(format!("{}: {} entries", session.session_id, session.entries))?;
+            out.line(format!("{}: {}", session.session_id, counted(session.entries, "entry")))?;
         }
         match args.yes {
-            true => out.line(format!("{removed} sessions removed")),
-            false => out.line(format!("{} sessions would be removed; give --yes", found.len())),
+            true => out.line(format!("{} removed", counted(removed, "session"))),
+            false => out.line(format!("{} would be removed; give --yes", counted(found.len(), "session"))),
         }
     })?;
     Ok(if found.is_empty() { Exit::Nothing } else { Exit::Ok })
-}
-
-/// Whether a text has this pattern, in time that grows with their product.
-fn matches(pattern: &[char], text: &str) -> bool {
-    let mut reached = vec![false; pattern.len() + 1];
-    let star = |reached: &mut [bool]| {
-        let mut before = false;
-        for (index, at) in reached.iter_mut().enumerate() {
-            let follows_star = index.checked_sub(1).and_then(|index| pattern.get(index)) == Some(&'*');
-            *at = *at || (before && follows_star);
-            before = *at;
-        }
-    };
-    if let Some(first) = reached.first_mut() {
-        *first = true;
-    }
-    star(&mut reached);
-    for character in text.chars() {
-        let mut next = vec![false; reached.len()];
-        for (index, wanted) in pattern.iter().enumerate() {
-            if reached.get(index) != Some(&true) {
-                continue;
-            }
-            let place = if *wanted == '*' { index } else { index + 1 };
-            if (matches!(*wanted, '*' | '?') || *wanted == character)
-                && let Some(at) = next.get_mut(place)
-            {
-                *at = true;
-            }
-        }
-        star(&mut next);
-        reached = next;
-    }
-    reached.last() == Some(&true)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::matches;
-
-    #[test]
-    fn a_pattern_names_whole_ids() {
-        for (pattern, text, is) in [
-            ("test_*", "test_1", true),
-            ("test_*", "a test_1", false),
-            ("*", "", true),
-            ("", "a", false),
-            ("s?ss-*a", "sess-alpha", true),
-            ("s?ss-*a", "sess-beta-", false),
-            ("*a*b*", "xxaxxbxx", true),
-            ("[a]", "a", false),
-        ] {
-            assert_eq!(matches(&pattern.chars().collect::<Vec<_>>(), text), is, "{pattern} {text}");
-        }
-    }
 }

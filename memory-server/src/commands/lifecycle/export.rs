@@ -10,7 +10,7 @@ use memory_core::RecordStream;
 use serde_json::json;
 
 use crate::import::{EXPORT_FORMAT, EXPORT_VERSION, Header};
-use crate::terminal::{Context, Exit, Failure, Out, Progress, Stop};
+use crate::terminal::{Context, Exit, Failure, Out, Progress, Stop, counted};
 
 #[derive(Args, Debug)]
 pub(crate) struct ExportArgs {
@@ -59,7 +59,7 @@ pub(crate) async fn run(context: &Context, args: &ExportArgs, out: &mut Out) -> 
     file.finish().map_err(refused)?;
     let file = path.display().to_string();
     out.tell(&json!({ "file": file, "records": records }), |out| {
-        out.line(format!("{records} entries of {scope} written to {file}"))
+        out.line(format!("{} of {scope} written to {file}", counted(records, "entry")))
     })?;
     Ok(Exit::Ok)
 }
@@ -78,7 +78,7 @@ async fn copy(
         if stop.is_asked() {
             return Ok(None);
         }
-        progress.update(records, || format!("{records} entries"));
+        progress.update(records, || counted(records, "entry"));
     }
     Ok(Some(records))
 }

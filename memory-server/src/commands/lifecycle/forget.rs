@@ -12,7 +12,7 @@ use memory_core::{EraseTarget, Error, Key};
 use serde_json::json;
 
 use crate::commands::governed::{self, SpaceArgs};
-use crate::terminal::{Context, CredentialArgs, Exit, Failure, Opened, Origin, Out, Settings};
+use crate::terminal::{Context, CredentialArgs, Exit, Failure, Opened, Origin, Out, Settings, counted};
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Snapshots {
@@ -162,13 +162,13 @@ fn target(context: &Context, settings: &Settings, args: &ForgetArgs) -> Result<E
 
 fn tell(report: &ForgetReport, out: &mut Out) -> Result<(), Failure> {
     out.line(format!(
-        "{} {} ({}): {} entries, {} scopes, {} SQL databases",
+        "{} {} ({}): {}, {}, {}",
         if report.dry_run { "found, of the" } else { "forgotten: the" },
         report.target,
         report.digest,
-        report.entries,
-        report.scopes,
-        report.databases
+        counted(report.entries, "entry"),
+        counted(report.scopes, "scope"),
+        counted(report.databases, "SQL database")
     ))?;
     let row = |step: &ForgetStep| {
         let outcome = match step.outcome {
@@ -231,12 +231,12 @@ async fn shared(context: &Context, args: ForgetArgs, out: &mut Out) -> Result<Ex
             out.line(format!("of the row {bucket}/{id}, what the note gave it"))?;
         }
         out.line(format!(
-            "{}: {} notes, {} events, {} rows, {} deferred writes",
+            "{}: {}, {}, {}, {}",
             if args.dry_run { "would be forgotten" } else { "forgotten" },
-            forgotten.notes.len(),
-            forgotten.events.len(),
-            forgotten.rows.len(),
-            forgotten.pending.len()
+            counted(forgotten.notes.len(), "note"),
+            counted(forgotten.events.len(), "event"),
+            counted(forgotten.rows.len(), "row"),
+            counted(forgotten.pending.len(), "deferred write")
         ))?;
         if args.dry_run || forgotten.is_nothing() {
             return Ok(());

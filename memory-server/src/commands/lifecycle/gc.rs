@@ -10,7 +10,9 @@ use memory::system::SystemClock;
 use memory::{Access, Config};
 
 use crate::terminal::values::duration;
-use crate::terminal::{Context, Exit, Failure, NAMED, Origin, Out, Progress, alone, bytes, more, note};
+use crate::terminal::{
+    Context, Exit, Failure, NAMED, Origin, Out, Progress, alone, bytes, counted, more, note,
+};
 
 #[derive(Args, Debug)]
 #[command(
@@ -73,8 +75,8 @@ fn control(context: &Context) -> GcControl {
     let control = GcControl::default().with_progress(move |progress| {
         shown.lock().unwrap_or_else(PoisonError::into_inner).update(progress.scopes, || {
             format!(
-                "{} scopes checked, {} dropped with {}",
-                progress.scopes,
+                "{} checked, {} dropped with {}",
+                counted(progress.scopes, "scope"),
                 progress.evicted,
                 bytes(progress.evicted_bytes)
             )
@@ -91,9 +93,9 @@ fn control(context: &Context) -> GcControl {
 fn tell(out: &mut Out, report: &GcReport, is_on: bool) -> Result<(), Failure> {
     let would = if report.dry_run { "would be dropped" } else { "dropped" };
     out.line(format!(
-        "{} of {} scopes {would}, {} of {}",
+        "{} of {} {would}, {} of {}",
         report.evicted,
-        report.scopes,
+        counted(report.scopes, "scope"),
         bytes(report.evicted_bytes),
         bytes(report.bytes)
     ))?;
@@ -102,8 +104,8 @@ fn tell(out: &mut Out, report: &GcReport, is_on: bool) -> Result<(), Failure> {
     }
     if report.within_slack > 0 {
         note(&format!(
-            "{} scopes were used too recently for the store's precision; a later run drops them",
-            report.within_slack
+            "used too recently for the store's precision, and dropped by a later run: {}",
+            counted(report.within_slack, "scope")
         ));
     }
     let row = |victim: &GcVictim| {
@@ -127,12 +129,11 @@ fn tell(out: &mut Out, report: &GcReport, is_on: bool) -> Result<(), Failure> {
     }
     if let Some(reclaimed) = report.reclaimed {
         out.line(format!(
-            "reclaimed: {} expired entries, {} vectors without an entry, {} interrupted evictions or run purges, \
-             {} fences of ended runs; the database is {} smaller",
-            reclaimed.expired,
-            reclaimed.vectors,
-            reclaimed.unfinished,
-            reclaimed.fences,
+            "reclaimed: {}, {} without an entry, {}, {} of ended runs; the database is {} smaller",
+            counted(reclaimed.expired, "expired entry"),
+            counted(reclaimed.vectors, "vector"),
+            counted(reclaimed.unfinished, "unfinished removal"),
+            counted(reclaimed.fences, "fence"),
             bytes(reclaimed.bytes)
         ))?;
     }

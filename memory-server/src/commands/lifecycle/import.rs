@@ -20,7 +20,8 @@ use crate::import::{
     Place, Problems, RecordReader, Records, ScopeTemplate, Store, Totals, Turns,
 };
 use crate::terminal::{
-    Context, Counter, CredentialArgs, Exit, Failure, NAMED, Opened, Out, Progress, Stop, note, printable,
+    Context, Counter, CredentialArgs, Exit, Failure, NAMED, Opened, Out, Progress, Stop, counted, note,
+    printable,
 };
 
 /// Records per call: few, so that a broken one is reported while the file is still being read.
@@ -514,7 +515,7 @@ fn print(report: &Report, out: &mut Out) -> Result<(), Failure> {
         let rows: Vec<[String; 3]> = report.scopes.iter().take(NAMED).map(row).collect();
         out.table(["NEW", "THERE", "SCOPE"], &rows)?;
         if report.scopes.len() > NAMED {
-            out.line(format!("and {} more scopes", report.scopes.len() - NAMED))?;
+            out.line(format!("and {} more", counted(report.scopes.len() - NAMED, "scope")))?;
         }
     }
     let totals = &report.totals;

@@ -14,7 +14,9 @@ use memory::{Access, Scope, TenantId};
 use memory_core::{Error, Result as CoreResult};
 use serde::Serialize;
 
-use crate::terminal::{Context, Exit, Failure, NAMED, Origin, Out, Progress, Settings, bytes, more, note};
+use crate::terminal::{
+    Context, Exit, Failure, NAMED, Origin, Out, Progress, Settings, bytes, counted, more, note,
+};
 
 /// How the report describes scopes that were not touched.
 const KEPT: &str = "scopes differ and were kept";
@@ -103,9 +105,9 @@ fn control(context: &Context, words: &'static str) -> Control {
     control.with_progress(move |progress| {
         shown.lock().unwrap_or_else(PoisonError::into_inner).update(progress.bytes, || {
             format!(
-                "{words} {} scopes, {} entries, {}",
-                progress.scopes,
-                progress.entries,
+                "{words} {}, {}, {}",
+                counted(progress.scopes, "scope"),
+                counted(progress.entries, "entry"),
                 bytes(progress.bytes)
             )
         });
@@ -168,11 +170,11 @@ pub(crate) async fn snapshot(context: &Context, args: SnapshotArgs, out: &mut Ou
     }
     out.tell(&Document { file: path.display().to_string(), report: &report }, |out| {
         out.line(format!(
-            "{} scopes with {} entries, {} vectors and {} SQL databases written to {}: {}",
-            report.scopes,
-            report.entries,
-            report.vectors,
-            report.databases,
+            "{} with {}, {} and {} written to {}: {}",
+            counted(report.scopes, "scope"),
+            counted(report.entries, "entry"),
+            counted(report.vectors, "vector"),
+            counted(report.databases, "SQL database"),
             path.display(),
             bytes(report.bytes)
         ))?;
@@ -211,8 +213,8 @@ pub(crate) async fn restore(context: &Context, args: RestoreArgs, out: &mut Out)
     let Some(report) = ended(done)? else { return Ok(Exit::Interrupted) };
     out.tell(&report, |out| {
         out.line(format!(
-            "{} scopes of the snapshot{}",
-            report.scopes,
+            "{} of the snapshot{}",
+            counted(report.scopes, "scope"),
             match (report.dry_run, report.conflicts) {
                 (false, _) => ":",
                 (true, 0) => "; nothing was written. A restore would do this:",
@@ -260,13 +262,13 @@ pub(crate) async fn migrate(context: &Context, args: MigrateArgs, out: &mut Out)
     };
     out.tell(&report, |out| {
         out.line(format!(
-            "{} scopes of the source{}",
-            report.scopes,
+            "{} of the source{}",
+            counted(report.scopes, "scope"),
             if report.dry_run { "; nothing was written. A migration would do this:" } else { ":" }
         ))?;
         name_facets(out, &report.entries, &report.databases)?;
         if !report.dry_run {
-            out.line(format!("{} facets of scopes copied and verified", report.verified))?;
+            out.line(format!("{} of scopes copied and verified", counted(report.verified, "facet")))?;
         }
         name_forgotten(out, 0, report.forgotten_records)?;
         out.named("differ after the copy", report.mismatched, &report.mismatched_scopes, noted)?;
@@ -309,10 +311,13 @@ fn name_facets(out: &mut Out, entries: &FacetReport, databases: &FacetReport) ->
 /// Counts without names, since the names were forgotten.
 fn name_forgotten(out: &mut Out, scopes: u64, records: u64) -> Result<(), Failure> {
     if scopes > 0 {
-        out.line(format!("{scopes} scopes were forgotten since and are left as they are"))?;
+        out.line(format!("left as before, since forgotten meanwhile: {}", counted(scopes, "scope")))?;
     }
     if records > 0 {
-        out.line(format!("{records} records of other scopes were forgotten since and are left out"))?;
+        out.line(format!(
+            "left out, since forgotten meanwhile: {} of other scopes",
+            counted(records, "record")
+        ))?;
     }
     Ok(())
 }

@@ -11,7 +11,7 @@ use memory_core::layer::FactsQuery;
 use memory_core::{Error, ErrorKind, ListQuery, Result, Scope, ScopeId, TenantId};
 use serde::Serialize;
 
-use crate::terminal::{Context, Exit, Failure, Out, bytes, word};
+use crate::terminal::{Context, Exit, Failure, Out, bytes, counted, word};
 
 /// Time limit of `test` for one answer.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -359,9 +359,9 @@ fn journal(desk: &Desk, name: &str, forget: bool, out: &mut Out) -> Result<Exit,
     }
     let counts = shown.counts;
     out.line(format!(
-        "{} writes queued in {} scopes, {} set aside, {}",
-        counts.waiting,
-        counts.scopes,
+        "{} queued in {}, {} set aside, {}",
+        counted(counts.waiting, "write"),
+        counted(counts.scopes, "scope"),
         counts.set_aside,
         bytes(counts.bytes)
     ))?;

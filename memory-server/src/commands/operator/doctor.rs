@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::config_check::{self, Status as Found, late, may_hold, may_write};
 use crate::http::tokens::{TokenFile, tokens_file};
-use crate::terminal::{Context, Exit, Failure, Out, Settings, bytes, is_unmade};
+use crate::terminal::{Context, Exit, Failure, Out, Settings, bytes, counted, is_unmade};
 
 /// Larger files are not read whole.
 const MAX_CHECKED_BYTES: u64 = 1 << 30;
@@ -158,7 +158,7 @@ fn tokens(settings: &Settings, report: &mut Report) {
             let kept = known.values().filter(|known| known.revoked_at.is_none()).count();
             report.ok(
                 "tokens",
-                format!("{kept} tokens that are not revoked; only you may read {}", file.display()),
+                format!("{} not revoked; only you may read {}", counted(kept, "token"), file.display()),
             );
         }
         Err(error) => {
@@ -185,7 +185,11 @@ fn audit(settings: &Settings, report: &mut Report) {
         Ok(0) => report.ok("audit", format!("no record is missing at the end of {}", file.display())),
         Ok(missing) => report.warn(
             "audit",
-            format!("{missing} records are missing at the end of {}; its gaps say when", file.display()),
+            format!(
+                "{} missing at the end of {}; its gaps say when",
+                counted(missing, "record"),
+                file.display()
+            ),
             "see whether its disk was full or too slow, and that it has room now",
         ),
         Err(error) => report.told("audit", Status::Fail, error.message()),

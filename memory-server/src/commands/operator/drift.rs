@@ -12,7 +12,7 @@ use memory_core::{Backend, Error, ErrorKind, Retry};
 use serde::Serialize;
 use serde_json::json;
 
-use crate::terminal::{Context, Exit, Failure, Opened, Out, alone, bytes};
+use crate::terminal::{Context, Exit, Failure, Opened, Out, alone, bytes, counted};
 
 #[derive(Args, Debug)]
 pub(crate) struct DriftArgs {
@@ -117,8 +117,8 @@ async fn repair(context: &Context, options: RepairOptions, out: &mut Out) -> Res
 fn tell(repaired: &Repaired, dry_run: bool, out: &mut Out) -> Result<(), Failure> {
     if repaired.is_clean() {
         return out.line(format!(
-            "nothing to repair: the triggers are intact, and the counters of {} scopes are right",
-            repaired.scopes
+            "nothing to repair: the triggers are intact, and the counters of {} are right",
+            counted(repaired.scopes, "scope")
         ));
     }
     if dry_run {
@@ -134,20 +134,22 @@ fn tell(repaired: &Repaired, dry_run: bool, out: &mut Out) -> Result<(), Failure
         out.line(format!("updated    from format {format}"))?;
     }
     out.line(format!(
-        "counted    {} scopes, of which {} had wrong counters",
-        repaired.scopes, repaired.miscounted
+        "counted    {}, of which {} had wrong counters",
+        counted(repaired.scopes, "scope"),
+        repaired.miscounted
     ))?;
     if repaired.changed > 0 {
         out.line(format!(
-            "changed    {} scopes: their tokens changed, and {} entries have new versions, so that values read before must be read \
-             again before they are overwritten",
-            repaired.changed, repaired.entries
+            "changed    {}: new tokens, and new versions of {}, so that values read before must be read again before they are \
+             overwritten",
+            counted(repaired.changed, "scope"),
+            counted(repaired.entries, "entry")
         ))?;
     }
     if repaired.vectors > 0 {
         out.line(format!(
-            "removed    {} vectors that may be outdated; `memory reembed` computes them again, one scope at a time",
-            repaired.vectors
+            "removed    {}, maybe outdated; `memory reembed` computes what is missing, one scope at a time",
+            counted(repaired.vectors, "vector")
         ))?;
     }
     Ok(())
@@ -326,9 +328,9 @@ async fn restore(
     }
     let Restored { imported, deleted, .. } = restored;
     out.line(format!(
-        "{} is restored from the backup: {} entries recreated, {} restored, {deleted} deleted",
+        "{} is restored from the backup: {} recreated, {} restored, {deleted} deleted",
         opened.scope(),
-        imported.created,
+        counted(imported.created, "entry"),
         imported.replaced
     ))?;
     if let Some(saved) = saved {

@@ -14,5 +14,5 @@ pub use store::sqlite_url;
 pub(crate) use global::registry;
 pub(crate) use open::is_unmade;
 pub(crate) use openings::Openings;
-pub(crate) use resolved::{Settings, scope_of};
+pub(crate) use resolved::{DEFAULT_ID, Settings, scope_of};
 pub(crate) use store::{Origin, create_private_folder, data_folder, state_folder};

@@ -9,8 +9,8 @@ use super::global::{Global, reaching, registry};
 use super::openings::Openings;
 use super::store::{Origin, Store, sqlite_url, store};
 
-/// The default scope.
-const DEFAULT_ID: &str = "default";
+/// The default tenant, and the id of its default scope.
+pub(crate) const DEFAULT_ID: &str = "default";
 
 /// A store without anything around it: for programs that bring a clock, ids and an embedder of their own.
 #[derive(Debug)]

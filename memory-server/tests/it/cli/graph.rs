@@ -144,7 +144,7 @@ fn a_graph_goes_to_a_file_and_comes_back_the_same() {
     let said = user.file("said.json", small_graph().to_string());
     let said = said.to_str().unwrap();
     let imported = user.json(&["graph", "import", "ada", said]);
-    assert_eq!(imported["semantic_nodes"]["imported"], 1);
+    assert_eq!(imported["semantic_nodes"], json!({"imported": 1, "skipped": 0, "errors": 0}));
     assert_eq!(imported["derives_from_edges"]["imported"], 1);
     let merged = user.json(&["graph", "import", "ada", said, "--merge"]);
     assert_eq!(
@@ -282,6 +282,42 @@ fn databases_of_the_original_are_read_and_written_in_their_folder() {
     assert_eq!(report[1]["migrated"]["refusals"], json!([]), "{ran:?}");
     std::fs::remove_file(user.home().join(".amplihack/hierarchical_memory/a.db")).unwrap();
     assert!(user.ok(&["graph", "migrate"]).contains("hierarchical_memory/bob.db"));
+}
+
+/// Files of the graph engine once kept everything else from being taken over, and a missing store did not say what is there.
+#[test]
+fn an_installation_of_the_original_is_hinted_at_and_taken_over_beside_the_engines_files() {
+    let (user, other) = (User::new(), User::new());
+    other.file("graph.json", small_graph().to_string());
+    other.ok(&["graph", "import", "ada", "graph.json"]);
+    other.ok(&["graph", "export", "ada", "ada.db", "--format", "raw-db"]);
+    let database = std::fs::read(other.home().join("ada.db")).unwrap();
+    user.file(".amplihack/hierarchical_memory/ada.db", database);
+    let hinted = |arguments: &[&str]| {
+        let refused = user.refused(arguments, 3, "not_found");
+        assert!(refused["message"].as_str().unwrap().contains("`memory graph migrate`"), "{refused}");
+    };
+    hinted(&ada(&["tree"]));
+    hinted(&["graph", "export", "ada", "ada.json"]);
+    user.file(".amplihack/hierarchical_memory/bob/graph_db", "LBUG");
+    user.file(".amplihack/hierarchical_memory/eve.db", "no database");
+    let ran = user.run(&["graph", "migrate", "--json"]);
+    let report: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    let (backend, code) = match cfg!(feature = "ladybug") {
+        true => ("graph-db", "corrupt"),
+        false => ("sqlite", "capability_unsupported"),
+    };
+    assert_eq!((ran.code, &report[1]["error"]["code"]), (Some(7), &json!(code)), "{ran:?}");
+    assert_eq!(report[0]["migrated"]["refusals"], json!([]), "{ran:?}");
+    let counts = user.json(&ada(&["stats", "--graph-backend", backend]));
+    assert_eq!(counts["semantic_node_count"], 1);
+    hinted(&["graph", "export", "eve", "eve.json", "--graph-backend", backend]);
+    let refused =
+        user.refused(&["graph", "export", "zoe", "zoe.json", "--graph-backend", backend], 3, "not_found");
+    assert!(!refused["message"].as_str().unwrap().contains("migrate"), "{refused}");
+    // What is found elsewhere chooses nothing for a folder that is named.
+    let place = ["--storage-path", ".amplihack/hierarchical_memory"];
+    user.ok(&[&["graph", "export", "ada", "ada.json"], &place[..]].concat());
 }
 
 /// Each once read the database that was there before the others had written theirs, and all but the last were lost.
@@ -483,6 +519,10 @@ fn what_a_command_of_graphs_does_not_take_is_refused() {
         (ada(&["relate", "a", "similar_to", "b", "--turn", "4"]), "`similar_to` has no --turn"),
         (vec!["graph", "import", "ada", "-", "--format", "raw-db"], "`-` is for JSON"),
         (vec!["graph", "export", "ada", "x.json", "--storage-path", "file"], "is no folder"),
+        (
+            vec!["graph", "export", "ada", "x.json", "--storage-path", ".", "--graph-backend", "graph-db"],
+            "`--graph-backend sqlite`",
+        ),
     ] {
         let refused = user.refused(&arguments, 3, "invalid_argument");
         assert!(refused["message"].as_str().unwrap().contains(told), "{arguments:?}: {refused}");
@@ -514,7 +554,8 @@ fn sessions_are_removed_by_pattern_when_told_twice() {
     drop(old);
     let migrated = user.ok(&["graph", "migrate", "memory.db"]);
     assert!(migrated.contains("memory_entries"), "{migrated}");
-    assert!(user.ok(&["graph", "clean", "test_*"]).contains("give --yes"));
+    let listed = user.ok(&["graph", "clean", "[r-t]est_[!02-9]"]);
+    assert_eq!(listed, "test_1: 1 entry\n1 session would be removed; give --yes\n");
     assert_eq!(user.json(&["graph", "clean", "test_*", "--yes"])["removed"], 1);
     assert_eq!(user.run(&["graph", "clean", "test_*"]).code, Some(1));
     assert!(user.ok(&["graph", "clean", "*"]).contains("real"));

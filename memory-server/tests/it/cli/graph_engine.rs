@@ -39,6 +39,9 @@ async fn a_graph_goes_from_the_engine_to_tables_and_back() {
         user.ok(&engine(arguments));
     }
     user.refused(&engine(&["relate", "p", "supersedes", "z"]), 4, "conflict");
+    // Another tenant once got the same graph.
+    let refused = user.refused(&engine(&["stats", "--tenant", "acme"]), 3, "invalid_argument");
+    assert!(refused["message"].as_str().unwrap().contains("tenant `acme`"), "{refused}");
     let shown = user.json(&engine(&["show", "z"]));
     assert_eq!(
         (&shown["neighbours"]["total"], &shown["neighbours"]["shown"][0]["node"]["memory_id"]),
