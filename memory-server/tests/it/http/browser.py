@@ -4,8 +4,7 @@
 
 Signs in with the keyboard, opens every path of PATHS (a JSON object of names and paths) at two widths, and ends with an exit code
 other than 0 where the browser complains, a stored script ran, a page is too wide, or something cannot be read aloud. If FOLDER is named,
-its pictures are made again, or all of them where it has none. Speaks the DevTools protocol over a pipe, so nothing but Python is
-needed.
+a picture of each page at both widths is put there. Speaks the DevTools protocol over a pipe, so nothing but Python is needed.
 """
 
 import base64
@@ -18,9 +17,8 @@ from pathlib import Path
 
 CHROMIUM, ADDRESS, TOKEN, FOLDER, PATHS = sys.argv[1:6]
 PATIENCE = 60.0
-KNOWN = {path.stem for path in Path(FOLDER).glob("*.png")} if FOLDER else set()
 WIDTHS = {"wide": (1280, 900), "narrow": (390, 844)}
-LOOKS = [("wide", "light"), ("narrow", "dark"), ("wide", "dark"), ("narrow", "light")]
+LOOKS = [("wide", "light"), ("narrow", "dark")]
 
 # What a page must have to be used without a pointer and without eyes; the answer lists what it lacks.
 AUDIT = """(() => {
@@ -150,12 +148,12 @@ class Browser:
         return said
 
     def picture(self, name, height):
-        if not FOLDER or (KNOWN and name not in KNOWN):
+        if not FOLDER:
             return
         whole = self.call("Page.getLayoutMetrics")["cssContentSize"]
         clip = {"x": 0, "y": 0, "width": whole["width"], "height": min(whole["height"], height), "scale": 1}
-        shot = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=True, clip=clip, optimizeForSpeed=False)
-        Path(FOLDER, f"{name}.png").write_bytes(base64.b64decode(shot["data"]))
+        shot = self.call("Page.captureScreenshot", format="webp", quality=75, captureBeyondViewport=True, clip=clip)
+        Path(FOLDER, f"{name}.webp").write_bytes(base64.b64decode(shot["data"]))
 
 
 def main():
@@ -190,14 +188,14 @@ def visit(browser, problems):
     browser.press("Tab", 9)
     if browser.evaluate("document.activeElement.className") != "skip":
         problems.append("the first Tab does not reach the link to the content")
-    for width, scheme in LOOKS if FOLDER else LOOKS[:2]:
+    for width, scheme in LOOKS:
         across, down = WIDTHS[width]
         browser.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
         browser.call("Emulation.setDeviceMetricsOverride", width=across, height=down, deviceScaleFactor=1, mobile=False)
         for name, path in json.loads(PATHS).items():
             browser.open(path)
             examine(f"{name}, {width}, {scheme}")
-            browser.picture(f"{name}-{width}-{scheme}", 1400)
+            browser.picture(f"{name}-{width}", 1400)
 
 
 main()
