@@ -5,9 +5,8 @@ use std::path::{Path, PathBuf};
 
 use memory_core::{Error, ErrorKind, Result};
 
-use super::detect::{engine_graph, engine_sessions, entries};
 use super::environment::Environment;
-use super::probe::is_there;
+use super::probe::{engine_graph, entries, is_there};
 use crate::model::Agent;
 
 /// The default places, below a home folder.
@@ -30,8 +29,14 @@ impl Paths {
         &self.home
     }
 
-    pub(super) fn graph_override(&self) -> Option<&Path> {
-        self.graph.as_deref()
+    /// The graph engine's files of sessions: what a variable names, and of the default places the newer one.
+    pub(super) fn engine_sessions(&self) -> Vec<PathBuf> {
+        let named = self.graph.clone();
+        let named = named.filter(|path| path.parent().is_some_and(|folder| is_there(folder, path)));
+        let known = ["memory_graph.db", "memory_kuzu.db"].map(|name| self.root().join(name));
+        let known = known.into_iter().find(|path| is_there(&self.home, path));
+        let known = known.filter(|path| named.as_ref() != Some(path));
+        named.into_iter().chain(known).collect()
     }
 
     /// `~/.amplihack`
@@ -78,7 +83,7 @@ impl Paths {
         let mut files = Vec::new();
         if storage.is_none() {
             files.extend(Some(self.sessions()).filter(|path| is_file(path)));
-            files.extend(engine_sessions(self));
+            files.extend(self.engine_sessions());
         }
         if is_there(base, &folder) {
             let entries = entries(&folder).map_err(|error| none_in(&folder).with_source(error))?;

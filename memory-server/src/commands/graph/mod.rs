@@ -281,7 +281,14 @@ fn warned(resolved: &Resolved) {
 
 async fn open_on(resolved: Resolved, context: &Context, access: Access) -> Result<Graphs> {
     warned(&resolved);
-    backend::require_served(resolved.backend)?;
+    backend::require_served(resolved.backend).map_err(|error| match &resolved.by {
+        ChosenBy::Detected { path } => error.retold(format!(
+            "{} chose `graph-db`; add `--graph-backend sqlite` for the store, into which `memory graph migrate` takes over \
+             what it can",
+            path.display()
+        )),
+        _ => error,
+    })?;
     check_tenant(&resolved, context)?;
     let opened = context.open(access).await;
     let opened = opened.map_err(|error| if is_unmade(&error) { hinted(error, |_| true) } else { error })?;
