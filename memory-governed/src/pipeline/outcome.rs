@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use crate::bucket::Bucket;
+use crate::note::Note;
 
 /// What became of one request.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -55,6 +56,19 @@ pub struct Promotion {
     /// What became of deferred writes that its events concern.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub replayed: Vec<Outcome>,
+}
+
+impl Promotion {
+    /// Of a note about which nothing is decided yet.
+    pub(super) fn of(note: &Note) -> Self {
+        Self {
+            note_id: note.id.clone(),
+            outcomes: Vec::new(),
+            reason: None,
+            is_retried: false,
+            replayed: Vec::new(),
+        }
+    }
 }
 
 /// The sum of promotions.

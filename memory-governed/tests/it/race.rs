@@ -56,6 +56,19 @@ on_both_stores! {
         world.sound().await;
     }
 
+    async fn a_rehearsal_says_what_would_be_and_changes_nothing(world) {
+        world.open_issue("a", "one").await;
+        let (before, vague) = (world.ledger.verify(None).await.unwrap(), world.note(resolve_the("thing")).await);
+        let clear = world.note(resolve("a")).await;
+        for (note, commits) in [(&vague, false), (&clear, true), (&clear, true)] {
+            let told = world.pipeline.rehearse(note).await.unwrap();
+            assert_eq!(is_committed(&told.outcomes[0]), commits, "{told:?}");
+        }
+        assert_eq!(world.ledger.verify(None).await.unwrap(), before);
+        assert_eq!(world.count("pending_memory_events").await, 0);
+        assert_eq!(world.pipeline.promote(10).await.unwrap().committed, 1);
+        world.sound().await;
+    }
     async fn a_pipeline_that_is_too_slow_commits_nothing_and_another_takes_the_note(world) {
         world.note(append("results", "r", json!({ "metric_name": "m", "metric_value": 1 }))).await;
         let slow = PromotionPipeline::new(&world.space, Arc::new(Slow(Arc::clone(&world.clock))), Arc::new(Exact));
