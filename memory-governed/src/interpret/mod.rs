@@ -3,6 +3,7 @@
 mod context;
 mod lead;
 mod model;
+mod restated;
 mod rules;
 
 use std::fmt;

@@ -4,6 +4,7 @@ use async_trait::async_trait;
 use memory_core::Json;
 use serde_json::{Map, Value};
 
+use super::restated::restated;
 use super::{Context, Interpretation, Interpreter};
 use crate::bucket::{Bucket, Operation};
 use crate::columns::{SUPERSEDED_BY, TASK_STATUSES};
@@ -88,7 +89,8 @@ impl Rules {
                     Ok(request) => request,
                     Err(reason) if parts.len() == 1 => {
                         let unread = unread(text, context).filter(|_| reason == NO_FORM || reason == WHICH);
-                        return unread.map_or(Decision::Reject(reason), |one| Decision::Accept(vec![one]));
+                        let read = unread.or_else(|| restated(text, context).filter(|_| reason == NO_FORM));
+                        return read.map_or(Decision::Reject(reason), |one| Decision::Accept(vec![one]));
                     }
                     // What stands beside a statement need not be one.
                     Err(_) => continue,
