@@ -1,5 +1,6 @@
 //! What became of requests and notes.
 
+use memory_core::Timestamp;
 use serde::Serialize;
 
 use crate::bucket::Bucket;
@@ -87,6 +88,16 @@ pub struct Report {
     pub rejected: u64,
     /// Notes that are tried again later.
     pub retried: u64,
+}
+
+/// Notes that pipelines hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Held {
+    /// How many.
+    pub notes: u64,
+    /// When the last of their leases ends, and others may take the notes.
+    pub until: Timestamp,
 }
 
 impl Report {

@@ -6,7 +6,7 @@ use memory_core::{Error, ErrorKind, Result, Timestamp};
 
 use super::candidates::context;
 use super::inputter::Inputter;
-use super::outcome::{Outcome, Promotion, Report, changed};
+use super::outcome::{Held, Outcome, Promotion, Report, changed};
 use super::queue::{Deferral, PendingMemoryQueue};
 use super::settle::{Settled, Wanted, key_of, settle};
 use crate::encoding::canonical;
@@ -102,6 +102,19 @@ impl PromotionPipeline {
             Some((note, lease)) => self.decide(note, lease).await.map(Some),
             None => Ok(None),
         }
+    }
+
+    /// The notes that other pipelines work on now; `None`: there are none. One that was killed holds its note until the end of
+    /// the lease.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn held(&self) -> Result<Option<Held>> {
+        let sql = "SELECT count(*), coalesce(max(lease_until), 0) FROM notes WHERE state = 'leased' AND lease_until > ?";
+        let found = self.space.plain().one(sql, &[int(self.now().as_millis())]).await?;
+        let held =
+            found.map(|mut cells| Ok::<_, Error>(Held { notes: cells.count()?, until: cells.time()? }));
+        Ok(held.transpose()?.filter(|held| held.notes > 0))
     }
 
     /// The time of the space.

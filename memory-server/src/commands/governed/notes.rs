@@ -2,9 +2,10 @@
 
 use clap::{Args, ValueEnum};
 use memory::Access;
-use memory::governed::{self, NoteSource, Report, Trust, WorkingMemory};
+use memory::governed::{self, Held, NoteSource, Report, Trust, WorkingMemory};
 use memory::system::SystemClock;
 use memory_core::{Clock as _, Error, Timestamp};
+use serde::Serialize;
 use serde_json::json;
 
 use super::{SpaceArgs, actor, open};
@@ -86,6 +87,16 @@ pub(crate) struct PromoteArgs {
     space: SpaceArgs,
 }
 
+/// What `promote` prints with `--json`.
+#[derive(Serialize)]
+struct Promoted {
+    #[serde(flatten)]
+    report: Report,
+    /// What others work on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    held: Option<Held>,
+}
+
 pub(crate) async fn promote(context: &Context, args: PromoteArgs, out: &mut Out) -> Result<Exit, Failure> {
     let (opened, space) = open(context, &args.space, Access::Existing).await?;
     let model = match &opened.settings.config {
@@ -113,12 +124,18 @@ pub(crate) async fn promote(context: &Context, args: PromoteArgs, out: &mut Out)
     for (id, reason) in &left {
         terminal::note(&format!("{id} is to be tried again: {reason}"));
     }
-    out.tell(&report, |out| {
+    let held = pipeline.held().await?;
+    out.tell(&Promoted { report, held }, |out| {
         rejected.iter().try_for_each(|(id, reason)| out.line(format!("rejected {id}: {reason}")))?;
         out.line(format!(
             "{} notes: {} committed, {} deferred, {} without effect, {} rejected, {} to be tried again",
             report.notes, report.committed, report.deferred, report.no_ops, report.rejected, report.retried
-        ))
+        ))?;
+        held.map_or(Ok(()), |Held { notes, until, .. }| {
+            out.line(format!(
+                "{notes} held by another pipeline, or by one that was killed: run `memory promote` again after {until}"
+            ))
+        })
     })?;
     Ok(match report.retried {
         _ if stop.is_asked() => Exit::Interrupted,

@@ -163,27 +163,40 @@ fn only_a_plain_statement_ends_the_row_that_it_names() {
     assert_eq!(user.json(&["promote"])["committed"], 1);
 }
 
-/// It folded an edited event into the tables, and said that all was well.
-#[test]
-fn a_ledger_that_does_not_hold_is_not_rebuilt() {
-    let user = User::new();
-    user.ok(&["note", "issue issue_1: Upload fails"]);
-    user.ok(&["promote"]);
+/// Runs statements on the tables behind shared state.
+fn behind(user: &User, sql: &str) {
     memory::sqlite::prepare_process();
     let only = |folder: &Path| {
         let mut found = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
         found.find(|path| path.is_dir()).unwrap()
     };
     let scope = only(&only(&user.home().join(".local/share/memory/memory.db.sql")));
-    let tables = rusqlite::Connection::open(scope.join("data.db")).unwrap();
-    tables
-        .execute_batch(
-            "DROP TRIGGER events_memory_UPDATE; UPDATE events_memory SET source_agent = 'eve' WHERE seq = 1",
-        )
-        .unwrap();
-    drop(tables);
+    rusqlite::Connection::open(scope.join("data.db")).unwrap().execute_batch(sql).unwrap();
+}
+/// It folded an edited event into the tables, and said that all was well.
+#[test]
+fn a_ledger_that_does_not_hold_is_not_rebuilt() {
+    let user = User::new();
+    user.ok(&["note", "issue issue_1: Upload fails"]);
+    user.ok(&["promote"]);
+    behind(
+        &user,
+        "DROP TRIGGER events_memory_UPDATE; UPDATE events_memory SET source_agent = 'eve' WHERE seq = 1",
+    );
     user.refused(&["verify"], 6, "corrupt");
     let error = user.refused(&["rebuild"], 6, "corrupt");
     assert!(error.to_string().contains("nothing was rebuilt; restore a snapshot that verifies"), "{error}");
     assert_eq!(user.json(&["shared", "issues"])[0]["status"], "open");
+}
+
+#[test]
+fn notes_that_a_killed_pipeline_holds_are_told() {
+    let user = User::new();
+    user.ok(&["note", "issue disk_full: the disk is full"]);
+    behind(&user, "UPDATE notes SET state = 'leased', lease = 'killed', lease_until = 4000000000000");
+    let report = user.json(&["promote"]);
+    assert_eq!((&report["notes"], &report["held"]["notes"]), (&json!(0), &json!(1)), "{report}");
+    assert!(report["held"]["until"].as_str().unwrap().starts_with("2096-"), "{report}");
+    let told = user.ok(&["promote"]);
+    assert!(told.contains("1 held by another pipeline") && told.contains("2096-"), "{told}");
 }
