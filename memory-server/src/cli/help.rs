@@ -101,6 +101,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("review show", &["memory review show ID"]),
     ("review bind", &["memory review bind ID redis_timeout"]),
     ("review reject", &["memory review reject ID --reason 'no such issue'"]),
+    ("review reopen", &["memory review reopen redis_timeout --reason 'it times out again'"]),
     ("rebuild", &["memory rebuild"]),
     ("verify", &["memory verify"]),
     ("graph backend", &["memory graph backend"]),

@@ -31,6 +31,7 @@ const COMMANDS: &[Tried] = &[
     ("review show", &["p"], None),
     ("review bind", &["p", "row"], None),
     ("review reject", &["p"], None),
+    ("review reopen", &["row"], None),
     ("rebuild", &[], Some(&[])),
     ("verify", &[], Some(&[])),
     ("graph backend", &["--graph-backend", "none"], Some(&[])),
