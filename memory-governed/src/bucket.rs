@@ -38,6 +38,8 @@ pub enum Operation {
     Invalidate,
     /// Open an issue again that was resolved by mistake.
     Reopen,
+    /// Decide about a deferred write so that no row changes. No note asks for it.
+    Review,
 }
 
 impl Bucket {
@@ -89,6 +91,7 @@ impl Operation {
             Self::Resolve => "resolve",
             Self::Invalidate => "invalidate",
             Self::Reopen => "reopen",
+            Self::Review => "review",
         }
     }
 

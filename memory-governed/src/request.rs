@@ -174,7 +174,7 @@ impl WriteRequest {
 
     fn check_payload(&self) -> Result<()> {
         let members = match self.operation {
-            Operation::Resolve | Operation::Reopen => &[],
+            Operation::Resolve | Operation::Reopen | Operation::Review => &[],
             Operation::Invalidate => SUCCESSOR,
             Operation::Upsert | Operation::Append => columns(self.bucket),
         };

@@ -38,6 +38,7 @@ pub(crate) fn step(prior: Option<&Row>, event: &Event) -> Step {
         }
         (Operation::Invalidate, prior) => end(prior, event, "invalidated"),
         (Operation::Reopen, prior) => reopen(prior, event),
+        (Operation::Review, _) => Step::Record("a decision that changes no row"),
         (Operation::Upsert | Operation::Append, None) => create(event),
         (Operation::Append, Some(row)) => append_again(row, event),
         (Operation::Upsert, Some(row)) => change(row, event),
