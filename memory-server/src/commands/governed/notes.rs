@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum};
 use memory::Access;
 use memory::governed::{self, Held, NoteSource, Report, Trust, WorkingMemory};
 use memory::system::SystemClock;
-use memory_core::{Clock as _, Error, Timestamp};
+use memory_core::{Clock as _, Error, ScopeId, Timestamp};
 use serde::Serialize;
 use serde_json::json;
 
@@ -50,6 +50,10 @@ pub(crate) struct NoteArgs {
     /// When it was observed, as 2026-01-31T09:30:00Z or a date, not in the future; default: now
     #[arg(long, value_name = "TIME", value_parser = values::time)]
     at: Option<Timestamp>,
+    /// The run of the agent that noted it: `--agent ada --run import-7` [default: `terminal`]
+    // In place of the global option of this name, which chooses a scope and excludes `--agent`.
+    #[arg(long, id = "run", value_name = "ID")]
+    run: Option<String>,
     #[command(flatten)]
     space: SpaceArgs,
 }
@@ -70,7 +74,10 @@ pub(crate) async fn note(context: &Context, args: NoteArgs, out: &mut Out) -> Re
         From::Agent => NoteSource::Agent,
         From::Tool => NoteSource::ToolResult,
     };
-    let writer = actor(&opened, trust);
+    let mut writer = actor(&opened, trust);
+    if let Some(run) = args.run {
+        writer.run = ScopeId::new(run)?.as_str().to_owned();
+    }
     let note = WorkingMemory::new(&space).note(&writer, source, &args.words.join(" "), args.at).await?;
     out.tell(&json!({ "note_id": note.id, "observed_at": note.observed_at }), |out| {
         out.line(format!("noted: {}", note.id))

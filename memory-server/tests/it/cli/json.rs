@@ -26,6 +26,7 @@ const COMMANDS: &[Tried] = &[
     ("note", &["word"], Some(&["word"])),
     ("promote", &[], Some(&[])),
     ("shared", &[], Some(&[])),
+    ("why", &["row"], None),
     ("pending", &[], Some(&[])),
     ("review list", &[], Some(&[])),
     ("review show", &["p"], None),
