@@ -55,7 +55,7 @@ fn members<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Ma
 }
 
 /// `null` for what is optional is nothing.
-pub(crate) fn or_none<'de, D, T>(deserializer: D) -> std::result::Result<T, D::Error>
+fn or_none<'de, D, T>(deserializer: D) -> std::result::Result<T, D::Error>
 where
     D: Deserializer<'de>,
     T: Deserialize<'de> + Default,
