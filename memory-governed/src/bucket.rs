@@ -36,6 +36,10 @@ pub enum Operation {
     Resolve,
     /// End a constraint or a decision.
     Invalidate,
+    /// Open an issue again that was resolved by mistake.
+    Reopen,
+    /// Decide about a deferred write so that no row changes. No note asks for it.
+    Review,
 }
 
 impl Bucket {
@@ -70,7 +74,7 @@ impl Bucket {
         match self {
             Self::Plan | Self::TaskState => &[Operation::Upsert],
             Self::Constraints => &[Operation::Upsert, Operation::Invalidate],
-            Self::Issues => &[Operation::Upsert, Operation::Resolve],
+            Self::Issues => &[Operation::Upsert, Operation::Resolve, Operation::Reopen],
             Self::Decisions => &[Operation::Append, Operation::Invalidate],
             Self::Results | Self::Learnings => &[Operation::Append],
         }
@@ -86,13 +90,15 @@ impl Operation {
             Self::Append => "append",
             Self::Resolve => "resolve",
             Self::Invalidate => "invalidate",
+            Self::Reopen => "reopen",
+            Self::Review => "review",
         }
     }
 
-    /// Whether it ends a row, and so needs one that is certain.
+    /// Whether it ends a row or opens one again, and so needs one that is certain.
     #[must_use]
     pub const fn is_lifecycle(self) -> bool {
-        matches!(self, Self::Resolve | Self::Invalidate)
+        matches!(self, Self::Resolve | Self::Invalidate | Self::Reopen)
     }
 }
 

@@ -39,8 +39,8 @@ pub use interpret::{Context, Interpretation, Interpreter, ModelInterpreter, Rule
 pub use ledger::{Anchor, Event, Ledger, Rebuilt, SourceRef, Verified};
 pub use note::{Actor, Note, NoteSource, Trust};
 pub use pipeline::{
-    Inputter, Outcome, Pending, PendingMemoryQueue, PendingStatus, Promotion, PromotionPipeline, Report,
-    Review,
+    Held, Inputter, Outcome, Pending, PendingMemoryQueue, PendingStatus, Promotion, PromotionPipeline,
+    Report, Review,
 };
 pub use projection::{Row, SharedMemoryWriter};
 pub use request::{Decision, MAX_ALIASES, MAX_ID_BYTES, WriteRequest, is_id};

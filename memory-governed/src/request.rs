@@ -55,7 +55,7 @@ fn members<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Ma
 }
 
 /// `null` for what is optional is nothing.
-pub(crate) fn or_none<'de, D, T>(deserializer: D) -> std::result::Result<T, D::Error>
+fn or_none<'de, D, T>(deserializer: D) -> std::result::Result<T, D::Error>
 where
     D: Deserializer<'de>,
     T: Deserialize<'de> + Default,
@@ -174,7 +174,7 @@ impl WriteRequest {
 
     fn check_payload(&self) -> Result<()> {
         let members = match self.operation {
-            Operation::Resolve => &[],
+            Operation::Resolve | Operation::Reopen | Operation::Review => &[],
             Operation::Invalidate => SUCCESSOR,
             Operation::Upsert | Operation::Append => columns(self.bucket),
         };

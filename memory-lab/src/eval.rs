@@ -88,9 +88,7 @@ pub(crate) async fn run(context: &Context, args: &EvalArgs, out: &mut Out) -> Re
     let args = match &args.what {
         Eval::Locomo(args) => args,
         Eval::Conversations(args) => return crate::conversations::run(context, args, out).await,
-        Eval::Governed(args) => {
-            return tokio::task::block_in_place(|| crate::governed::run(context, args, out));
-        }
+        Eval::Governed(args) => return crate::governed::run(context, args, out).await,
         Eval::Hazards(args) => return crate::hazards::run(context, args, out).await,
     };
     let quiet = context.is_quiet();

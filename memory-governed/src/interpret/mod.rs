@@ -3,6 +3,8 @@
 mod context;
 mod lead;
 mod model;
+mod reopened;
+mod restated;
 mod rules;
 
 use std::fmt;
@@ -12,6 +14,7 @@ use async_trait::async_trait;
 pub(crate) use context::MOST_ROWS;
 pub use context::{Context, ContextRow};
 pub(crate) use lead::doubtful_lead;
+pub(crate) use reopened::reopened;
 
 pub use model::ModelInterpreter;
 pub use rules::Rules;

@@ -11,7 +11,7 @@ use sha2::{Digest as _, Sha256};
 use super::{Context, Interpretation, Interpreter, ModelRecord};
 use crate::bucket::{Bucket, Operation};
 use crate::note::{Note, NoteSource};
-use crate::request::{Decision, Members, WriteRequest, or_none};
+use crate::request::{Decision, Members, WriteRequest};
 
 /// Longest note that is shown to a model, in bytes.
 const MAX_NOTE_BYTES: usize = 16 << 10;
@@ -40,17 +40,19 @@ pub struct ModelInterpreter {
     name: String,
 }
 
-/// What a model replies: writes in a list, or the members of its only write beside the decision.
+/// What a model replies, writes in a list or the members of its only write beside the decision; and a write of the list, which
+/// may repeat what the reply as a whole says.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Reply {
-    decision: Verdict,
     #[serde(default, rename = "v")]
     _version: Option<u64>,
-    #[serde(default, deserialize_with = "or_none")]
-    writes: Vec<Written>,
-    #[serde(default, deserialize_with = "or_none")]
-    reason: String,
+    #[serde(default)]
+    decision: Option<Verdict>,
+    #[serde(default)]
+    writes: Option<Vec<Self>>,
+    #[serde(default)]
+    reason: Option<String>,
     #[serde(default)]
     bucket: Option<Bucket>,
     #[serde(default)]
@@ -65,82 +67,60 @@ struct Reply {
     candidate_aliases: Option<Vec<String>>,
     #[serde(default)]
     confidence: Option<f64>,
-    #[serde(default, deserialize_with = "or_none")]
-    rationale: String,
-}
-
-/// A write as a model writes it: it may repeat what the reply as a whole says.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Written {
-    #[serde(default, rename = "v")]
-    _version: Option<u64>,
     #[serde(default)]
-    decision: Option<Verdict>,
-    bucket: Bucket,
-    operation: Operation,
-    #[serde(default)]
-    target_id: Option<String>,
-    #[serde(default)]
-    payload: Option<Members>,
-    #[serde(default)]
-    reference_text: Option<String>,
-    #[serde(default)]
-    candidate_aliases: Option<Vec<String>>,
-    #[serde(default)]
-    confidence: Option<f64>,
-    #[serde(default, deserialize_with = "or_none")]
-    rationale: String,
+    rationale: Option<String>,
 }
 
 impl Reply {
     /// Its writes; why it cannot be understood.
-    fn writes(self) -> std::result::Result<Vec<WriteRequest>, &'static str> {
-        let mut writes = self.writes;
-        let is_flat = self.target_id.is_some()
+    fn writes(mut self) -> std::result::Result<Vec<WriteRequest>, &'static str> {
+        let listed = self.writes.take().unwrap_or_default();
+        match self.request()? {
+            None => listed.into_iter().map(Self::listed).collect(),
+            Some(only) if listed.is_empty() => Ok(vec![only]),
+            Some(_) => Err(BESIDE),
+        }
+    }
+
+    /// A write of the list.
+    fn listed(self) -> std::result::Result<WriteRequest, &'static str> {
+        if matches!(self.decision, Some(Verdict::Reject)) {
+            return Err("it accepts the note and rejects a write of it");
+        }
+        if self.writes.is_some() || self.reason.is_some() {
+            return Err("a write has members of a whole reply");
+        }
+        self.request()?.ok_or("a write needs `bucket` and `operation`")
+    }
+
+    /// The write whose members it has; `None`: it has none.
+    fn request(self) -> std::result::Result<Option<WriteRequest>, &'static str> {
+        let is_part = self.target_id.is_some()
             || self.payload.is_some()
             || self.reference_text.is_some()
             || self.candidate_aliases.is_some()
             || self.confidence.is_some();
         match (self.bucket, self.operation) {
-            (Some(bucket), Some(operation)) if writes.is_empty() => writes.push(Written {
-                _version: None,
-                decision: None,
+            (Some(bucket), Some(operation)) => Ok(Some(WriteRequest {
                 bucket,
                 operation,
                 target_id: self.target_id,
-                payload: self.payload,
+                payload: self.payload.map(|members| members.0).unwrap_or_default(),
                 reference_text: self.reference_text,
-                candidate_aliases: self.candidate_aliases,
+                candidate_aliases: self.candidate_aliases.unwrap_or_default(),
                 confidence: self.confidence,
-                rationale: self.rationale,
-            }),
-            (None, None) if !is_flat => {}
-            _ => return Err("it has members of a write beside `writes`, or not all of a write"),
+                rationale: self.rationale.unwrap_or_default(),
+            })),
+            (None, None) if !is_part => Ok(None),
+            _ => Err(BESIDE),
         }
-        writes.into_iter().map(Written::request).collect()
     }
 }
 
-impl Written {
-    fn request(self) -> std::result::Result<WriteRequest, &'static str> {
-        if matches!(self.decision, Some(Verdict::Reject)) {
-            return Err("it accepts the note and rejects a write of it");
-        }
-        Ok(WriteRequest {
-            bucket: self.bucket,
-            operation: self.operation,
-            target_id: self.target_id,
-            payload: self.payload.map(|members| members.0).unwrap_or_default(),
-            reference_text: self.reference_text,
-            candidate_aliases: self.candidate_aliases.unwrap_or_default(),
-            confidence: self.confidence,
-            rationale: self.rationale,
-        })
-    }
-}
+/// Why a reply cannot be understood.
+const BESIDE: &str = "it has members of a write beside `writes`, or not all of a write";
 
-#[derive(Deserialize)]
+#[derive(Clone, Copy, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Verdict {
     Accept,
@@ -209,18 +189,23 @@ fn read(text: &str) -> Decision {
             return Decision::Retry(format!("the model's reply is not what was asked for: {error}"));
         }
     };
+    let asks = reply.bucket.is_some()
+        || reply.operation.is_some()
+        || reply.writes.as_ref().is_some_and(|writes| !writes.is_empty());
     match reply.decision {
-        Verdict::Reject if reply.writes.is_empty() && reply.bucket.is_none() && reply.operation.is_none() => {
-            let said = if reply.reason.trim().is_empty() { &reply.rationale } else { &reply.reason };
-            let reason: String = said.chars().take(MAX_REASON).collect();
-            Decision::Reject(if reason.trim().is_empty() {
-                "the model gave no reason".to_owned()
-            } else {
-                reason
-            })
+        None => {
+            Decision::Retry("the model's reply is not what was asked for: it has no `decision`".to_owned())
         }
-        Verdict::Reject => Decision::Retry("the model rejects the note and asks for writes".to_owned()),
-        Verdict::Accept => match reply.writes() {
+        Some(Verdict::Reject) if asks => {
+            Decision::Retry("the model rejects the note and asks for writes".to_owned())
+        }
+        Some(Verdict::Reject) => {
+            let said = [reply.reason, reply.rationale].into_iter().flatten();
+            let mut said = said.map(|said| said.chars().take(MAX_REASON).collect::<String>());
+            let reason = said.find(|said| !said.trim().is_empty());
+            Decision::Reject(reason.unwrap_or_else(|| "the model gave no reason".to_owned()))
+        }
+        Some(Verdict::Accept) => match reply.writes() {
             Err(why) => Decision::Retry(format!("the model's reply is not what was asked for: {why}")),
             Ok(writes) if writes.is_empty() || writes.len() > MAX_WRITES => Decision::Retry(format!(
                 "the model asks for {} writes, 1 to {MAX_WRITES} are allowed",

@@ -4,6 +4,8 @@ use async_trait::async_trait;
 use memory_core::Json;
 use serde_json::{Map, Value};
 
+use super::reopened::reopened;
+use super::restated::restated;
 use super::{Context, Interpretation, Interpreter};
 use crate::bucket::{Bucket, Operation};
 use crate::columns::{SUPERSEDED_BY, TASK_STATUSES};
@@ -51,6 +53,7 @@ const INVALIDATES: [&str; 10] = [
 /// `KIND [ID]: TEXT` adds or changes a row, where `KIND` is `plan`, `constraint`, `issue` (`problem`, `blocker`, `bug`),
 /// `decision`, `result` (`METRIC = VALUE`), `task` (`task ID: STATUS`) or `learning` (`lesson`). A sentence with a verb of
 /// ending (`resolved`, `fixed`, `invalidated`, …) ends a row, unless it denies, supposes, asks, quotes or promises it.
+/// `reopen ID` or `reopen ID: REASON`, alone, opens an issue again.
 /// `KIND ID: resolved` ends a row like `ID is resolved`, and `KIND: none` writes nothing. `ID is also called NAME` names a row.
 /// Each line that begins with a prefix, or ends a row by its id, is a write of its own; other lines, and the items of a list after
 /// a prefix, belong to the one before. Anything else is rejected.
@@ -74,6 +77,11 @@ impl Rules {
     /// What the text asks for.
     #[must_use]
     pub fn decide(text: &str, context: &Context) -> Decision {
+        if let Some(id) = reopened(text) {
+            return Decision::Accept(vec![
+                WriteRequest::new(Bucket::Issues, Operation::Reopen).with_target(id),
+            ]);
+        }
         let parts = statements(text, context);
         let mut requests = Vec::new();
         for (at, part) in parts.iter().enumerate() {
@@ -88,7 +96,8 @@ impl Rules {
                     Ok(request) => request,
                     Err(reason) if parts.len() == 1 => {
                         let unread = unread(text, context).filter(|_| reason == NO_FORM || reason == WHICH);
-                        return unread.map_or(Decision::Reject(reason), |one| Decision::Accept(vec![one]));
+                        let read = unread.or_else(|| restated(text, context).filter(|_| reason == NO_FORM));
+                        return read.map_or(Decision::Reject(reason), |one| Decision::Accept(vec![one]));
                     }
                     // What stands beside a statement need not be one.
                     Err(_) => continue,

@@ -10,7 +10,7 @@ mod settle;
 mod target;
 
 pub use inputter::Inputter;
-pub use outcome::{Outcome, Promotion, Report};
+pub use outcome::{Held, Outcome, Promotion, Report};
 pub use promotion::PromotionPipeline;
 pub use queue::{Pending, PendingMemoryQueue, PendingStatus};
 pub use review::Review;

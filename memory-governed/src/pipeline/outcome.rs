@@ -1,8 +1,10 @@
 //! What became of requests and notes.
 
+use memory_core::Timestamp;
 use serde::Serialize;
 
 use crate::bucket::Bucket;
+use crate::note::Note;
 
 /// What became of one request.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -57,6 +59,19 @@ pub struct Promotion {
     pub replayed: Vec<Outcome>,
 }
 
+impl Promotion {
+    /// Of a note about which nothing is decided yet.
+    pub(super) fn of(note: &Note) -> Self {
+        Self {
+            note_id: note.id.clone(),
+            outcomes: Vec::new(),
+            reason: None,
+            is_retried: false,
+            replayed: Vec::new(),
+        }
+    }
+}
+
 /// The sum of promotions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
@@ -73,6 +88,16 @@ pub struct Report {
     pub rejected: u64,
     /// Notes that are tried again later.
     pub retried: u64,
+}
+
+/// Notes that pipelines hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Held {
+    /// How many.
+    pub notes: u64,
+    /// When the last of their leases ends, and others may take the notes.
+    pub until: Timestamp,
 }
 
 impl Report {

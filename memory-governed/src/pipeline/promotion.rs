@@ -6,7 +6,7 @@ use memory_core::{Error, ErrorKind, Result, Timestamp};
 
 use super::candidates::context;
 use super::inputter::Inputter;
-use super::outcome::{Outcome, Promotion, Report, changed};
+use super::outcome::{Held, Outcome, Promotion, Report, changed};
 use super::queue::{Deferral, PendingMemoryQueue};
 use super::settle::{Settled, Wanted, key_of, settle};
 use crate::encoding::canonical;
@@ -104,6 +104,19 @@ impl PromotionPipeline {
         }
     }
 
+    /// The notes that other pipelines work on now; `None`: there are none. One that was killed holds its note until the end of
+    /// the lease.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn held(&self) -> Result<Option<Held>> {
+        let sql = "SELECT count(*), coalesce(max(lease_until), 0) FROM notes WHERE state = 'leased' AND lease_until > ?";
+        let found = self.space.plain().one(sql, &[int(self.now().as_millis())]).await?;
+        let held =
+            found.map(|mut cells| Ok::<_, Error>(Held { notes: cells.count()?, until: cells.time()? }));
+        Ok(held.transpose()?.filter(|held| held.notes > 0))
+    }
+
     /// The time of the space.
     #[must_use]
     pub fn now(&self) -> Timestamp {
@@ -121,18 +134,35 @@ impl PromotionPipeline {
         }
     }
 
+    /// What would become of a note as the rows are now. Nothing is changed: neither is the note kept, nor is what it defers.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn rehearse(&self, note: &Note) -> Result<Promotion> {
+        let context = context(&self.space.plain(), note.observed_at).await?;
+        let mut promotion = Promotion::of(note);
+        match self.interpreter.interpret(note, &context).await.decision {
+            Decision::Retry(reason) => (promotion.reason, promotion.is_retried) = (Some(reason), true),
+            Decision::Reject(reason) => promotion.reason = Some(reason),
+            Decision::Accept(requests) if requests.len() > MAX_REQUESTS => {
+                promotion.reason = Some(too_many());
+            }
+            Decision::Accept(requests) => {
+                let tx = self.space.begin().await?;
+                let done = self.settle_all(&tx, note, &requests).await;
+                tx.undo().await?;
+                promotion.outcomes = done?;
+            }
+        }
+        Ok(promotion)
+    }
+
     /// Decides about a leased note, and commits what is certain.
     async fn decide(&self, note: Note, lease: String) -> Result<Promotion> {
         let context = context(&self.space.plain(), note.observed_at).await?;
         let interpreted = self.interpreter.interpret(&note, &context).await;
         let record = interpreted.record.as_ref();
-        let promotion = Promotion {
-            note_id: note.id.clone(),
-            outcomes: Vec::new(),
-            reason: None,
-            is_retried: false,
-            replayed: Vec::new(),
-        };
+        let promotion = Promotion::of(&note);
         match interpreted.decision {
             Decision::Retry(reason) => {
                 self.give_back(&note, &lease, &reason, record).await?;
@@ -143,7 +173,7 @@ impl PromotionPipeline {
                 Ok(Promotion { reason: Some(reason), ..promotion })
             }
             Decision::Accept(requests) if requests.len() > MAX_REQUESTS => {
-                let reason = format!("it asks for more than {MAX_REQUESTS} writes");
+                let reason = too_many();
                 self.commit(&note, &lease, &[], Some(&reason), record).await?;
                 Ok(Promotion { reason: Some(reason), ..promotion })
             }
@@ -202,17 +232,7 @@ impl PromotionPipeline {
         rejected: Option<&str>,
         record: Option<&ModelRecord>,
     ) -> Result<Vec<Outcome>> {
-        let mut outcomes = Vec::with_capacity(requests.len());
-        let interpreter = self.interpreter.name();
-        for (part, request) in requests.iter().enumerate() {
-            let wanted = Wanted { note, request, key: key_of(note, part), interpreter, pending_id: None };
-            outcomes.push(match settle(&self.space, tx, self.resolver.as_ref(), &wanted).await? {
-                Settled::Done(outcome) => outcome,
-                Settled::Waits { reason, candidates } => {
-                    self.queue.defer(tx, Deferral { wanted: &wanted, reason, candidates }).await?
-                }
-            });
-        }
+        let outcomes = self.settle_all(tx, note, requests).await?;
         let result = match rejected {
             Some(reason) => {
                 canonical(&Record { rejected: Some(reason), model: record, ..Record::default() })?
@@ -232,6 +252,27 @@ impl PromotionPipeline {
             ErrorKind::Conflict,
             "the note took longer than its lease, and another pipeline has it now; nothing was committed here",
         ))
+    }
+
+    /// Commits or defers each write of a note, in a transaction that is open.
+    async fn settle_all(
+        &self,
+        tx: &Session<'_>,
+        note: &Note,
+        requests: &[WriteRequest],
+    ) -> Result<Vec<Outcome>> {
+        let mut outcomes = Vec::with_capacity(requests.len());
+        let interpreter = self.interpreter.name();
+        for (part, request) in requests.iter().enumerate() {
+            let wanted = Wanted { note, request, key: key_of(note, part), interpreter, pending_id: None };
+            outcomes.push(match settle(&self.space, tx, self.resolver.as_ref(), &wanted).await? {
+                Settled::Done(outcome) => outcome,
+                Settled::Waits { reason, candidates } => {
+                    self.queue.defer(tx, Deferral { wanted: &wanted, reason, candidates }).await?
+                }
+            });
+        }
+        Ok(outcomes)
     }
 
     /// Leaves a note to a later try.
@@ -270,6 +311,10 @@ impl PromotionPipeline {
         .await
         .map(drop)
     }
+}
+
+fn too_many() -> String {
+    format!("it asks for more than {MAX_REQUESTS} writes")
 }
 
 fn note_of(mut cells: Cells) -> Result<Note> {

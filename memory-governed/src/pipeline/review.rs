@@ -1,18 +1,21 @@
 //! What people decide about deferred writes.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use memory_core::{Error, ErrorKind, Result, Retry};
 
+use super::inputter::{Entry, Inputter};
 use super::outcome::{Outcome, changed};
 use super::queue::{Pending, PendingMemoryQueue, PendingStatus, find, finish};
 use super::settle::{Settled, Wanted, settle_as};
-use crate::bucket::Bucket;
-use crate::encoding::word;
+use crate::bucket::{Bucket, Operation};
+use crate::encoding::{digest, word};
+use crate::ledger::{Event, SourceRef};
 use crate::note::{Actor, Trust};
 use crate::projection::read;
 use crate::request::is_id;
-use crate::store::{Session, int, maybe, text};
+use crate::store::{FORGOTTEN, Session, int, maybe, text};
 
 /// Decides deferred writes by hand. Each decision is kept, with who took it; no row of that record is ever changed.
 #[derive(Clone, Debug)]
@@ -69,6 +72,9 @@ impl Review {
         };
         match settle_as(&self.0.space, tx, &wanted, target, by).await? {
             Settled::Done(outcome) => {
+                if !matches!(outcome, Outcome::Committed { .. }) {
+                    self.append(tx, &pending, "bind", by).await?;
+                }
                 self.record(tx, id, "bind", Some(target), by).await?;
                 finish(tx, &pending, outcome).await
             }
@@ -85,11 +91,42 @@ impl Review {
         let tx = self.0.space.begin().await?;
         let done = async {
             let pending = undecided(&tx, id).await?;
+            self.append(&tx, &pending, "reject", by).await?;
             self.record(&tx, id, "reject", None, by).await?;
             finish(&tx, &pending, Outcome::Rejected { reason: reason.to_owned() }).await
         }
         .await;
         tx.end(done).await
+    }
+
+    /// Appends a decision that changed no row to the ledger, whose chain proves it then. An event that came of a decision names who
+    /// took it.
+    async fn append(&self, tx: &Session<'_>, pending: &Pending, action: &str, by: &Actor) -> Result<()> {
+        let space = &self.0.space;
+        let event = Event {
+            seq: 0,
+            event_id: space.fresh(),
+            idempotency_key: digest(["memory.review.v1", &pending.id]),
+            observed_at: space.now(),
+            recorded_at: space.now(),
+            actor: by.clone(),
+            note_id: pending.note.id.clone(),
+            causation_pending_id: Some(pending.id.clone()),
+            bucket: pending.request.as_ref().map_or(Bucket::Issues, |request| request.bucket),
+            // The name of no row.
+            target_id: format!("{FORGOTTEN}{}", pending.id),
+            operation: Operation::Review,
+            expected_rev: None,
+            payload: BTreeMap::from([("decision".to_owned(), action.into())]),
+            source_ref: SourceRef { reviewed_by: Some(by.clone()), ..SourceRef::default() },
+            raw_digest: String::new(),
+            target_digest: String::new(),
+            content_digest: String::new(),
+            prev_hash: String::new(),
+            hash: String::new(),
+        };
+        let entry = Entry { event, raw: "", reference: None, prior: None, is_blocked: false };
+        Inputter::append(space, tx, entry).await.map(drop)
     }
 
     async fn record(

@@ -9,7 +9,7 @@ use super::target::{Target, target};
 use crate::bucket::{Bucket, Operation};
 use crate::columns::OWNER;
 use crate::encoding::digest;
-use crate::interpret::doubtful_lead;
+use crate::interpret::{doubtful_lead, reopened};
 use crate::ledger::{Event, SourceRef};
 use crate::note::{Actor, Note, NoteSource, Trust};
 use crate::projection::{Row, Step, read, step};
@@ -74,7 +74,12 @@ pub(super) async fn settle(
     let request = wanted.request;
     let refers =
         request.operation.is_lifecycle() || (request.reference_text.is_some() && request.target_id.is_none());
-    let bound = if refers {
+    let bound = if request.operation == Operation::Reopen {
+        match reopening(tx, wanted).await? {
+            Ok(bound) => bound,
+            Err(settled) => return Ok(settled),
+        }
+    } else if refers {
         match bind(tx, resolver, wanted).await? {
             Ok(bound) => bound,
             Err(settled) => return Ok(settled),
@@ -125,6 +130,26 @@ async fn known(tx: &Session<'_>, wanted: &Wanted<'_>) -> Result<Option<Outcome>>
             Outcome::Committed { seq, bucket: wanted.request.bucket, target_id: id, projection: "recorded" }
         }
     }))
+}
+
+/// The issue that a note opens again. No resolver is asked: the note must be the command, of a writer with authority.
+async fn reopening(tx: &Session<'_>, wanted: &Wanted<'_>) -> Result<std::result::Result<Bound, Settled>> {
+    let (note, request) = (wanted.note, wanted.request);
+    let Some(target) = request.target_id.as_deref().filter(|id| reopened(&note.text) == Some(id)) else {
+        return Ok(Err(waits(
+            "only a note that is `reopen ID`, with or without a reason, opens an issue again",
+            Vec::new(),
+        )));
+    };
+    let Some(row) = read(tx, request.bucket, target).await? else {
+        return Ok(Err(waits("no such row", Vec::new())));
+    };
+    let (rev, trust) = (row.rev, row.trust);
+    if is_foreign(note) || note.actor.trust < Trust::Authority.max(trust) {
+        return Ok(Err(waits("its writer may not reopen this row", frozen(Vec::new(), Some(row)))));
+    }
+    let (target, reason) = (target.to_owned(), "the note reopens it by its id".to_owned());
+    Ok(Ok(Bound { target, expected_rev: Some(rev), candidates: Vec::new(), reason }))
 }
 
 /// Asks the resolver, and holds it to what no resolver may do.

@@ -37,6 +37,8 @@ pub(crate) fn step(prior: Option<&Row>, event: &Event) -> Step {
             end(prior, event, "superseded")
         }
         (Operation::Invalidate, prior) => end(prior, event, "invalidated"),
+        (Operation::Reopen, prior) => reopen(prior, event),
+        (Operation::Review, _) => Step::Record("a decision that changes no row"),
         (Operation::Upsert | Operation::Append, None) => create(event),
         (Operation::Append, Some(row)) => append_again(row, event),
         (Operation::Upsert, Some(row)) => change(row, event),
@@ -55,6 +57,23 @@ fn end(prior: Option<&Row>, event: &Event, status: &str) -> Step {
             row.status = status.to_owned();
             row.valid_to = Some(event.observed_at);
             row.superseded_by = event.payload.get(SUPERSEDED_BY).and_then(Value::as_str).map(str::to_owned);
+            Step::Write(Box::new(row))
+        }
+    }
+}
+
+/// It holds again from the time of the event, so that what was observed before does not end it.
+fn reopen(prior: Option<&Row>, event: &Event) -> Step {
+    match prior {
+        None => Step::Defer("no such row"),
+        Some(row) if row.is_live() => Step::NoOp("it is open"),
+        Some(row) if row.valid_to.is_some_and(|ended| ended > event.observed_at) => {
+            Step::Defer("it ended after this was observed")
+        }
+        Some(row) => {
+            let mut row = changed(row, event);
+            row.status = "open".to_owned();
+            (row.valid_from, row.valid_to) = (event.observed_at, None);
             Step::Write(Box::new(row))
         }
     }

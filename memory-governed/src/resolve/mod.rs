@@ -21,6 +21,8 @@ pub use decide::resolve;
 pub(crate) use decide::{has_phrase, named_in};
 pub(crate) use ids::occurs;
 pub use model::Model;
+pub(crate) use plain::is_unturned;
 pub use resolution::{Binding, BoundBy, DeferReason, Deferral, Place, Resolution, Scored};
 pub use row::{Row, Space};
 pub use speech::Mood;
+pub(crate) use words::stems;

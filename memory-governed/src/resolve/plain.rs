@@ -104,6 +104,12 @@ pub(super) fn is_calm_where_it_ends(spoken: &str) -> bool {
         .all(|sentence| sentence.tokens.split(|token| !matches!(token, Token::Word(_))).all(is_calm))
 }
 
+/// Whether no word of a text turns what it says.
+pub(crate) fn is_unturned(spoken: &str) -> bool {
+    let words = |token: &Token| !matches!(token, Token::Word(_)) || is_calm_token(token);
+    sentences(spoken).iter().all(|sentence| sentence.tokens.iter().all(words))
+}
+
 /// What a sentence says of the row that it names.
 fn statement(tokens: &[Token]) -> Said {
     let mut rest = tokens;

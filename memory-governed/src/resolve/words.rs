@@ -51,7 +51,7 @@ fn word(stem: &str) -> Word {
 }
 
 /// As [`words`], spelled out.
-pub(super) fn stems(text: &str) -> Vec<String> {
+pub(crate) fn stems(text: &str) -> Vec<String> {
     let normal: Vec<char> = text.nfkc().collect();
     let mut found = Vec::new();
     let mut current = String::new();

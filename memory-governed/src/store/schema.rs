@@ -75,11 +75,12 @@ pub(super) async fn create(tx: &Session<'_>, dialect: SqlDialect) -> Result<()> 
         tx.exec(&shared_table(bucket, "shadow_"), &[]).await?;
     }
     for (name, fixed) in APPEND_ONLY {
-        for trigger in append_only_triggers(dialect, name, &erasure(dialect, name, fixed)) {
+        tx.exec(&changes_trigger(dialect, name, &erasure(dialect, name, fixed)), &[]).await?;
+    }
+    // The words behind an event may be emptied, and verification finds what else becomes of them; their row stays.
+    for name in APPEND_ONLY.iter().map(|(name, _)| *name).chain(["events_raw"]) {
+        for trigger in removal_triggers(dialect, name) {
             tx.exec(&trigger, &[]).await?;
-        }
-        if dialect == SqlDialect::Sqlite {
-            tx.exec(&no_replacement(name), &[]).await?;
         }
     }
     Ok(())
@@ -128,47 +129,45 @@ fn erasure(dialect: SqlDialect, table: &str, fixed: &str) -> String {
     conditions.join(" AND ")
 }
 
-/// The triggers that keep the rows of a table from being changed, but for an erasure, or removed.
-fn append_only_triggers(dialect: SqlDialect, table: &str, erasure: &str) -> Vec<String> {
+/// The trigger that keeps the rows of a table from being changed, but for an erasure.
+fn changes_trigger(dialect: SqlDialect, table: &str, erasure: &str) -> String {
     match dialect {
-        SqlDialect::Postgres => vec![
-            format!(
-                "CREATE OR REPLACE TRIGGER {table}_rows BEFORE DELETE ON {table} \
-                 FOR EACH ROW EXECUTE FUNCTION mem_sql.append_only()"
-            ),
-            format!(
-                "CREATE OR REPLACE TRIGGER {table}_changes BEFORE UPDATE ON {table} \
-                 FOR EACH ROW WHEN (NOT ({erasure})) EXECUTE FUNCTION mem_sql.append_only()"
-            ),
-            format!(
-                "CREATE OR REPLACE TRIGGER {table}_all BEFORE TRUNCATE ON {table} \
-                 FOR EACH STATEMENT EXECUTE FUNCTION mem_sql.append_only()"
-            ),
-        ],
-        _ => [("UPDATE", format!("WHEN NOT ({erasure}) ")), ("DELETE", String::new())]
-            .into_iter()
-            .map(|(event, when)| {
-                format!(
-                    "CREATE TRIGGER IF NOT EXISTS {table}_{event} BEFORE {event} ON {table} {when}\
-                     BEGIN SELECT RAISE(ABORT, 'rows of {table} are never changed or removed'); END"
-                )
-            })
-            .collect(),
+        SqlDialect::Postgres => format!(
+            "CREATE OR REPLACE TRIGGER {table}_changes BEFORE UPDATE ON {table} \
+             FOR EACH ROW WHEN (NOT ({erasure})) EXECUTE FUNCTION mem_sql.append_only()"
+        ),
+        _ => refusal(table, "UPDATE", &format!("NOT ({erasure})")),
     }
 }
 
-/// The trigger that keeps `INSERT OR REPLACE` from removing a row: SQLite asks no trigger of removals about that one.
-fn no_replacement(table: &str) -> String {
+/// The triggers that keep the rows of a table from being removed.
+fn removal_triggers(dialect: SqlDialect, table: &str) -> [String; 2] {
     let keys: &[&str] = match table {
         "events_memory" => &["seq", "event_id", "idempotency_key"],
+        "events_raw" => &["event_id"],
         _ => &["seq"],
     };
     let same: Vec<String> =
         keys.iter().map(|key| format!("EXISTS (SELECT 1 FROM {table} WHERE {key} = NEW.{key})")).collect();
+    match dialect {
+        SqlDialect::Postgres => {
+            [("rows", "DELETE", "ROW"), ("all", "TRUNCATE", "STATEMENT")].map(|(name, event, each)| {
+                format!(
+                    "CREATE OR REPLACE TRIGGER {table}_{name} BEFORE {event} ON {table} \
+                     FOR EACH {each} EXECUTE FUNCTION mem_sql.append_only()"
+                )
+            })
+        }
+        // SQLite asks no trigger of removals about `INSERT OR REPLACE`.
+        _ => [refusal(table, "DELETE", "1"), refusal(table, "INSERT", &same.join(" OR "))],
+    }
+}
+
+/// A trigger of SQLite that refuses.
+fn refusal(table: &str, event: &str, when: &str) -> String {
     format!(
-        "CREATE TRIGGER IF NOT EXISTS {table}_INSERT BEFORE INSERT ON {table} WHEN {} \
-         BEGIN SELECT RAISE(ABORT, 'rows of {table} are never changed or removed'); END",
-        same.join(" OR ")
+        "CREATE TRIGGER IF NOT EXISTS {table}_{event} BEFORE {event} ON {table} WHEN {when} \
+         BEGIN SELECT RAISE(ABORT, 'rows of {table} are never changed or removed'); END"
     )
 }
 

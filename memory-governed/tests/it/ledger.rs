@@ -11,7 +11,11 @@ use crate::support::*;
 on_both_stores! {
     async fn no_statement_changes_an_event(world) {
         world.open_issue("a", "one").await;
-        for sql in ["UPDATE events_memory SET source_agent = 'eve'", "DELETE FROM events_memory"] {
+        for sql in [
+            "UPDATE events_memory SET source_agent = 'eve'",
+            "DELETE FROM events_memory",
+            "DELETE FROM events_raw",
+        ] {
             assert_eq!(world.sql(sql).await.unwrap_err().kind(), ErrorKind::InvalidArgument, "{sql}");
         }
         world.sound().await;
@@ -26,9 +30,13 @@ on_both_stores! {
         assert_eq!(world.ledger.verify(Some(&anchor)).await.unwrap().anchor, anchor);
         // Whoever owns the file can switch the triggers off.
         let off: &[&str] = if world.store.given.contains("postgres:") {
-            &["ALTER TABLE events_memory DISABLE TRIGGER USER"]
+            &["ALTER TABLE events_memory DISABLE TRIGGER USER", "ALTER TABLE events_raw DISABLE TRIGGER USER"]
         } else {
-            &["DROP TRIGGER events_memory_UPDATE", "DROP TRIGGER events_memory_DELETE"]
+            &[
+                "DROP TRIGGER events_memory_UPDATE",
+                "DROP TRIGGER events_memory_DELETE",
+                "DROP TRIGGER events_raw_DELETE",
+            ]
         };
         for sql in off {
             world.sql(sql).await.unwrap();

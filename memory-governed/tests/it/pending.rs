@@ -112,6 +112,11 @@ on_both_stores! {
         let event = &why.events.last().unwrap().event;
         assert_eq!((&event.actor, &event.source_ref.reviewed_by), (&eve, &Some(person())));
         assert_eq!(world.count("reviews").await, 2);
+        // What changed no row is an event of its own: four with the two issues and the end of one.
+        let decided = format!("events_memory WHERE operation = 'review' AND trust = 'person' AND causation_pending_id = '{second}'");
+        assert_eq!((world.count("events_memory").await, world.count(&decided).await), (4, 1));
+        let gone = world.eraser.note(&world.queue.show(&second).await.unwrap().unwrap().note.id, &person(), false).await.unwrap();
+        assert!(gone.rows.is_empty(), "{gone:?}");
         assert!(world.sql("DELETE FROM reviews").await.is_err());
         world.sound().await;
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use memory_core::ErrorKind;
+use memory_core::{Clock as _, ErrorKind};
 use memory_governed::{Bucket, Options, PromotionPipeline, Trust};
 use serde_json::json;
 
@@ -54,6 +54,34 @@ on_both_stores! {
         assert_eq!((mine.notes + theirs.notes, mine.committed + theirs.committed), (6, 1));
         assert_eq!(world.row(Bucket::Issues, "a").await.rev, 2);
         world.sound().await;
+    }
+
+    async fn a_rehearsal_says_what_would_be_and_changes_nothing(world) {
+        world.open_issue("a", "one").await;
+        let (before, vague) = (world.ledger.verify(None).await.unwrap(), world.note(resolve_the("thing")).await);
+        let clear = world.note(resolve("a")).await;
+        for (note, commits) in [(&vague, false), (&clear, true), (&clear, true)] {
+            let told = world.pipeline.rehearse(note).await.unwrap();
+            assert_eq!(is_committed(&told.outcomes[0]), commits, "{told:?}");
+        }
+        assert_eq!(world.ledger.verify(None).await.unwrap(), before);
+        assert_eq!(world.count("pending_memory_events").await, 0);
+        assert_eq!(world.pipeline.promote(10).await.unwrap().committed, 1);
+        world.sound().await;
+    }
+
+    async fn what_another_pipeline_holds_is_told_until_its_lease_ends(world) {
+        world.note(append("results", "r", json!({ "metric_name": "m", "metric_value": 1 }))).await;
+        assert_eq!(world.pipeline.held().await.unwrap(), None);
+        let now = world.clock.now();
+        let until = now.as_millis() + 60_000;
+        world.sql(&format!("UPDATE notes SET state = 'leased', lease = 'killed', lease_until = {until}")).await.unwrap();
+        assert!(world.pipeline.promote_one().await.unwrap().is_none());
+        let held = world.pipeline.held().await.unwrap().expect("a note");
+        assert_eq!((held.notes, held.until.as_millis()), (1, until));
+        world.clock.advance(Duration::from_secs(61));
+        assert_eq!(world.pipeline.held().await.unwrap(), None);
+        assert!(world.pipeline.promote_one().await.unwrap().is_some());
     }
 
     async fn a_pipeline_that_is_too_slow_commits_nothing_and_another_takes_the_note(world) {

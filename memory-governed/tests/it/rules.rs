@@ -4,7 +4,7 @@ use memory_governed::interpret::{Context, Rules};
 use memory_governed::{Bucket, Decision, Operation, WriteRequest};
 use serde_json::json;
 
-use crate::space::{busy, day};
+use crate::space::{busy, day, issue, space};
 
 fn decide(text: &str) -> Decision {
     Rules::decide(text, &Context::of(busy().live(), day(10)))
@@ -267,5 +267,52 @@ fn the_items_of_a_list_belong_to_the_prefix_before_them() {
         ["- task import: done", "**task import**: done", "* **task import:** done", "1. task import: done"]
     {
         assert_eq!(accepted(text).bucket, Bucket::TaskState, "{text}");
+    }
+}
+
+#[test]
+fn a_note_that_reports_what_an_open_issue_asks_for_proposes_its_end() {
+    let space = space([
+        issue("dark", "P2: Add a dark mode to the settings page"),
+        issue("resume", "Resumable uploads of large archives"),
+        issue("crash", "Importer crashes on empty archives"),
+        issue("twin_a", "Rename the cache directory"),
+        issue("twin_b", "Rename the cache directory"),
+    ]);
+    let decide = |text: &str| Rules::decide(text, &Context::of(space.live(), day(10)));
+    for (text, id) in [
+        ("Added the dark mode to the settings page; tests pass.", "dark"),
+        ("Implemented resumable uploads for large archives.\nBuilt and tried on both systems.", "resume"),
+    ] {
+        match decide(text) {
+            Decision::Accept(one) => assert_eq!(
+                (one.len(), one[0].target_id.as_deref(), one[0].operation),
+                (1, Some(id), Operation::Resolve),
+                "{text}"
+            ),
+            other => panic!("{text}: {other:?}"),
+        }
+    }
+    for text in [
+        // Another verb than the issue asks for, too few of its words, two that fit alike.
+        "Added a log line for the importer and empty archives",
+        "Reviewed the dark mode of the settings page",
+        "Added the dark icons",
+        "Renamed the cache directory",
+        // Denied, supposed, asked, quoted, promised, in part.
+        "Added the dark mode to the settings page, but not yet",
+        "Added the dark mode to half of the settings page only",
+        "If it is wanted: added the dark mode to the settings page",
+        "Added the dark mode to the settings page?",
+        "Bob says: \"Added the dark mode to the settings page\"",
+        "\"Added the dark mode to the settings page\"",
+        "> Added the dark mode to the settings page",
+        "Bob claims: added the dark mode to the settings page",
+        "Added the dark mode to the settings page. It still needs tests.",
+        "Will have added the dark mode to the settings page",
+        "Implemented resumable uploads of archives, reverted again",
+        "Add a dark mode to the settings page",
+    ] {
+        assert!(matches!(decide(text), Decision::Reject(_)), "{text}: {:?}", decide(text));
     }
 }

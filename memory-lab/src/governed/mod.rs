@@ -1,16 +1,20 @@
 //! `eval governed`: which open issue a note closes, or that it cannot be told.
 
 mod data;
+mod promoted;
 mod replay;
 mod report;
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use memory_core::{Error, Result};
 use memory_eval::Abstaining;
 use memory_governed::resolve::{Model, lab};
+use memory_governed::{Interpreter, ModelInterpreter, Rules};
 use memory_server::terminal::{Context, Exit, Failure, Out, note};
 
 /// Which open issue a note closes: precision, recall, and what is bound where the right one was removed.
@@ -25,10 +29,23 @@ pub(crate) struct GovernedArgs {
     /// Also write the numbers that decide to this file, one JSON object a line, to fit a table with
     #[arg(long, value_name = "FILE")]
     features: Option<PathBuf>,
+    /// Also promote every note by a whole pipeline, whose interpreter this is: what it makes of the notes stands beside the
+    /// resolver's figures
+    #[arg(long, value_enum, conflicts_with = "model")]
+    interpreter: Option<Reader>,
+}
+
+/// What reads the notes.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Reader {
+    /// Explicit forms, without a model
+    Rules,
+    /// The language model of `[models.chat]` in memory.toml
+    Model,
 }
 
 /// `memory-lab eval governed`.
-pub(crate) fn run(
+pub(crate) async fn run(
     context: &Context,
     args: &GovernedArgs,
     out: &mut Out,
@@ -46,26 +63,42 @@ pub(crate) fn run(
         let (names, scene) = lab::names();
         line(file, &serde_json::json!({ "names": names, "scene": scene }))?;
     }
-    let (mut judged, mut left_out) = (Vec::new(), Vec::new());
+    let interpreter: Option<Arc<dyn Interpreter>> = match args.interpreter {
+        None => None,
+        Some(Reader::Rules) => Some(Arc::new(Rules)),
+        Some(Reader::Model) => Some(Arc::new(ModelInterpreter::new(context.chat_model()?))),
+    };
+    let (mut judged, mut tallies, mut left_out) = (Vec::new(), BTreeMap::new(), Vec::new());
     for path in &args.files {
         let mut tracker = data::load(path)?;
         left_out.append(&mut tracker.left_out);
         if !context.is_quiet() {
             note(&format!("{}: {} notes", tracker.name, tracker.cases.len()));
         }
+        if let Some(interpreter) = &interpreter {
+            tallies.insert(tracker.name.clone(), promoted::promote(interpreter, &tracker).await?);
+        }
         let mut write =
             |value: &serde_json::Value| features.as_mut().map_or(Ok(()), |file| line(file, value));
-        judged.extend(replay::replay(&model, tracker, args.features.is_some(), &mut write)?);
+        judged.extend(tokio::task::block_in_place(|| {
+            replay::replay(&model, tracker, args.features.is_some(), &mut write)
+        })?);
     }
     if let Some(mut file) = features {
         file.flush().map_err(unwritable)?;
     }
     let report = Abstaining::of(&judged);
+    let pipeline = interpreter.map(|interpreter| report::Pipeline::of(interpreter.name(), tallies));
     if out.is_json() {
         let threshold = model.threshold();
-        out.document(&report::Answer { threshold, left_out: &left_out, report: &report })?;
+        let pipeline = pipeline.as_ref();
+        out.document(&report::Answer { threshold, left_out: &left_out, report: &report, pipeline })?;
     } else {
-        out.raw_line(report::table(model.threshold(), &report).trim_end())?;
+        let mut text = report::table(model.threshold(), &report);
+        if let Some(pipeline) = &pipeline {
+            text.push_str(&report::promoted(pipeline));
+        }
+        out.raw_line(text.trim_end())?;
     }
     Ok(if left_out.is_empty() { Exit::Ok } else { Exit::Partial })
 }

@@ -1,10 +1,12 @@
 //! The report: a table for people, one document for programs.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use memory_eval::{Abstaining, Figures, Share};
 use serde::Serialize;
 
+use super::promoted::{Promoted, Tally};
 use crate::lines::LeftOut;
 
 /// What is printed with `--json`.
@@ -16,6 +18,25 @@ pub(super) struct Answer<'a> {
     pub(super) left_out: &'a [LeftOut],
     #[serde(flatten)]
     pub(super) report: &'a Abstaining,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) pipeline: Option<&'a Pipeline>,
+}
+
+/// What a whole pipeline made of the notes.
+#[derive(Serialize)]
+pub(super) struct Pipeline {
+    interpreter: String,
+    all: Promoted,
+    groups: BTreeMap<String, Promoted>,
+}
+
+impl Pipeline {
+    pub(super) fn of(interpreter: &str, tallies: BTreeMap<String, Tally>) -> Self {
+        let mut all = Tally::default();
+        tallies.values().for_each(|tally| all.add(tally));
+        let groups = tallies.into_iter().map(|(name, tally)| (name, tally.figures())).collect();
+        Self { interpreter: interpreter.to_owned(), all: all.figures(), groups }
+    }
 }
 
 pub(super) fn table(threshold: f64, report: &Abstaining) -> String {
@@ -47,6 +68,40 @@ pub(super) fn table(threshold: f64, report: &Abstaining) -> String {
             share(&point.recall),
             share(&point.wrong_binds)
         );
+    }
+    text
+}
+
+pub(super) fn promoted(pipeline: &Pipeline) -> String {
+    let Pipeline { interpreter, all, groups } = pipeline;
+    let mut text = format!("\nBy the whole pipeline, notes read by {interpreter}:\n\n");
+    let _ = writeln!(
+        text,
+        "{:<22}{:>6}{:>10}  {:<22}{:<22}{:<22}{:>9}{:>9}",
+        "", "notes", "bound", "precision", "recall", "wrong binds", "deferred", "rejected"
+    );
+    let named = groups.iter().map(|(name, one)| (name.as_str(), one));
+    for (name, Promoted { precision, recall, wrong_binds, deferred, rejected }) in named.chain([("all", all)])
+    {
+        let bound = format!("{}/{}", precision.part, precision.whole);
+        let _ = writeln!(
+            text,
+            "{name:<22}{:>6}{bound:>10}  {:<22}{:<22}{:<22}{:>9}{:>9}",
+            recall.whole,
+            share(precision),
+            share(recall),
+            share(wrong_binds),
+            deferred.values().sum::<usize>(),
+            rejected.values().sum::<usize>()
+        );
+    }
+    for (what, reasons) in [("Deferred", &all.deferred), ("Rejected", &all.rejected)] {
+        let mut reasons: Vec<_> = reasons.iter().collect();
+        reasons.sort_by_key(|(_, notes)| std::cmp::Reverse(**notes));
+        let _ = writeln!(text, "\n{what}:");
+        for (reason, notes) in reasons {
+            let _ = writeln!(text, "{notes:>6}  {reason}");
+        }
     }
     text
 }

@@ -52,6 +52,43 @@ fn a_small_tracker_is_judged_packed_or_plain() {
 }
 
 #[test]
+fn notes_go_the_whole_way_where_an_interpreter_is_named() {
+    let user = User::new();
+    write(&user, false);
+    let with = |note: &str| {
+        let cases = std::fs::read_to_string(user.home().join("t.cases.jsonl")).unwrap();
+        let mut case: Value = serde_json::from_str(&cases).unwrap();
+        case["note"] = json!(note);
+        user.file("t.cases.jsonl", format!("{case}\n"));
+        user.json(&["eval", "governed", "t.cases.jsonl", "--interpreter", "rules", "--quiet"])["pipeline"]
+            .take()
+    };
+    for (note, bound, deferred, rejected) in [
+        ("a-1 is fixed", 1, 0, 0),
+        ("It is fixed", 0, 1, 0),
+        ("It is not fixed", 0, 0, 1),
+        ("Lunch at noon", 0, 0, 1),
+    ] {
+        let told = with(note);
+        assert_eq!(told["interpreter"], "rules-1");
+        let count = |of: &str| {
+            told["all"][of].as_object().unwrap().values().map(|one| one.as_u64().unwrap()).sum::<u64>()
+        };
+        assert_eq!(
+            (told["groups"]["t"]["precision"]["part"].as_u64(), count("deferred"), count("rejected")),
+            (Some(bound), deferred, rejected),
+            "{note}: {told}"
+        );
+        assert_eq!(told["all"]["wrong_binds"]["part"], 0, "{note}: {told}");
+    }
+    let plain = user.json(&["eval", "governed", "t.cases.jsonl", "--quiet"]);
+    assert!(plain.get("pipeline").is_none(), "{plain}");
+    let refused =
+        user.refused(&["eval", "governed", "t.cases.jsonl", "--interpreter", "model"], 3, "not_found");
+    assert!(refused.to_string().contains("[models.chat]"), "{refused}");
+}
+
+#[test]
 fn the_numbers_are_written_one_object_a_line() {
     let user = User::new();
     write(&user, false);

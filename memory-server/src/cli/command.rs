@@ -53,9 +53,11 @@ pub(super) enum Command {
     Promote(commands::PromoteArgs),
     /// Show the state that agents share: its rows, the past, and why a row is so
     Shared(commands::SharedArgs),
+    /// Show why a row of the shared state is so: its events with their notes, and what depends on it
+    Why(commands::WhyArgs),
     /// List writes that wait because what they refer to is not certain
     Pending(commands::PendingArgs),
-    /// Decide about writes that wait: list, show, bind, reject
+    /// Decide about writes that wait: list, show, bind, reject; and reopen an issue
     Review(commands::ReviewArgs),
     /// Make the shared tables anew from the ledger
     Rebuild(commands::SpaceArgs),
@@ -195,6 +197,7 @@ pub(super) async fn dispatch(context: &Context, command: Command, out: &mut Out)
         Command::Note(args) => commands::note(context, args, out).await,
         Command::Promote(args) => commands::promote(context, args, out).await,
         Command::Shared(args) => commands::shared(context, args, out).await,
+        Command::Why(args) => commands::why(context, args, out).await,
         Command::Pending(args) => commands::pending(context, args, out).await,
         Command::Review(args) => commands::review(context, args, out).await,
         Command::Rebuild(args) => commands::rebuild(context, args, out).await,

@@ -6,8 +6,8 @@ use memory::system::RandomIds;
 use memory::{Access, Config, Memory, Registry};
 use memory_core::limits::MAX_PAGE;
 use memory_core::{
-    Backend, Error, ErrorKind, IdGen as _, MemoryLayer, Result, Retry, RunContext, Scope, ScopeId, ScopeKind,
-    ScopesQuery,
+    Backend, ChatModel, Error, ErrorKind, IdGen as _, MemoryLayer, Result, Retry, RunContext, Scope, ScopeId,
+    ScopeKind, ScopesQuery,
 };
 use serde::Serialize;
 
@@ -184,6 +184,20 @@ impl Context {
     pub fn registry(&self) -> Result<Registry> {
         let config = || Config::discover(self.global.config.as_deref());
         registry(&self.global, config)
+    }
+
+    /// The language model of `[models.chat]` in `memory.toml`.
+    ///
+    /// # Errors
+    /// `not_found` without `memory.toml`, or as [`Config::open_chat_model`].
+    pub fn chat_model(&self) -> Result<Arc<dyn ChatModel>> {
+        let config = self.settings()?.config.ok_or_else(|| {
+            Error::new(
+                ErrorKind::NotFound,
+                "there is no memory.toml whose [models.chat] names a language model",
+            )
+        })?;
+        config.open_chat_model(&self.registry()?)
     }
 
     /// The URL of the command line or the environment.

@@ -1,11 +1,13 @@
-//! GOV-1 to GOV-7 and GOV-37: the state machine of each bucket.
+//! GOV-1 to GOV-7, GOV-37 and GOV-51: the state machine of each bucket.
 
-use memory_governed::{Bucket, Outcome};
+use memory_governed::{Bucket, NoteSource, Outcome};
 use serde_json::{Value, json};
 
 use crate::case::{Case, case};
 use crate::check::{CaseResult, check, expect_eq};
-use crate::cx::shared::{Shared, agent, append, having, invalidate, kind, resolve, second, upsert};
+use crate::cx::shared::{
+    Shared, agent, append, authority, having, invalidate, kind, only, person, resolve, second, upsert,
+};
 
 pub(crate) const CASES: &[Case] = &[
     case!("gov.plan.replaced-as-a-whole", [Sql, HostTables], ["GOV-1"], |cx| {
@@ -99,6 +101,51 @@ pub(crate) const CASES: &[Case] = &[
             &[append("issues", "other", json!({ "title": "t" })), invalidate("issues", "redis_timeout")],
         )
         .await?;
+        shared.is_sound().await?;
+    }),
+    case!("gov.issues.reopened", [Sql, HostTables], ["GOV-51"], |cx| {
+        let shared = cx.shared().await?;
+        let reopen = json!({ "bucket": "issues", "operation": "reopen", "target_id": "db_outage" });
+        let lead = authority("lead");
+        shared.write("issue db_outage: Database outage in the Frankfurt region").await?;
+        expect_eq!(kind(&shared.write_by(&lead, "reopen db_outage").await?), "no_op", "of one that is open");
+        shared.write("db_outage is resolved").await?;
+        for (by, text) in [
+            (agent("ada"), "reopen db_outage"),
+            (lead.clone(), "do not reopen db_outage"),
+            (lead.clone(), "should we reopen db_outage?"),
+            (lead.clone(), "Bob: reopen db_outage"),
+            (lead.clone(), "db_outage fails again"),
+        ] {
+            let outcome = shared.read_as(&by, text, reopen.clone()).await?;
+            expect_eq!(kind(&outcome), "deferred", "`{text}` by {by:?}: {outcome:?}");
+            expect_eq!(shared.issue("db_outage").await?, "resolved", "after `{text}` by {by:?}");
+        }
+        shared.note(&lead, NoteSource::ToolResult, "reopen db_outage", None).await?;
+        expect_eq!(kind(&only(shared.promoted().await?, "a tool")?), "deferred", "what a tool said");
+        let ended = shared.row(Bucket::Issues, "db_outage").await?;
+        shared.note(&lead, NoteSource::Agent, "reopen db_outage", Some(second(1))).await?;
+        expect_eq!(kind(&only(shared.promoted().await?, "before")?), "deferred", "observed before the end");
+        let outcome =
+            shared.write_by(&lead, "reopen db_outage: it fails again, as it was never fixed").await?;
+        expect_eq!(kind(&outcome), "applied", "by a writer with authority: {outcome:?}");
+        let row = shared.row(Bucket::Issues, "db_outage").await?;
+        expect_eq!((row.status.as_str(), row.valid_to), ("open", None), "the row");
+        expect_eq!((row.fields, row.rev), (ended.fields, ended.rev + 1), "its members");
+        let stale = shared.write_at("db_outage is resolved", second(2)).await?;
+        expect_eq!(kind(&stale), "deferred", "an end that was observed before: {stale:?}");
+        shared.later(3_600).await?;
+        expect_eq!(shared.issue("db_outage").await?, "open");
+        expect_eq!(kind(&shared.write("db_outage is resolved").await?), "applied", "another end");
+        // Whose trust is less than that of who began it leaves it ended.
+        for (by, text, became) in [
+            (person("pat"), "issue disk_full: no space left", "applied"),
+            (person("pat"), "disk_full is resolved", "applied"),
+            (lead, "reopen disk_full", "deferred"),
+            (person("kim"), "reopen disk_full", "applied"),
+        ] {
+            expect_eq!(kind(&shared.write_by(&by, text).await?), became, "`{text}` by {by:?}");
+        }
         shared.is_sound().await?;
     }),
     case!("gov.decisions.all-their-states", [Sql, HostTables], ["GOV-4"], |cx| {

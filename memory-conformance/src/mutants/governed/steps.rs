@@ -41,6 +41,8 @@ mutants! {
         => stages(|setup| setup.wrap = |stages| Box::new(Decides(stages, "changes no row by itself")));
     "gov.anybody-changes": ["GOV-18"] needs [Sql, HostTables], "whoever writes changes a person's constraint"
         => stages(|setup| setup.wrap = |stages| Box::new(Decides(stages, "may not change")));
+    "gov.anybody-reopens": ["GOV-51"] needs [Sql, HostTables], "whoever writes reopens an issue that was resolved"
+        => stages(|setup| setup.wrap = |stages| Box::new(Decides(stages, "may not reopen")));
     "gov.review-lends-authority": ["GOV-18"] needs [Sql, HostTables], "who may not end a row decides that its own note meant it"
         => stages(|setup| setup.wrap = |stages| Box::new(ReviewsAll(stages)));
     "gov.rebuild-verifies-last": ["GOV-49"] needs [Sql, HostTables], "a rebuild refuses once the tables are changed"

@@ -1,8 +1,11 @@
-//! `pending` and `review`: what waits, and what people decide about it.
+//! `pending` and `review`: what waits, and what people decide about it; and an issue that they open again.
 
 use clap::{Args, Subcommand, ValueEnum};
 use memory::Access;
-use memory::governed::{self, Outcome, Pending, PendingMemoryQueue, PendingStatus, Review, Trust};
+use memory::governed::{
+    self, Actor, Bucket, NoteSource, Outcome, Pending, PendingMemoryQueue, PendingStatus, Review,
+    SharedMemory, Space, Trust, WorkingMemory,
+};
 use memory_core::{Error, ErrorKind};
 
 use super::{SpaceArgs, actor, open};
@@ -114,6 +117,14 @@ enum Action {
         #[arg(long, default_value = "rejected at the terminal")]
         reason: String,
     },
+    /// Open an issue again that was resolved by mistake
+    Reopen {
+        /// The issue
+        id: String,
+        /// Why; it is kept with the event
+        #[arg(long)]
+        reason: Option<String>,
+    },
 }
 
 pub(crate) async fn review(context: &Context, args: ReviewArgs, out: &mut Out) -> Result<Exit, Failure> {
@@ -133,6 +144,7 @@ pub(crate) async fn review(context: &Context, args: ReviewArgs, out: &mut Out) -
         }
         Action::Bind { id, target } => Review::new(queue).bind(&id, &target, &person).await?,
         Action::Reject { id, reason } => Review::new(queue).reject(&id, &reason, &person).await?,
+        Action::Reopen { id, reason } => reopen(&space, &id, reason.as_deref(), &person).await?,
     };
     out.tell(&outcome, |out| {
         out.line(match &outcome {
@@ -144,4 +156,24 @@ pub(crate) async fn review(context: &Context, args: ReviewArgs, out: &mut Out) -
         })
     })?;
     Ok(Exit::Ok)
+}
+
+/// The person's own note, which is promoted at once.
+async fn reopen(
+    space: &Space,
+    id: &str,
+    reason: Option<&str>,
+    person: &Actor,
+) -> memory_core::Result<Outcome> {
+    if SharedMemory::new(space).row(Bucket::Issues, id).await?.is_none() {
+        return Err(Error::new(
+            ErrorKind::NotFound,
+            "no issue has that id; `memory shared issues --ended` lists them all",
+        ));
+    }
+    let words = reason.map_or_else(|| format!("reopen {id}"), |reason| format!("reopen {id}: {reason}"));
+    let note = WorkingMemory::new(space).note(person, NoteSource::Agent, &words, None).await?;
+    let promotion = governed::pipeline(space).promote_note(&note.id).await?;
+    let outcome = promotion.and_then(|promotion| promotion.outcomes.into_iter().next());
+    outcome.ok_or_else(|| Error::internal("the note was not promoted; `memory promote` tries it again"))
 }

@@ -1,4 +1,4 @@
-//! Shared state of several agents: `note`, `promote`, `shared`, `pending`, `review`, `rebuild`, `verify`.
+//! Shared state of several agents: `note`, `promote`, `shared`, `why`, `pending`, `review`, `rebuild`, `verify`.
 
 mod deciding;
 mod ledger;
@@ -15,7 +15,7 @@ use crate::terminal::{Context, Opened};
 pub(crate) use deciding::{PendingArgs, ReviewArgs, pending, review};
 pub(crate) use ledger::{VerifyArgs, rebuild, verify};
 pub(crate) use notes::{NoteArgs, PromoteArgs, note, promote};
-pub(crate) use reading::{SharedArgs, shared};
+pub(crate) use reading::{SharedArgs, WhyArgs, shared, why};
 
 /// Which shared space.
 #[derive(Args, Clone, Debug)]

@@ -2,9 +2,10 @@
 
 use clap::{Args, ValueEnum};
 use memory::Access;
-use memory::governed::{self, NoteSource, Report, Trust, WorkingMemory};
+use memory::governed::{self, Held, NoteSource, Report, Trust, WorkingMemory};
 use memory::system::SystemClock;
-use memory_core::{Clock as _, Error, Timestamp};
+use memory_core::{Clock as _, Error, ScopeId, Timestamp};
+use serde::Serialize;
 use serde_json::json;
 
 use super::{SpaceArgs, actor, open};
@@ -49,6 +50,10 @@ pub(crate) struct NoteArgs {
     /// When it was observed, as 2026-01-31T09:30:00Z or a date, not in the future; default: now
     #[arg(long, value_name = "TIME", value_parser = values::time)]
     at: Option<Timestamp>,
+    /// The run of the agent that noted it: `--agent ada --run import-7` [default: `terminal`]
+    // In place of the global option of this name, which chooses a scope and excludes `--agent`.
+    #[arg(long, id = "run", value_name = "ID")]
+    run: Option<String>,
     #[command(flatten)]
     space: SpaceArgs,
 }
@@ -69,7 +74,10 @@ pub(crate) async fn note(context: &Context, args: NoteArgs, out: &mut Out) -> Re
         From::Agent => NoteSource::Agent,
         From::Tool => NoteSource::ToolResult,
     };
-    let writer = actor(&opened, trust);
+    let mut writer = actor(&opened, trust);
+    if let Some(run) = args.run {
+        writer.run = ScopeId::new(run)?.as_str().to_owned();
+    }
     let note = WorkingMemory::new(&space).note(&writer, source, &args.words.join(" "), args.at).await?;
     out.tell(&json!({ "note_id": note.id, "observed_at": note.observed_at }), |out| {
         out.line(format!("noted: {}", note.id))
@@ -84,6 +92,16 @@ pub(crate) struct PromoteArgs {
     limit: u64,
     #[command(flatten)]
     space: SpaceArgs,
+}
+
+/// What `promote` prints with `--json`.
+#[derive(Serialize)]
+struct Promoted {
+    #[serde(flatten)]
+    report: Report,
+    /// What others work on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    held: Option<Held>,
 }
 
 pub(crate) async fn promote(context: &Context, args: PromoteArgs, out: &mut Out) -> Result<Exit, Failure> {
@@ -115,7 +133,8 @@ pub(crate) async fn promote(context: &Context, args: PromoteArgs, out: &mut Out)
     for (id, reason) in &left {
         terminal::note(&format!("{id} is to be tried again: {reason}"));
     }
-    out.tell(&report, |out| {
+    let held = pipeline.held().await?;
+    out.tell(&Promoted { report, held }, |out| {
         rejected.iter().try_for_each(|(id, reason)| out.line(format!("rejected {id}: {reason}")))?;
         out.line(format!(
             "{}: {} committed, {} deferred, {} without effect, {} rejected, {} to be tried again",
@@ -125,7 +144,13 @@ pub(crate) async fn promote(context: &Context, args: PromoteArgs, out: &mut Out)
             report.no_ops,
             report.rejected,
             report.retried
-        ))
+        ))?;
+        held.map_or(Ok(()), |Held { notes, until, .. }| {
+            let notes = counted(notes, "note");
+            out.line(format!(
+                "{notes} held by another pipeline, or by one that was killed: run `memory promote` again after {until}"
+            ))
+        })
     })?;
     Ok(match report.retried {
         _ if stop.is_asked() => Exit::Interrupted,

@@ -1,4 +1,4 @@
-//! `shared`: rows, the past, and why a row is so.
+//! `shared` and `why`: rows, the past, and why a row is so.
 
 use clap::Args;
 use memory::Access;
@@ -6,6 +6,7 @@ use memory::governed::{AsOf, Bucket, Row, SharedMemory, Why};
 use memory_core::{Error, ErrorKind, Timestamp};
 
 use super::{BucketName, SpaceArgs, open};
+use crate::commands::typed_row;
 use crate::terminal::{Context, Exit, Failure, Out, values};
 
 #[derive(Args, Debug)]
@@ -32,12 +33,7 @@ pub(crate) async fn shared(context: &Context, args: SharedArgs, out: &mut Out) -
     let (_opened, space) = open(context, &args.space, Access::Existing).await?;
     let shared = SharedMemory::new(&space);
     if let (Some(bucket), Some(id)) = (args.bucket, &args.why) {
-        let why = shared.why(bucket.into(), id).await?;
-        if why.row.is_none() && why.events.is_empty() {
-            return Err(Error::new(ErrorKind::NotFound, "no event is about a row of that id").into());
-        }
-        out.tell(&why, |out| tell_why(&why, out))?;
-        return Ok(Exit::Ok);
+        return explain(&shared, &[bucket.into()], id, out).await;
     }
     let buckets = args.bucket.map_or_else(|| Bucket::ALL.to_vec(), |bucket| vec![bucket.into()]);
     let at = AsOf { valid: args.as_of, recorded: args.known_at };
@@ -56,6 +52,52 @@ pub(crate) async fn shared(context: &Context, args: SharedArgs, out: &mut Out) -
         };
         out.table(["BUCKET", "ID", "STATUS", "REV", "SAYS"], &rows.iter().map(cells).collect::<Vec<_>>())
     })?;
+    Ok(Exit::Ok)
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct WhyArgs {
+    /// The row: its id, or BUCKET/ID where rows of several buckets have that id
+    #[arg(value_name = "ID")]
+    row: String,
+    #[command(flatten)]
+    space: SpaceArgs,
+}
+
+pub(crate) async fn why(context: &Context, args: WhyArgs, out: &mut Out) -> Result<Exit, Failure> {
+    let (buckets, id) = match args.row.contains('/') {
+        true => typed_row(&args.row).map(|(bucket, id)| (vec![bucket], id)).map_err(Error::invalid)?,
+        false => (Bucket::ALL.to_vec(), args.row),
+    };
+    let (_opened, space) = open(context, &args.space, Access::Existing).await?;
+    explain(&SharedMemory::new(&space), &buckets, &id, out).await
+}
+
+/// Prints why the row of this id is so, which is in one of these buckets.
+async fn explain(
+    shared: &SharedMemory,
+    buckets: &[Bucket],
+    id: &str,
+    out: &mut Out,
+) -> Result<Exit, Failure> {
+    let mut found: Option<(Bucket, Why)> = None;
+    for bucket in buckets {
+        let why = shared.why(*bucket, id).await?;
+        if why.row.is_none() && why.events.is_empty() {
+            continue;
+        }
+        if let Some((other, _)) = &found {
+            return Err(Error::invalid(format!(
+                "rows of several buckets have that id; name one of them: {other}/{id} or {bucket}/{id}"
+            ))
+            .into());
+        }
+        found = Some((*bucket, why));
+    }
+    let Some((_, why)) = found else {
+        return Err(Error::new(ErrorKind::NotFound, "no event is about a row of that id").into());
+    };
+    out.tell(&why, |out| tell_why(&why, out))?;
     Ok(Exit::Ok)
 }
 

@@ -53,7 +53,7 @@ pub(crate) struct ForgetArgs {
     #[arg(long, value_name = "ID", conflicts_with_all = ["ids", "all", "key", "resume", "row"])]
     note: Option<String>,
     /// Forget a row of shared state instead, with what depends on it
-    #[arg(long, value_name = "BUCKET/ID", value_parser = row, conflicts_with_all = ["ids", "all", "key", "resume"])]
+    #[arg(long, value_name = "BUCKET/ID", value_parser = typed_row, conflicts_with_all = ["ids", "all", "key", "resume"])]
     row: Option<(Bucket, String)>,
     /// Complete what an interrupted `forget` began
     #[arg(long, conflicts_with_all = ["key", "dry_run"])]
@@ -127,7 +127,8 @@ fn unconfirmed() -> Failure {
     Failure::invalid("this cannot be undone: check what would be forgotten with --dry-run, then give --yes")
 }
 
-fn row(typed: &str) -> Result<(Bucket, String), String> {
+/// A row as it is typed: `issues/redis_timeout`.
+pub(crate) fn typed_row(typed: &str) -> Result<(Bucket, String), String> {
     let found = typed.split_once('/').and_then(|(bucket, id)| {
         let bucket = Bucket::ALL.into_iter().find(|known| known.as_str() == bucket)?;
         is_id(id).then(|| (bucket, id.to_owned()))

@@ -36,6 +36,11 @@ fn notes_are_promoted_read_reviewed_rebuilt_and_verified() {
     let why = user.json(&["shared", "issues", "--why", "redis_timeout"]);
     assert_eq!(why["events"].as_array().unwrap().len(), 2);
     assert!(user.ok(&["shared", "issues", "--why", "redis_timeout"]).contains("reviewed"));
+    for row in ["redis_timeout", "issues/redis_timeout"] {
+        assert_eq!(user.json(&["why", row]), why);
+    }
+    user.refused(&["why", "decisions/redis_timeout"], 3, "not_found");
+    user.refused(&["why", "choices/redis_timeout"], 3, "invalid_argument");
     let verified = user.json(&["verify"]);
     let anchor = format!("{}:{}", verified["anchor"]["seq"], verified["anchor"]["hash"].as_str().unwrap());
     assert_eq!(user.json(&["verify", "--anchor", &anchor])["events"], 3);
@@ -163,27 +168,85 @@ fn only_a_plain_statement_ends_the_row_that_it_names() {
     assert_eq!(user.json(&["promote"])["committed"], 1);
 }
 
-/// It folded an edited event into the tables, and said that all was well.
-#[test]
-fn a_ledger_that_does_not_hold_is_not_rebuilt() {
-    let user = User::new();
-    user.ok(&["note", "issue issue_1: Upload fails"]);
-    user.ok(&["promote"]);
+/// Runs statements on the tables behind shared state.
+fn behind(user: &User, sql: &str) {
     memory::sqlite::prepare_process();
     let only = |folder: &Path| {
         let mut found = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
         found.find(|path| path.is_dir()).unwrap()
     };
     let scope = only(&only(&user.home().join(".local/share/memory/memory.db.sql")));
-    let tables = rusqlite::Connection::open(scope.join("data.db")).unwrap();
-    tables
-        .execute_batch(
-            "DROP TRIGGER events_memory_UPDATE; UPDATE events_memory SET source_agent = 'eve' WHERE seq = 1",
-        )
-        .unwrap();
-    drop(tables);
+    rusqlite::Connection::open(scope.join("data.db")).unwrap().execute_batch(sql).unwrap();
+}
+
+/// It folded an edited event into the tables, and said that all was well.
+#[test]
+fn a_ledger_that_does_not_hold_is_not_rebuilt() {
+    let user = User::new();
+    user.ok(&["note", "issue issue_1: Upload fails"]);
+    user.ok(&["promote"]);
+    behind(
+        &user,
+        "DROP TRIGGER events_memory_UPDATE; UPDATE events_memory SET source_agent = 'eve' WHERE seq = 1",
+    );
     user.refused(&["verify"], 6, "corrupt");
     let error = user.refused(&["rebuild"], 6, "corrupt");
     assert!(error.to_string().contains("nothing was rebuilt; restore a snapshot that verifies"), "{error}");
     assert_eq!(user.json(&["shared", "issues"])[0]["status"], "open");
+}
+
+#[test]
+fn a_note_has_the_agent_and_the_run_that_are_given() {
+    let user = User::new();
+    for (words, rest) in [
+        ("issue disk_full: the disk is full", &["--agent", "ada", "--run", "import-7"][..]),
+        ("decision disk_full: buy a disk", &["--agent", "ada"]),
+    ] {
+        user.ok(&[&["note", words][..], rest].concat());
+    }
+    user.ok(&["promote"]);
+    for (row, run) in [("issues/disk_full", "import-7"), ("decisions/disk_full", "terminal")] {
+        let actor = &user.json(&["why", row])["events"][0]["event"]["actor"];
+        assert_eq!((&actor["agent"], &actor["run"]), (&json!("ada"), &json!(run)), "{actor}");
+    }
+    let error = user.refused(&["why", "disk_full"], 3, "invalid_argument");
+    assert!(error.to_string().contains("issues/disk_full or decisions/disk_full"), "{error}");
+    // Elsewhere the two name different scopes.
+    user.refused(&["list", "--agent", "ada", "--run", "import-7"], 2, "invalid_argument");
+}
+
+#[test]
+fn notes_that_a_killed_pipeline_holds_are_told() {
+    let user = User::new();
+    user.ok(&["note", "issue disk_full: the disk is full"]);
+    behind(&user, "UPDATE notes SET state = 'leased', lease = 'killed', lease_until = 4000000000000");
+    let report = user.json(&["promote"]);
+    assert_eq!((&report["notes"], &report["held"]["notes"]), (&json!(0), &json!(1)), "{report}");
+    assert!(report["held"]["until"].as_str().unwrap().starts_with("2096-"), "{report}");
+    let told = user.ok(&["promote"]);
+    assert!(told.contains("1 held by another pipeline") && told.contains("2096-"), "{told}");
+}
+
+#[test]
+fn a_person_reopens_an_issue_that_was_resolved_by_mistake() {
+    let user = User::new();
+    for words in ["issue disk_full: the disk is full", "disk_full is resolved"] {
+        user.ok(&["note", words]);
+        user.ok(&["promote"]);
+    }
+    let told = user.json(&["review", "reopen", "disk_full", "--reason", "it was another disk"]);
+    assert_eq!((&told["outcome"], &told["target_id"]), (&json!("committed"), &json!("disk_full")), "{told}");
+    let why = user.json(&["why", "disk_full"]);
+    let last = &why["events"][2];
+    assert_eq!((&why["row"]["status"], &why["row"]["rev"]), (&json!("open"), &json!(3)), "{why}");
+    assert_eq!(last["words"], "reopen disk_full: it was another disk");
+    assert_eq!(
+        (&last["event"]["operation"], &last["event"]["actor"]["trust"]),
+        (&json!("reopen"), &json!("person"))
+    );
+    assert!(user.ok(&["review", "reopen", "disk_full"]).contains("nothing to do: it is open"));
+    user.refused(&["review", "reopen", "disk_fuller"], 3, "not_found");
+    assert_eq!(user.json(&["verify"])["events"], 3);
+    let rebuilt = user.json(&["rebuild"]);
+    assert_eq!(rebuilt["before"], rebuilt["after"]);
 }

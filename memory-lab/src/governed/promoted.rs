@@ -1,0 +1,251 @@
+//! The whole way of a note: what a pipeline on a fresh SQLite file makes of it, from its words to the row.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use memory::Registry;
+use memory_core::{Error, Result, TenantId, Timestamp};
+use memory_eval::Share;
+use memory_governed::{
+    Actor, Bucket, Calibrated, Candidate, Context, Decision, Interpretation, Interpreter, Note, NoteSource,
+    Operation, Outcome, Promotion, PromotionPipeline, Resolution, Resolver, Space, Trust, WorkingMemory,
+    WriteRequest,
+};
+use serde::Serialize;
+
+use super::data::{Id, Item, Tracker};
+
+/// What became of notes.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Tally {
+    notes: usize,
+    right: usize,
+    wrong: usize,
+    wrong_without: usize,
+    deferred: BTreeMap<String, usize>,
+    rejected: BTreeMap<String, usize>,
+}
+
+/// The figures of a tally.
+#[derive(Debug, Serialize)]
+pub(super) struct Promoted {
+    pub(super) precision: Share,
+    pub(super) recall: Share,
+    /// Binds where the right issue was removed.
+    pub(super) wrong_binds: Share,
+    /// Notes that wait, by reason.
+    pub(super) deferred: BTreeMap<String, usize>,
+    /// Notes that left nothing, by reason.
+    pub(super) rejected: BTreeMap<String, usize>,
+}
+
+impl Tally {
+    pub(super) fn add(&mut self, other: &Self) {
+        self.notes += other.notes;
+        self.right += other.right;
+        self.wrong += other.wrong;
+        self.wrong_without += other.wrong_without;
+        for (mine, others) in [(&mut self.deferred, &other.deferred), (&mut self.rejected, &other.rejected)] {
+            for (reason, notes) in others {
+                *mine.entry(reason.clone()).or_default() += notes;
+            }
+        }
+    }
+
+    pub(super) fn figures(self) -> Promoted {
+        Promoted {
+            precision: Share::new(self.right, self.right + self.wrong),
+            recall: Share::new(self.right, self.notes),
+            wrong_binds: Share::new(self.wrong_without, self.notes),
+            deferred: self.deferred,
+            rejected: self.rejected,
+        }
+    }
+}
+
+/// Hands every note of a tracker to a pipeline twice: with the issue it closed, and without it. No note changes anything; each
+/// issue is opened in its time, and closed once no later note knows it as open.
+pub(super) async fn promote(interpreter: &Arc<dyn Interpreter>, tracker: &Tracker) -> Result<Tally> {
+    let folder = crate::stores::temporary()?;
+    let memory = Registry::default().open(&crate::stores::fresh(&folder)?).await?;
+    let space = memory::governed::open(&memory, &TenantId::new("lab")?, "tracker").await?;
+    let resolver: Arc<dyn Resolver> = Arc::new(Calibrated::new());
+    let mut last_open: HashMap<&str, usize> = HashMap::new();
+    for (at, case) in tracker.cases.iter().enumerate() {
+        last_open.extend(case.open.iter().map(|Id(id)| (id.as_str(), at)));
+    }
+    let mut items = tracker.items.iter().peekable();
+    let (mut open, mut tally): (Vec<&str>, _) = (Vec::new(), Tally::default());
+    for (at, case) in tracker.cases.iter().enumerate() {
+        while let Some(item) = items.next_if(|item| item.created_at <= case.observed_at) {
+            write(&space, opening(item), item.created_at).await?;
+            open.push(&item.id);
+        }
+        let is_open = |id: &&str| last_open.get(id).is_some_and(|last| *last >= at);
+        let (still, closed): (Vec<&str>, Vec<&str>) = open.into_iter().partition(is_open);
+        open = still;
+        for id in closed {
+            let closing = WriteRequest::new(Bucket::Issues, Operation::Resolve).with_target(slug(id));
+            write(&space, closing, case.observed_at).await?;
+        }
+        let note = Note {
+            id: case.case.clone(),
+            actor: writer(),
+            source: NoteSource::Agent,
+            observed_at: case.observed_at,
+            text: case.note.clone(),
+        };
+        let mut rows: BTreeSet<String> = case.open.iter().map(|Id(id)| slug(id)).collect();
+        let rehearse = async |rows: &BTreeSet<String>| {
+            let (interpreter, resolver) = (Arc::clone(interpreter), Arc::clone(&resolver));
+            let among = Arc::new(Among { rows: rows.clone(), interpreter, resolver });
+            PromotionPipeline::new(&space, among.clone(), among).rehearse(&note).await
+        };
+        let (gold, present) = (slug(&case.gold), rehearse(&rows).await?);
+        tally.count(&gold, &rows, present);
+        rows.remove(&gold);
+        let removed = rehearse(&rows).await?;
+        tally.wrong_without += usize::from(bound(&removed, &rows).is_some());
+    }
+    Ok(tally)
+}
+
+impl Tally {
+    fn count(&mut self, gold: &str, rows: &BTreeSet<String>, promotion: Promotion) {
+        self.notes += 1;
+        match bound(&promotion, rows) {
+            Some(id) if id == gold => self.right += 1,
+            Some(_) => self.wrong += 1,
+            None => {
+                let deferred = promotion.outcomes.iter().find_map(|outcome| match outcome {
+                    Outcome::Deferred { reason, .. } => Some(reason.clone()),
+                    _ => None,
+                });
+                let (of, reason) = match deferred {
+                    Some(reason) => (&mut self.deferred, reason),
+                    None => (
+                        &mut self.rejected,
+                        promotion.reason.unwrap_or_else(|| "it ends no issue".to_owned()),
+                    ),
+                };
+                // An id within it would make each the only one of its kind.
+                let reason = match reason.split_once(" has the id ") {
+                    Some((who, _)) => format!("{who} has the id that it names"),
+                    None => reason,
+                };
+                *of.entry(reason).or_default() += 1;
+            }
+        }
+    }
+}
+
+/// The row of the tracker that a note ended or changed.
+fn bound<'a>(promotion: &'a Promotion, rows: &BTreeSet<String>) -> Option<&'a str> {
+    promotion.outcomes.iter().find_map(|outcome| match outcome {
+        Outcome::Committed { target_id, .. } if rows.contains(target_id) => Some(target_id.as_str()),
+        _ => None,
+    })
+}
+
+/// An interpreter and a resolver that know only these of the open issues.
+struct Among {
+    rows: BTreeSet<String>,
+    interpreter: Arc<dyn Interpreter>,
+    resolver: Arc<dyn Resolver>,
+}
+
+impl fmt::Debug for Among {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Among").field("rows", &self.rows).finish_non_exhaustive()
+    }
+}
+
+#[async_trait]
+impl Interpreter for Among {
+    fn name(&self) -> &str {
+        self.interpreter.name()
+    }
+
+    async fn interpret(&self, note: &Note, context: &Context) -> Interpretation {
+        let mut context = context.clone();
+        context.issues.retain(|row| self.rows.contains(&row.id));
+        self.interpreter.interpret(note, &context).await
+    }
+}
+
+impl Resolver for Among {
+    fn resolve(&self, request: &WriteRequest, note: &Note, candidates: &[Candidate]) -> Resolution {
+        let known = |row: &&Candidate| !row.is_live || self.rows.contains(&row.id);
+        let candidates: Vec<Candidate> = candidates.iter().filter(known).cloned().collect();
+        self.resolver.resolve(request, note, &candidates)
+    }
+
+    fn version(&self) -> String {
+        self.resolver.version()
+    }
+}
+
+/// Reads a note as the JSON of its write, and binds that to the row it names.
+#[derive(Debug)]
+struct Literal;
+
+#[async_trait]
+impl Interpreter for Literal {
+    fn name(&self) -> &'static str {
+        "tracker"
+    }
+
+    async fn interpret(&self, note: &Note, _: &Context) -> Interpretation {
+        Interpretation::of(match serde_json::from_str(&note.text) {
+            Ok(request) => Decision::Accept(vec![request]),
+            Err(error) => Decision::Reject(error.to_string()),
+        })
+    }
+}
+
+impl Resolver for Literal {
+    fn resolve(&self, request: &WriteRequest, _: &Note, _: &[Candidate]) -> Resolution {
+        let target = request.target_id.clone().unwrap_or_default();
+        Resolution::Bind { target, candidates: Vec::new(), reason: "the tracker's".to_owned() }
+    }
+
+    fn version(&self) -> String {
+        "tracker".to_owned()
+    }
+}
+
+/// Commits a change of the tracker.
+async fn write(space: &Space, request: WriteRequest, at: Timestamp) -> Result<()> {
+    let words = serde_json::to_string(&request).map_err(|error| Error::internal(error.to_string()))?;
+    let note = WorkingMemory::new(space).note(&writer(), NoteSource::Agent, &words, Some(at)).await?;
+    let literal = Arc::new(Literal);
+    let promoted = PromotionPipeline::new(space, literal.clone(), literal).promote_note(&note.id).await?;
+    match promoted.as_ref().map(|promotion| promotion.outcomes.as_slice()) {
+        Some([Outcome::Committed { projection: "applied", .. }]) => Ok(()),
+        _ => {
+            Err(Error::invalid(format!("an issue cannot be written as shared state: {words}: {promoted:?}")))
+        }
+    }
+}
+
+fn opening(item: &Item) -> WriteRequest {
+    let request = WriteRequest::new(Bucket::Issues, Operation::Upsert)
+        .with_target(slug(&item.id))
+        .with("title", item.title.as_str());
+    let description: String = item.description.chars().take(DESCRIBED).collect();
+    if description.trim().is_empty() { request } else { request.with("description", description) }
+}
+
+/// Characters of a description that are written; the resolver reads fewer.
+const DESCRIBED: usize = 1_000;
+
+fn writer() -> Actor {
+    Actor { agent: "lab".to_owned(), run: "lab".to_owned(), trust: Trust::Authority }
+}
+
+/// An id of the tracker as one of shared state.
+fn slug(id: &str) -> String {
+    id.to_lowercase().replace(|c: char| !(c.is_ascii_alphanumeric() || c == '-'), "_")
+}
