@@ -21,7 +21,8 @@ pub const MAX_CAPTION_BYTES: usize = 16 << 10;
 /// Most facts that one `add` supersedes, and that it confirms.
 pub const MAX_SUPERSEDED: usize = 100;
 
-/// Who said a message. The names that other programs write are read too.
+/// Who said a message.
+// The aliases are what other programs write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]

@@ -8,6 +8,7 @@ mod restated;
 mod rules;
 
 use std::fmt;
+use std::time::Duration;
 
 use async_trait::async_trait;
 
@@ -29,6 +30,8 @@ pub struct Interpretation {
     pub decision: Decision,
     /// Where a model decided: what it was asked and what it said.
     pub record: Option<ModelRecord>,
+    /// With `Retry`: not before this long from now, if a model asked for it.
+    pub retry_after: Option<Duration>,
 }
 
 /// What a model was asked and what it said, for the audit of a decision.
@@ -62,6 +65,6 @@ impl Interpretation {
     /// A decision that no model took part in.
     #[must_use]
     pub const fn of(decision: Decision) -> Self {
-        Self { decision, record: None }
+        Self { decision, record: None, retry_after: None }
     }
 }

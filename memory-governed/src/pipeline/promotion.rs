@@ -1,6 +1,7 @@
 //! Promotion: one note after another, by as many pipelines as there are.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use memory_core::{Error, ErrorKind, Result, Timestamp};
 
@@ -165,7 +166,8 @@ impl PromotionPipeline {
         let promotion = Promotion::of(&note);
         match interpreted.decision {
             Decision::Retry(reason) => {
-                self.give_back(&note, &lease, &reason, record).await?;
+                let after = interpreted.retry_after;
+                self.give_back(&note, &lease, &reason, (record, after)).await?;
                 Ok(Promotion { reason: Some(reason), is_retried: true, ..promotion })
             }
             Decision::Reject(reason) => {
@@ -281,10 +283,10 @@ impl PromotionPipeline {
         note: &Note,
         lease: &str,
         reason: &str,
-        record: Option<&ModelRecord>,
+        said: (Option<&ModelRecord>, Option<Duration>),
     ) -> Result<()> {
         let tx = self.space.begin().await?;
-        let done = self.give_back_in(&tx, note, lease, reason, record).await;
+        let done = self.give_back_in(&tx, note, lease, reason, said).await;
         tx.end(done).await
     }
 
@@ -294,15 +296,17 @@ impl PromotionPipeline {
         note: &Note,
         lease: &str,
         reason: &str,
-        record: Option<&ModelRecord>,
+        (record, after): (Option<&ModelRecord>, Option<Duration>),
     ) -> Result<()> {
         let sql = "SELECT attempts FROM notes WHERE note_id = ?";
         let attempts = tx.one(sql, &[text(&note.id)]).await?.map(|mut cells| cells.count()).transpose()?;
         let tried = u32::try_from(attempts.unwrap_or_default()).unwrap_or(u32::MAX);
+        let next = self.space.next_attempt(tried.saturating_sub(1));
+        let next = after.map_or(next, |after| next.max(self.space.after(after)));
         tx.exec(
             "UPDATE notes SET state = 'new', lease = NULL, lease_until = ?, result = ? WHERE note_id = ? AND lease = ?",
             &[
-                int(self.space.next_attempt(tried.saturating_sub(1)).as_millis()),
+                int(next.as_millis()),
                 text(canonical(&Record { retry: Some(reason), model: record, ..Record::default() })?),
                 text(&note.id),
                 text(lease),

@@ -135,4 +135,13 @@ on_both_stores! {
         assert_eq!(world.promote().await.note_id, note.id);
         assert_eq!(world.count("events_memory").await, 0);
     }
+
+    async fn a_note_is_not_tried_again_before_the_model_allows_it(world) {
+        let note = world.note("retry in an hour: the model is busy").await;
+        assert!(world.promote().await.is_retried);
+        world.clock.advance(Duration::from_secs(3_500));
+        assert!(world.pipeline.promote_one().await.unwrap().is_none());
+        world.clock.advance(Duration::from_secs(101));
+        assert_eq!(world.promote().await.note_id, note.id);
+    }
 }

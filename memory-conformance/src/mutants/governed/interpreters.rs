@@ -31,8 +31,8 @@ impl Interpreter for Misread {
     }
 
     async fn interpret(&self, note: &Note, context: &Context) -> Interpretation {
-        let Interpretation { decision, record } = self.inner.interpret(note, context).await;
-        Interpretation { decision: (self.change)(note, decision), record }
+        let Interpretation { decision, record, retry_after } = self.inner.interpret(note, context).await;
+        Interpretation { decision: (self.change)(note, decision), record, retry_after }
     }
 }
 

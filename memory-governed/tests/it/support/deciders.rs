@@ -1,5 +1,7 @@
 //! Deciders simple enough to predict.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use memory_governed::{
     Candidate, Context, Decision, Interpretation, Interpreter, Note, Resolution, Resolver, Scored,
@@ -17,7 +19,8 @@ impl Interpreter for Literal {
     }
 
     async fn interpret(&self, note: &Note, _: &Context) -> Interpretation {
-        Interpretation::of(decide(note))
+        let retry_after = note.text.starts_with("retry in an hour").then(|| Duration::from_secs(3_600));
+        Interpretation { retry_after, ..Interpretation::of(decide(note)) }
     }
 }
 
