@@ -147,10 +147,8 @@ fn odd_lines_do_not_end_the_judgement() {
     let ran = user.run(&["eval", "governed", "t.cases.jsonl", "--quiet", "--json"]);
     assert_eq!(ran.code, Some(7), "{}", ran.stderr);
     let report = ran.document();
-    assert_eq!(
-        report["all"]["recall"],
-        json!({"part": 1, "whole": 1, "value": 1.0, "interval": report["all"]["recall"]["interval"]})
-    );
+    let recall = &report["all"]["recall"];
+    assert_eq!((&recall["part"], &recall["whole"]), (&json!(1), &json!(1)), "{report}");
     let left_out = report["left_out"].as_array().unwrap();
     assert_eq!(left_out.iter().map(|line| &line["line"]).collect::<Vec<_>>(), [3, 2, 3]);
     assert!(ran.stderr.contains("`4` is not in"), "{}", ran.stderr);

@@ -165,6 +165,10 @@ impl Config {
     fn check_journal(&self, name: &str, section: &BackendSection) -> Result<()> {
         let file = self.journal_file(name, section);
         match &section.fallback {
+            Some(_) if section.journals() && file.is_dir() => Err(Error::invalid(format!(
+                "{}, the journal of `{name}`, is a folder; name a file in `fallback_journal`",
+                file.display()
+            ))),
             Some(_) if section.journals() && is_in_no_folder(&file) => Err(Error::new(
                 ErrorKind::NotFound,
                 format!(

@@ -48,12 +48,6 @@ impl Config {
             taken.extend(own.unwrap_or_default().into_iter().map(whose));
         }
         for (what, file) in written {
-            if file.is_dir() {
-                return Err(Error::invalid(format!(
-                    "{what} names {}, which is a folder; name a file",
-                    file.display()
-                )));
-            }
             if let Some(other) = taken.insert(place(&file), what.clone()) {
                 return Err(Error::invalid(format!(
                     "{what} names {}, which is {other}; name another file",

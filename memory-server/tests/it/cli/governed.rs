@@ -224,7 +224,7 @@ fn notes_that_a_killed_pipeline_holds_are_told() {
     assert_eq!((&report["notes"], &report["held"]["notes"]), (&json!(0), &json!(1)), "{report}");
     assert!(report["held"]["until"].as_str().unwrap().starts_with("2096-"), "{report}");
     let told = user.ok(&["promote"]);
-    assert!(told.contains("1 held by another pipeline") && told.contains("2096-"), "{told}");
+    assert!(told.contains("1 note held by another pipeline") && told.contains("2096-"), "{told}");
 }
 
 #[test]

@@ -75,7 +75,7 @@ fn agents_note_decide_and_prove_over_v1_as_by_the_tool() {
     assert_eq!(agents.refused(&agents.token, "acme/agents/ann/promote", &json!({})).0, 403);
     has(&agents.ok("chief", "promote", &json!({})), json!({"notes": 1, "committed": 1}));
     let proof = agents.ok("ann", "verify", &json!({}));
-    has(&proof, json!({"events": 4}));
+    has(&proof, json!({"events": 5}));
     assert_eq!(agents.ok("ann", "verify", &json!({"anchor": proof["anchor"]})), proof);
     let forged = json!({"anchor": {"seq": 2, "hash": "0".repeat(64)}});
     assert_eq!(agents.refused(&agents.token, "acme/agents/ann/verify", &forged).1, "corrupt");

@@ -100,12 +100,14 @@ async fn writes_that_wait_for_a_primary_that_cannot_replay_them_stay_readable_an
 async fn a_journal_that_is_a_folder_or_in_none_is_refused_before_it_is_needed() {
     let folder = tempfile::tempdir().unwrap();
     let (_, registry, _) = far();
-    let error = config(folder.path(), &format!("{JOURNAL}\nfallback_journal = \".\"")).unwrap_err();
-    assert!(error.to_string().contains("is a folder"), "{error}");
-    let absent = config(folder.path(), &format!("{JOURNAL}\nfallback_journal = \"no/such/j\"")).unwrap();
-    let error = absent.check_backend(&registry, "main").unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::NotFound);
-    assert!(error.message().contains("no/such/j") && error.message().contains("make it"), "{error}");
+    for (journal, kind, why) in
+        [(".", ErrorKind::InvalidArgument, "is a folder"), ("no/such/j", ErrorKind::NotFound, "make it")]
+    {
+        let named = format!("{JOURNAL}\nfallback_journal = \"{journal}\"");
+        let error = config(folder.path(), &named).unwrap().check_backend(&registry, "main").unwrap_err();
+        assert_eq!(error.kind(), kind);
+        assert!(error.message().contains(why), "{error}");
+    }
 }
 
 #[tokio::test]
