@@ -67,6 +67,18 @@ impl HostTables {
         self.dialect
     }
 
+    /// Whether they have a table of this name; makes nothing.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn has(&self, table: &str) -> Result<bool> {
+        match self.plain().query(&format!("SELECT 1 FROM {table} LIMIT 0"), &[]).await {
+            Ok(_) => Ok(true),
+            Err(error) if error.kind() == ErrorKind::InvalidArgument => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Each statement by itself.
     #[must_use]
     pub const fn plain(&self) -> Session<'_> {

@@ -80,6 +80,14 @@ impl Space {
         Ok(space)
     }
 
+    /// Whether a space has been made; makes none.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub async fn is_made(provider: Arc<dyn Provider>, tenant: &TenantId, name: &str) -> Result<bool> {
+        HostTables::new(provider, tenant, name)?.has("events_memory").await
+    }
+
     /// The scope whose database holds the tables.
     #[must_use]
     pub fn scope(&self) -> &Scope {

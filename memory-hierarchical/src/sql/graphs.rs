@@ -43,6 +43,14 @@ impl SqlGraphs {
         Ok(graphs)
     }
 
+    /// Whether a tenant has graphs; makes none.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub async fn are_made(provider: Arc<dyn Provider>, tenant: &TenantId) -> Result<bool> {
+        HostTables::new(provider, tenant, SPACE)?.has("graph_agents").await
+    }
+
     async fn create(&self) -> Result<()> {
         let tx = begin(&self.tables).await?;
         let made = schema::create(&tx, self.tables.dialect()).await;

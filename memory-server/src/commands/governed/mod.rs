@@ -5,6 +5,8 @@ mod ledger;
 mod notes;
 mod reading;
 
+use std::sync::Arc;
+
 use clap::{Args, ValueEnum};
 use memory::Access;
 use memory::governed::{self, Actor, Bucket, Space, Trust};
@@ -59,10 +61,15 @@ impl From<BucketName> for Bucket {
     }
 }
 
-/// Opens the store and its space.
+/// Opens the store and its space, which only `Access::Create` makes: elsewhere one that was never made reads as empty.
 pub(super) async fn open(context: &Context, args: &SpaceArgs, access: Access) -> Result<(Opened, Space)> {
     let opened = context.open(access).await?;
-    let space = governed::open(&opened.memory, &opened.settings.tenant, &args.space).await?;
+    let (tenant, provider) = (&opened.settings.tenant, Arc::new(opened.memory.clone()));
+    let space = if access == Access::Create || Space::is_made(provider, tenant, &args.space).await? {
+        governed::open(&opened.memory, tenant, &args.space).await?
+    } else {
+        governed::open(&opened.settings.empty().await?, tenant, &args.space).await?
+    };
     Ok((opened, space))
 }
 

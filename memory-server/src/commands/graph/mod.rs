@@ -16,7 +16,7 @@ use clap::{Args, Subcommand};
 use memory::hierarchical::backend::{
     BackendChoice, ChosenBy, Environment, Paths, Resolved, resolve_backend, resolve_transfer_backend,
 };
-use memory::hierarchical::{self, Agent, AgentMemory, GraphStore};
+use memory::hierarchical::{self, Agent, AgentMemory, GraphStore, SqlGraphs};
 use memory::{Access, Config};
 use memory_core::{Error, ErrorKind, Result, ScopeKind};
 
@@ -292,10 +292,15 @@ async fn open_on(resolved: Resolved, context: &Context, access: Access) -> Resul
     check_tenant(&resolved, context)?;
     let opened = context.open(access).await;
     let opened = opened.map_err(|error| if is_unmade(&error) { hinted(error, |_| true) } else { error })?;
+    let (tenant, provider) = (&opened.settings.tenant, Arc::new(opened.memory.clone()));
     let graphs: Arc<dyn GraphStore> = match resolved.backend {
         #[cfg(feature = "ladybug")]
         BackendChoice::GraphDb => backend::engine_graphs(true)?,
-        _ => hierarchical::open(&opened.memory, &opened.settings.tenant).await?,
+        _ if access == Access::Create || SqlGraphs::are_made(provider, tenant).await? => {
+            hierarchical::open(&opened.memory, tenant).await?
+        }
+        // What was never made reads as empty.
+        _ => hierarchical::open(&opened.settings.empty().await?, tenant).await?,
     };
     Ok(Graphs { opened, graphs })
 }

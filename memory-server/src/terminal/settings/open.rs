@@ -44,11 +44,14 @@ impl Settings {
     /// Opens the store without creating it; a missing one is replaced by an empty store in memory.
     pub(crate) async fn open_unmade(&self, access: Access) -> Result<Memory> {
         match self.open(access).await {
-            Err(error) if is_unmade(&error) => {
-                Ok(self.openings.closing(self.registry()?.open("sqlite::memory:").await?))
-            }
+            Err(error) if is_unmade(&error) => self.empty().await,
             opened => opened,
         }
+    }
+
+    /// An empty store in memory: what was never made reads like it.
+    pub(crate) async fn empty(&self) -> Result<Memory> {
+        Ok(self.openings.closing(self.registry()?.open("sqlite::memory:").await?))
     }
 
     /// What an opening depends on; `None` for a store that is defined at run time, where each opening asks whether it still

@@ -111,3 +111,24 @@ fn a_missing_file_that_memory_toml_names_or_a_definition_does_is_not_created_eit
     assert_eq!(user.ok(&["get", "k"]), "1\n");
     assert_eq!(files(user.home()), ["main.db", "memory.definitions.db", "memory.toml"]);
 }
+
+/// Shared state and graphs that were never made read as empty ones.
+#[test]
+fn a_command_that_reads_tables_of_ours_makes_none() {
+    let user = User::new();
+    user.ok(&["set", "k", "1", "--url", "sqlite:m.db"]);
+    let before = files(user.home());
+    for command in [
+        &["shared"][..],
+        &["pending"],
+        &["verify"],
+        &["graph", "tree", "--agent", "ann"],
+        &["graph", "show", "--agent", "ann"],
+        &["graph", "recall", "x", "--agent", "ann"],
+        &["graph", "stats"],
+    ] {
+        let ran = user.run(&[command, &["--url", "sqlite:m.db"]].concat());
+        assert!(ran.code == Some(0) || ran.code == Some(1), "{command:?}: {ran:?}");
+        assert_eq!(files(user.home()), before, "{command:?}");
+    }
+}
