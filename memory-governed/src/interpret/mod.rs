@@ -30,7 +30,7 @@ pub struct Interpretation {
     pub decision: Decision,
     /// Where a model decided: what it was asked and what it said.
     pub record: Option<ModelRecord>,
-    /// With `Retry`: not before this long from now, if a model asked for it.
+    /// With `Retry`: how long a model that is asked too often is to be left alone. No note of the space is read within it.
     pub retry_after: Option<Duration>,
 }
 

@@ -1,11 +1,10 @@
 //! A language model as interpreter.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use memory_core::chat::{ChatModel, ChatPrompt};
-use memory_core::{Json, Retry};
+use memory_core::{ErrorKind, Json, Retry};
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 
@@ -35,12 +34,10 @@ const SCHEMA: &str = include_str!("schema.json");
 /// - Any other reply that the schema does not allow, an unknown member or an invalid write in it, an error or a timeout of the
 ///   model: `Retry`. The reply is recorded with the model's name and the hash of the prompt.
 /// - A note of more than 16 KiB is rejected without asking.
-/// - A model that asks to be left alone for some time (`Retry-After`) is not asked within it.
 #[derive(Clone, Debug)]
 pub struct ModelInterpreter {
     model: Arc<dyn ChatModel>,
     name: String,
-    rests_until: Arc<Mutex<Option<Instant>>>,
 }
 
 /// What a model replies, writes in a list or the members of its only write beside the decision; and a write of the list, which
@@ -135,17 +132,7 @@ impl ModelInterpreter {
     #[must_use]
     pub fn new(model: Arc<dyn ChatModel>) -> Self {
         let name = format!("model-1 {}", model.model());
-        Self { model, name, rests_until: Arc::default() }
-    }
-
-    fn rests_until(&self) -> MutexGuard<'_, Option<Instant>> {
-        self.rests_until.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// How long the model is to be left alone.
-    fn rest(&self) -> Option<Duration> {
-        let until = *self.rests_until();
-        until?.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())
+        Self { model, name }
     }
 
     fn prompt(note: &Note, context: &Context) -> memory_core::Result<ChatPrompt> {
@@ -176,27 +163,25 @@ impl Interpreter for ModelInterpreter {
             Ok(prompt) => prompt,
             Err(error) => return Interpretation::of(Decision::Retry(error.to_string())),
         };
-        if let Some(left) = self.rest() {
-            let why = format!("the model asks to be left alone for {} s", left.as_secs() + 1);
-            return Interpretation { retry_after: Some(left), ..Interpretation::of(Decision::Retry(why)) };
-        }
         let mut hash = Sha256::new();
         for part in [prompt.system.as_str(), prompt.user.as_str(), SCHEMA] {
             hash.update(part.len().to_le_bytes());
             hash.update(part);
         }
         let prompt_hash = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+        let mut retry_after = None;
         let (decision, reply) = match self.model.complete(&prompt).await {
             Ok(reply) => (read(&reply.text), cut(&reply.text, MAX_REPLY_BYTES).to_owned()),
             Err(error) => {
-                if let Retry::After(asked) = error.retry() {
-                    *self.rests_until() = Instant::now().checked_add(asked);
+                // A timeout may be the note's own.
+                if let (ErrorKind::RateLimited, Retry::After(asked)) = (error.kind(), error.retry()) {
+                    retry_after = Some(asked);
                 }
                 (Decision::Retry(error.to_string()), String::new())
             }
         };
         let record = ModelRecord { model: self.model.model().to_owned(), prompt_hash, reply };
-        Interpretation { decision, record: Some(record), retry_after: self.rest() }
+        Interpretation { decision, record: Some(record), retry_after }
     }
 }
 

@@ -11,7 +11,7 @@ use super::outcome::{Held, Outcome, Promotion, Report, changed};
 use super::queue::{Deferral, PendingMemoryQueue};
 use super::settle::{Settled, Wanted, key_of, settle};
 use crate::encoding::canonical;
-use crate::interpret::{Interpreter, ModelRecord};
+use crate::interpret::{Interpretation, Interpreter, ModelRecord};
 use crate::note::{Actor, Note};
 use crate::request::{Decision, WriteRequest};
 use crate::seams::Resolver;
@@ -161,12 +161,19 @@ impl PromotionPipeline {
     /// Decides about a leased note, and commits what is certain.
     async fn decide(&self, note: Note, lease: String) -> Result<Promotion> {
         let context = context(&self.space.plain(), note.observed_at).await?;
-        let interpreted = self.interpreter.interpret(&note, &context).await;
+        let interpreted = match self.space.rests() {
+            None => self.interpreter.interpret(&note, &context).await,
+            Some(left) => {
+                let why = format!("the model asks to be left alone for {} s", left.as_secs() + 1);
+                Interpretation { retry_after: Some(left), ..Interpretation::of(Decision::Retry(why)) }
+            }
+        };
         let record = interpreted.record.as_ref();
         let promotion = Promotion::of(&note);
         match interpreted.decision {
             Decision::Retry(reason) => {
                 let after = interpreted.retry_after;
+                after.into_iter().for_each(|asked| self.space.rest(asked));
                 self.give_back(&note, &lease, &reason, (record, after)).await?;
                 Ok(Promotion { reason: Some(reason), is_retried: true, ..promotion })
             }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use memory_core::host::{HostTables, Session};
@@ -45,6 +46,8 @@ struct Inner {
     clock: Arc<dyn Clock>,
     ids: Arc<dyn IdGen>,
     options: Options,
+    /// Until when what reads notes asks to be left alone.
+    rests_until: AtomicI64,
 }
 
 /// A shared space of a tenant: its tables, which only the stages of this crate reach. Cheap to clone.
@@ -73,7 +76,7 @@ impl Space {
     ) -> Result<Self> {
         let tables = HostTables::new(provider, tenant, name)?;
         let dialect = tables.dialect();
-        let space = Self(Arc::new(Inner { tables, clock, ids, options }));
+        let space = Self(Arc::new(Inner { tables, clock, ids, options, rests_until: AtomicI64::new(0) }));
         let tx = space.begin().await?;
         let made = schema::create(&tx, dialect).await;
         tx.end(made).await?;
@@ -92,6 +95,17 @@ impl Space {
     #[must_use]
     pub fn scope(&self) -> &Scope {
         self.0.tables.scope()
+    }
+
+    /// Has no note read for so long.
+    pub(crate) fn rest(&self, asked: Duration) {
+        self.0.rests_until.store(self.after(asked).as_millis(), Ordering::Relaxed);
+    }
+
+    /// How long no note is to be read; `None`: it may be.
+    pub(crate) fn rests(&self) -> Option<Duration> {
+        let until = Timestamp::from_millis_clamped(self.0.rests_until.load(Ordering::Relaxed));
+        Some(until.saturating_since(self.now())).filter(|left| !left.is_zero())
     }
 
     pub(crate) fn options(&self) -> &Options {

@@ -123,7 +123,6 @@ fn a_command_that_reads_tables_of_ours_makes_none() {
         &["pending"],
         &["verify"],
         &["graph", "tree", "--agent", "ann"],
-        &["graph", "show", "--agent", "ann"],
         &["graph", "recall", "x", "--agent", "ann"],
         &["graph", "stats"],
     ] {
