@@ -134,7 +134,8 @@ fn a_run_can_be_broken_off() {
         if seen == 3 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
     assert!(report.cancelled && !report.is_success() && report.level.is_none());
-    assert!((3..10).contains(&report.cases.total), "{}", report.cases.total);
+    // Of hundreds; those that end before the run hears of it are told too.
+    assert!((3..100).contains(&report.cases.total), "{}", report.cases.total);
 }
 
 /// A harness that cannot open, in one way or another.
