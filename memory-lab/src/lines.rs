@@ -85,15 +85,15 @@ pub(crate) fn tell(path: &Path, left_out: &[LeftOut]) {
 pub(crate) fn text<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<String, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
-    enum Text {
+    enum Given {
         Text(String),
         Number(serde_json::Number),
         None(()),
     }
-    Ok(match Text::deserialize(deserializer)? {
-        Text::Text(text) => text,
-        Text::Number(number) => number.to_string(),
-        Text::None(()) => String::new(),
+    Ok(match Given::deserialize(deserializer)? {
+        Given::Text(text) => text,
+        Given::Number(number) => number.to_string(),
+        Given::None(()) => String::new(),
     })
 }
 

@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use memory_core::{DriftPolicy, EmbeddingOwner, Error, ErrorKind, Result};
+#[cfg(feature = "sqlite")]
+use memory_core::ErrorKind;
+use memory_core::{DriftPolicy, EmbeddingOwner, Error, Result};
 
 use super::sections::file::{BackendSection, FallbackWrites};
 use super::{AgentBinding, Config, is_file_name};
