@@ -103,7 +103,14 @@ pub(super) struct Row {
 /// One process's exclusive turn; released when dropped.
 #[derive(Debug)]
 pub(super) struct Turn {
-    _file: File,
+    file: File,
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        // Closing is not enough: a process just being started holds a copy of every open file until its program begins.
+        let _ = self.file.unlock();
+    }
 }
 
 /// The file.
@@ -208,7 +215,7 @@ impl Journal {
         };
         let file = File::options().write(true).open(&path).map_err(unusable)?;
         match file.try_lock() {
-            Ok(()) => Ok(Some(Turn { _file: file })),
+            Ok(()) => Ok(Some(Turn { file })),
             Err(std::fs::TryLockError::WouldBlock) => Ok(None),
             Err(std::fs::TryLockError::Error(error)) => Err(unusable(error)),
         }
@@ -536,4 +543,22 @@ fn damaged(why: &str) -> Error {
 
 pub(super) fn unreadable(error: impl std::error::Error + Send + Sync + 'static) -> Error {
     damaged("a record is not what was written").with_source(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_turn_ends_although_a_child_process_still_has_the_file() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let journal = Journal::open(&folder.path().join("journal.db"), "pair").expect("opens");
+        let turn = journal.try_turn().expect("locks").expect("is free");
+        assert!(journal.try_turn().expect("locks").is_none());
+        // What a child has between fork and exec: the same open file.
+        let of_child = turn.file.try_clone().expect("clones");
+        drop(turn);
+        assert!(journal.try_turn().expect("locks").is_some());
+        drop(of_child);
+    }
 }
