@@ -150,7 +150,9 @@ on_both_stores! {
 #[test]
 fn an_installation_is_found_where_the_original_keeps_it_and_links_are_passed_over() {
     use memory_hierarchical::backend::{Environment, Paths};
-    let (home, project) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let home = tempfile::tempdir().unwrap();
+    // A variable may name no file in /dev, where temporary files may be.
+    let project = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let named = project.path().join("graph_db");
     let environment = Environment::of(|name| match name {
         "HOME" => Some(home.path().into()),
