@@ -75,15 +75,19 @@ impl Timestamp {
     /// `invalid_argument`, which shows the text, for anything else: so also for a date whose parts could be in two orders.
     pub fn read(text: &str) -> Result<Self> {
         let text = text.trim();
-        let read = match zoned(text) {
-            Some(read) => Self::from_millis(read.as_millisecond()),
-            None => match text.parse::<f64>() {
-                Ok(number) => Self::of_number(number),
-                Err(_) => Err(Error::invalid("it has none of the forms that are read")),
-            },
+        let shown = || text.chars().take(SHOWN).collect::<String>();
+        if let Some(read) = zoned(text) {
+            return Self::from_millis(read.as_millisecond()).map_err(|error| {
+                Error::invalid(format!("`{}` is outside 1970-01-01 to 9999-12-30", shown()))
+                    .with_source(error)
+            });
+        }
+        let read = match text.parse::<f64>() {
+            Ok(number) => Self::of_number(number),
+            Err(_) => Err(Error::invalid("it has none of the forms that are read")),
         };
         read.map_err(|error| {
-            let shown: String = text.chars().take(SHOWN).collect();
+            let shown = shown();
             Error::invalid(format!(
                 "`{shown}` is not read as a time; write 2026-01-31T09:30:00Z, or without an offset, or 2026-01-31, which are in \
                  UTC, or the seconds or milliseconds since 1970, no later than 9999-12-30T22:00:00Z"
@@ -307,6 +311,12 @@ mod tests {
             assert!(read(bad).is_err(), "{bad}");
         }
         assert!(read(r#""tomorrow""#).unwrap_err().to_string().contains("`tomorrow`"));
+        assert!(
+            read(r#""1950-01-01""#)
+                .unwrap_err()
+                .to_string()
+                .contains("`1950-01-01` is outside 1970-01-01 to")
+        );
     }
 
     #[test]
