@@ -1,5 +1,6 @@
 //! One step of an extraction: some turns, one question to the extractor, one transaction.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use memory_core::layer::FactId;
@@ -113,7 +114,8 @@ impl ExtractionQueue {
             let now = self.recall.clock.now().as_millis();
             let taken =
                 progress.claim.as_ref().filter(|claim| claim.by != self.owner).map(|claim| claim.until);
-            let until = taken.unwrap_or(0).max(progress.not_before);
+            let until =
+                taken.unwrap_or(0).max(progress.not_before).max(self.rests_until.load(Ordering::Relaxed));
             if until > now {
                 return Ok(Claimed::Not(Step::Wait { until: Timestamp::from_millis_clamped(until) }));
             }
@@ -183,6 +185,10 @@ impl ExtractionQueue {
             return Err(error);
         }
         let now = self.recall.clock.now().as_millis();
+        if let (true, Retry::After(asked)) = (later, error.retry()) {
+            let until = Timestamp::from_millis_clamped(now).checked_add(asked.min(MAX_DELAY));
+            self.rests_until.store(until.unwrap_or(Timestamp::MAX).as_millis(), Ordering::Relaxed);
+        }
         let noted = self.change(scope, |progress| {
             if !self.is_ours(progress) {
                 return None;
