@@ -140,6 +140,9 @@ impl Files {
         match opened {
             Ok(opened) => held.file = Some(opened),
             Err(error) if error.kind() == IoErrorKind::NotFound => return Ok(false),
+            Err(error) if error.kind() == IoErrorKind::NotADirectory => {
+                return Err(strange("the folder of SQL databases"));
+            }
             Err(error) => return Err(file(error)),
         }
         Ok(true)
