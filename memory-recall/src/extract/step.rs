@@ -108,14 +108,14 @@ impl ExtractionQueue {
 
     /// Takes up the turns that are next, so that nobody else does.
     async fn claimed(&self, log: &Log<'_>) -> Result<Claimed> {
+        let rests_until = self.rests_until.load(Ordering::Relaxed);
         for _ in 0..ATTEMPTS {
             let (version, progress) = log.progress().await?.unzip();
             let mut progress = progress.unwrap_or_default();
             let now = self.recall.clock.now().as_millis();
             let taken =
                 progress.claim.as_ref().filter(|claim| claim.by != self.owner).map(|claim| claim.until);
-            let until =
-                taken.unwrap_or(0).max(progress.not_before).max(self.rests_until.load(Ordering::Relaxed));
+            let until = taken.unwrap_or(0).max(progress.not_before);
             if until > now {
                 return Ok(Claimed::Not(Step::Wait { until: Timestamp::from_millis_clamped(until) }));
             }
@@ -139,6 +139,8 @@ impl ExtractionQueue {
                 if log.write(vec![progress.written(version)?], Quota::default()).await?.is_some() {
                     return Ok(Claimed::Not(Step::SetAside { turns, error }));
                 }
+            } else if rests_until > now {
+                return Ok(Claimed::Not(Step::Wait { until: Timestamp::from_millis_clamped(rests_until) }));
             } else {
                 let until = Timestamp::from_millis_clamped(now).checked_add(self.options.lease);
                 let until = until.unwrap_or(Timestamp::MAX).as_millis();
