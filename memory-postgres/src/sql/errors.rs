@@ -149,7 +149,7 @@ fn compares_vectors(message: &str) -> bool {
             matches!(operand, "unknown" | "text" | "character varying" | "vector" | "halfvec" | "sparsevec");
         is_text || operand.ends_with("[]")
     };
-    let operands = message.strip_prefix("operator does not exist: ").unwrap_or_default();
+    let operands = message.split_once("operator does not exist: ").map_or("", |(_, operands)| operands);
     let split =
         [" <=> ", " <-> ", " <#> ", " <+> "].iter().find_map(|operator| operands.split_once(operator));
     split.is_some_and(|(left, right)| could_be_one(left) && could_be_one(right))
