@@ -1,6 +1,7 @@
 //! The runtime's own tables: statements by themselves or in a transaction on the database of a [`Scope::host`], and their
 //! rows. What is built on them is the same code on every store; [`HostTables::dialect`] is the seam for the rest.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -67,7 +68,7 @@ impl HostTables {
         self.dialect
     }
 
-    /// Whether they have a table of this name; makes nothing.
+    /// Whether they have a table of this name, or each of several after commas; makes nothing.
     ///
     /// # Errors
     /// The store's.
@@ -77,6 +78,29 @@ impl HostTables {
             Err(error) if error.kind() == ErrorKind::InvalidArgument => Ok(false),
             Err(error) => Err(error),
         }
+    }
+
+    /// Whether all is there that these `CREATE` statements make, as far as the scope may see: PostgreSQL shows it no triggers,
+    /// so with one of them the answer is no. Makes nothing.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn has_all(&self, statements: &[String]) -> Result<bool> {
+        const WORDS: [&str; 9] = ["CREATE", "OR", "REPLACE", "TABLE", "VIEW", "INDEX", "IF", "NOT", "EXISTS"];
+        let name = |statement: &String| {
+            let name = statement.split_whitespace().find(|word| *word != "TRIGGER" && !WORDS.contains(word));
+            name.unwrap_or_default().to_owned()
+        };
+        if self.dialect != SqlDialect::Postgres {
+            let rows = self.plain().query("SELECT name FROM sqlite_schema", &[]).await?;
+            let there = rows.into_iter().map(|mut row| row.text()).collect::<Result<BTreeSet<_>>>()?;
+            return Ok(statements.iter().all(|statement| there.contains(&name(statement))));
+        }
+        if statements.iter().any(|statement| statement.contains(" TRIGGER ")) {
+            return Ok(false);
+        }
+        let tables = statements.iter().filter(|statement| statement.starts_with("CREATE TABLE")).map(name);
+        self.has(&tables.collect::<Vec<_>>().join(", ")).await
     }
 
     /// Each statement by itself.

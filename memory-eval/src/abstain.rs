@@ -84,6 +84,8 @@ pub struct Abstaining {
     pub groups: BTreeMap<String, Figures>,
     /// From strict to lenient.
     pub curve: Vec<Point>,
+    /// What the thresholds of the curve give by group.
+    pub curves: BTreeMap<String, Vec<Point>>,
 }
 
 impl Abstaining {
@@ -94,10 +96,14 @@ impl Abstaining {
         for one in judged {
             groups.entry(one.group.clone()).or_default().push(one);
         }
+        let all: Vec<&Judged> = judged.iter().collect();
+        let curve = curve(&all);
+        let of = |judged: &[&Judged]| curve.iter().map(|at| point(judged, at.threshold)).collect();
         Self {
-            all: figures(&judged.iter().collect::<Vec<_>>()),
+            all: figures(&all),
+            curves: groups.iter().map(|(name, judged)| (name.clone(), of(judged))).collect(),
             groups: groups.into_iter().map(|(name, judged)| (name, figures(&judged))).collect(),
-            curve: curve(judged),
+            curve,
         }
     }
 }
@@ -137,7 +143,7 @@ fn figures(judged: &[&Judged]) -> Figures {
     }
 }
 
-fn curve(judged: &[Judged]) -> Vec<Point> {
+fn curve(judged: &[&Judged]) -> Vec<Point> {
     let mut wrong: Vec<f64> = judged.iter().map(|one| one.certainty_without).collect();
     wrong.sort_by(|a, b| b.total_cmp(a));
     let points = LIMITS.iter().filter_map(|limit| {
@@ -150,8 +156,8 @@ fn curve(judged: &[Judged]) -> Vec<Point> {
     points.collect()
 }
 
-fn point(judged: &[Judged], threshold: f64) -> Point {
-    let bound: Vec<&Judged> = judged.iter().filter(|one| one.certainty >= threshold).collect();
+fn point(judged: &[&Judged], threshold: f64) -> Point {
+    let bound: Vec<_> = judged.iter().filter(|one| one.certainty >= threshold).collect();
     let right = bound.iter().filter(|one| one.rank == Some(1)).count();
     let wrong = judged.iter().filter(|one| one.certainty_without >= threshold).count();
     Point {
@@ -217,5 +223,22 @@ mod tests {
         }
         assert_eq!(report.curve[0].wrong_binds.part, 0);
         assert!(report.curve.windows(2).all(|pair| pair[0].recall.value <= pair[1].recall.value));
+        assert_eq!(report.curves["a"], report.curve);
+    }
+
+    #[test]
+    fn the_curve_of_a_group_has_the_thresholds_of_all_and_the_figures_of_the_group() {
+        let of = |group: &str, n: u8, without: f64| Judged {
+            group: group.to_owned(),
+            ..judged(1, f64::from(n), without, 1000.0)
+        };
+        let good = (0..50).map(|n| of("good", n, f64::MIN));
+        let bad = (0..50).map(|n| of("bad", n, f64::from(n) + 100.0));
+        let report = Abstaining::of(&good.chain(bad).collect::<Vec<_>>());
+        for (name, wrong) in [("good", 0), ("bad", report.curve[9].wrong_binds.part)] {
+            let last = &report.curves[name][9];
+            assert_eq!((last.threshold, last.recall.whole), (report.curve[9].threshold, 50));
+            assert_eq!(last.wrong_binds.part, wrong);
+        }
     }
 }

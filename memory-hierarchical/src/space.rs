@@ -8,6 +8,22 @@ pub const SPACE: &str = "hierarchical";
 /// How often a writer waits for the others, each time as long as the provider lets it: 30 seconds by default.
 const WAITS: u32 = 20;
 
+/// Creates what is missing; nothing is written where nothing is.
+pub(crate) async fn create(tables: &HostTables, statements: &[String]) -> Result<()> {
+    if tables.has_all(statements).await? {
+        return Ok(());
+    }
+    let tx = begin(tables).await?;
+    let made = async {
+        for statement in statements {
+            tx.exec(statement, &[]).await?;
+        }
+        Ok(())
+    }
+    .await;
+    tx.end(made).await
+}
+
 /// Begins a transaction once the other writers are done.
 pub(crate) async fn begin(tables: &HostTables) -> Result<Session<'_>> {
     for _ in 1..WAITS {

@@ -38,11 +38,7 @@ pub(crate) fn engine(error: rusqlite::Error) -> Error {
         Some(ErrorCode::NotADatabase) => {
             (ErrorKind::Corrupt, "the file is not a SQLite database; name another file", None)
         }
-        Some(ErrorCode::ReadOnly) => (
-            ErrorKind::ReadOnly,
-            "the database file or its folder is read-only; give this process the right to write both",
-            None,
-        ),
+        Some(ErrorCode::ReadOnly) => return read_only().with_source(error),
         Some(ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => (
             ErrorKind::Unavailable,
             "the database file cannot be opened; check that its folder exists and may be read and written",
@@ -81,6 +77,14 @@ pub(crate) fn locked() -> Error {
     Error::new(
         ErrorKind::Unavailable,
         "another process kept the database locked for the whole busy timeout; nothing was written, try again",
+    )
+}
+
+/// This process may not write the file.
+pub(crate) fn read_only() -> Error {
+    Error::new(
+        ErrorKind::ReadOnly,
+        "the database file or its folder is read-only; give this process the right to write both",
     )
 }
 

@@ -1,6 +1,6 @@
 //! The tables of a space, in words that both dialects understand; triggers are the seam between them.
 
-use memory_core::host::Session;
+use memory_core::host::{HostTables, Session};
 use memory_core::{Error, ErrorKind, Result, SqlDialect};
 
 use crate::bucket::Bucket;
@@ -64,26 +64,38 @@ const APPEND_ONLY: [(&str, &str); 3] = [
     ("tombstones", "seq, kind, id, bucket, event_seq, agent, run, trust, forgotten_at"),
 ];
 
-/// Creates what is missing.
-pub(super) async fn create(tx: &Session<'_>, dialect: SqlDialect) -> Result<()> {
-    for statement in TABLES {
-        tx.exec(&in_dialect(statement, dialect), &[]).await?;
+/// Creates what is missing; nothing is written where nothing is.
+pub(super) async fn create(tables: &HostTables) -> Result<()> {
+    let statements = statements(tables.dialect());
+    if tables.has_all(&statements).await? {
+        return check_ledger(&tables.plain()).await;
     }
-    check_ledger(tx).await?;
-    for bucket in Bucket::ALL {
-        tx.exec(&shared_table(bucket, ""), &[]).await?;
-        tx.exec(&shared_table(bucket, "shadow_"), &[]).await?;
-    }
-    for (name, fixed) in APPEND_ONLY {
-        tx.exec(&changes_trigger(dialect, name, &erasure(dialect, name, fixed)), &[]).await?;
-    }
-    // The words behind an event may be emptied, and verification finds what else becomes of them; their row stays.
-    for name in APPEND_ONLY.iter().map(|(name, _)| *name).chain(["events_raw"]) {
-        for trigger in removal_triggers(dialect, name) {
-            tx.exec(&trigger, &[]).await?;
+    let tx = tables.begin().await?;
+    let made = async {
+        for (place, statement) in statements.iter().enumerate() {
+            if place == TABLES.len() {
+                check_ledger(&tx).await?;
+            }
+            tx.exec(statement, &[]).await?;
         }
+        Ok(())
     }
-    Ok(())
+    .await;
+    tx.end(made).await
+}
+
+fn statements(dialect: SqlDialect) -> Vec<String> {
+    let mut statements: Vec<String> = TABLES.iter().map(|statement| in_dialect(statement, dialect)).collect();
+    statements.extend(
+        Bucket::ALL.into_iter().flat_map(|bucket| ["", "shadow_"].map(|prefix| shared_table(bucket, prefix))),
+    );
+    statements.extend(
+        APPEND_ONLY.map(|(name, fixed)| changes_trigger(dialect, name, &erasure(dialect, name, fixed))),
+    );
+    // The words behind an event may be emptied, and verification finds what else becomes of them; their row stays.
+    let kept = APPEND_ONLY.iter().map(|(name, _)| *name).chain(["events_raw"]);
+    statements.extend(kept.flat_map(|name| removal_triggers(dialect, name)));
+    statements
 }
 
 /// Says so where another build made the tables, without what is needed to forget.

@@ -75,12 +75,8 @@ impl Space {
         options: Options,
     ) -> Result<Self> {
         let tables = HostTables::new(provider, tenant, name)?;
-        let dialect = tables.dialect();
-        let space = Self(Arc::new(Inner { tables, clock, ids, options, rests_until: AtomicI64::new(0) }));
-        let tx = space.begin().await?;
-        let made = schema::create(&tx, dialect).await;
-        tx.end(made).await?;
-        Ok(space)
+        schema::create(&tables).await?;
+        Ok(Self(Arc::new(Inner { tables, clock, ids, options, rests_until: AtomicI64::new(0) })))
     }
 
     /// Whether a space has been made; makes none.

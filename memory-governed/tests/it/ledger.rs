@@ -21,6 +21,23 @@ on_both_stores! {
         world.sound().await;
     }
 
+    async fn what_is_missing_of_the_tables_is_made_when_the_space_is_opened(world) {
+        world.open_issue("a", "one").await;
+        let off = if world.store.given.contains("postgres:") {
+            "DROP TRIGGER events_memory_rows ON events_memory"
+        } else {
+            "DROP TRIGGER events_memory_DELETE"
+        };
+        for sql in [off, "DROP INDEX notes_by_agent", "DROP TABLE shadow_shared_issues"] {
+            world.sql(sql).await.unwrap();
+        }
+        let world = world.again(Options::default()).await;
+        let refused = world.sql("DELETE FROM events_memory").await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
+        assert_eq!(world.sql("DROP INDEX notes_by_agent").await.unwrap(), 0);
+        assert!(world.ledger.rebuild().await.unwrap().agrees());
+    }
+
     async fn an_event_that_was_changed_removed_or_cut_off_is_found(world) {
         for n in 0..5 {
             world.open_issue(&format!("issue_{n}"), "one").await;

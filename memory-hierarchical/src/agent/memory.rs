@@ -56,7 +56,7 @@ impl AgentMemory {
         self.complete(&mut node.memory_id, &mut node.created_at);
         check_id(&node.memory_id)?;
         short("concept", &node.concept)?;
-        check_content(&node.content)?;
+        check_said(&node.content)?;
         check_share("confidence", node.confidence)?;
         short("source_id", &node.source_id)?;
         check_tags(&node.tags)?;
@@ -75,7 +75,7 @@ impl AgentMemory {
     pub async fn store_episodic(&self, mut node: Episodic) -> Result<Episodic> {
         self.complete(&mut node.memory_id, &mut node.created_at);
         check_id(&node.memory_id)?;
-        check_content(&node.content)?;
+        check_said(&node.content)?;
         short("source_label", &node.source_label)?;
         check_tags(&node.tags)?;
         check_metadata(&node.metadata)?;
@@ -201,6 +201,14 @@ fn check_edge(edge: &Edge) -> Result<()> {
             short("transition_type", &edge.transition_type)
         }
     }
+}
+
+/// A file may hold memories that say nothing; new ones say something.
+fn check_said(content: &str) -> Result<()> {
+    if content.trim().is_empty() {
+        return Err(Error::invalid("the content of the memory is blank; say what is known or what happened"));
+    }
+    check_content(content)
 }
 
 fn fresh(stored: Stored, id: &str) -> Result<()> {

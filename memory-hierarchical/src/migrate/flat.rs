@@ -253,8 +253,14 @@ fn entry(mut cells: Cells<'_, '_>) -> Parsed<Entry> {
     entry.created_at = time("created_at", &cells.text()?)?;
     entry.accessed_at = time("accessed_at", &cells.text()?)?;
     let expires = cells.maybe_text()?;
-    let at = |text: String| expiry(&text).ok_or_else(|| malformed("expires_at is no time"));
-    entry.expires = expires.map(at).transpose()?;
+    // Stored without an end, an entry that has expired would come back.
+    let unclear = || {
+        malformed(format!(
+            "{}: expires_at is no time, so it may have expired; correct it in the file, or set it to NULL, and migrate again",
+            entry.id
+        ))
+    };
+    entry.expires = expires.map(|text| expiry(&text).ok_or_else(unclear)).transpose()?;
     entry.parent = cells.maybe_text()?;
     Ok(entry)
 }

@@ -23,8 +23,11 @@ pub(super) fn seconds(seconds: f64) -> Option<String> {
     is_within.then(|| Timestamp::from_millis_clamped(millis as i64).to_string())
 }
 
-/// When an entry expires, as it is written and as an instant.
+/// When an entry expires, as it is written and as an instant. At a date it expires with the beginning of the day, as in the
+/// original, which compares texts.
 pub(super) fn expiry(text: &str) -> Option<(String, Timestamp)> {
+    let begin = format!("{text}T00:00:00Z");
+    let text = if begin.parse::<Timestamp>().is_ok() { &begin } else { text };
     if let Ok(time) = parse_expiry(text) {
         return Some((text.to_owned(), time));
     }
@@ -46,6 +49,8 @@ mod tests {
         }
         assert_eq!(seconds(1_795_291_834.651_343).as_deref(), Some("2026-11-21T20:10:34.651Z"));
         assert_eq!(expiry("1795291834").map(|(_, time)| time.as_millis()), Some(1_795_291_834_000));
+        assert_eq!(expiry("2026-11-21").map(|(text, _)| text).as_deref(), Some("2026-11-21T00:00:00Z"));
+        assert!(["", "never", "2026-11-31", "2026-11-21T"].iter().all(|text| expiry(text).is_none()));
         for text in ["", "garbage", "2026-11-21"] {
             assert_eq!(rfc3339(text), None, "{text}");
         }

@@ -3,8 +3,7 @@
 //! The reference calls the table of entries `memory_entries`, which in a SQL database of this runtime is the name of a
 //! scope's key/value entries.
 
-use memory_core::host::Session;
-use memory_core::{Result, SqlDialect};
+use memory_core::SqlDialect;
 
 const TABLES: &[&str] = &[
     "CREATE TABLE IF NOT EXISTS sessions (session_id {key} NOT NULL PRIMARY KEY, created_at TEXT NOT NULL, \
@@ -21,14 +20,10 @@ const TABLES: &[&str] = &[
     "CREATE INDEX IF NOT EXISTS entries_by_expiry ON session_entries (expires_ms)",
 ];
 
-/// Creates what is missing.
-pub(super) async fn create(tx: &Session<'_>, dialect: SqlDialect) -> Result<()> {
+pub(super) fn statements(dialect: SqlDialect) -> Vec<String> {
     let key = match dialect {
         SqlDialect::Postgres => "TEXT COLLATE \"C\"",
         _ => "TEXT",
     };
-    for statement in TABLES {
-        tx.exec(&statement.replace("{key}", key), &[]).await?;
-    }
-    Ok(())
+    TABLES.iter().map(|statement| statement.replace("{key}", key)).collect()
 }

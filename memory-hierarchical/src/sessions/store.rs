@@ -10,7 +10,7 @@ use memory_core::{Clock, Error, IdGen, Provider, Result, TenantId};
 use super::entry::{COLUMNS, Entry, EntryQuery, SessionSummary};
 use super::schema;
 use crate::model::Agent;
-use crate::space::{SPACE, begin};
+use crate::space::{SPACE, begin, create};
 
 /// Most entries of one answer.
 const MAX_ENTRIES: usize = 10_000;
@@ -43,10 +43,16 @@ impl Sessions {
         ids: Arc<dyn IdGen>,
     ) -> Result<Self> {
         let tables = HostTables::new(provider, tenant, SPACE)?;
-        let tx = begin(&tables).await?;
-        let made = schema::create(&tx, tables.dialect()).await;
-        tx.end(made).await?;
+        create(&tables, &schema::statements(tables.dialect())).await?;
         Ok(Self { tables, clock, ids })
+    }
+
+    /// Whether a tenant has sessions; makes none.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub async fn are_made(provider: Arc<dyn Provider>, tenant: &TenantId) -> Result<bool> {
+        HostTables::new(provider, tenant, SPACE)?.has("session_entries").await
     }
 
     /// Live entries, the newest first, then by id.

@@ -13,7 +13,7 @@ use super::schema;
 use super::write::SqlWrite;
 use crate::model::{Agent, Counts};
 use crate::rows::{Order, Page, Row, Table};
-use crate::space::{SPACE, begin};
+use crate::space::{SPACE, begin, create};
 use crate::store::{Changes, Direction, GraphStore, GraphWrite, each_row};
 
 /// How long one statement may take: removing a large graph takes longer than an agent's statement may.
@@ -52,9 +52,7 @@ impl SqlGraphs {
     }
 
     async fn create(&self) -> Result<()> {
-        let tx = begin(&self.tables).await?;
-        let made = schema::create(&tx, self.tables.dialect()).await;
-        tx.end(made).await
+        create(&self.tables, &schema::statements(self.tables.dialect())).await
     }
 
     /// Reads rows. Where the tables are gone, because the tenant was erased or restored, they are created again.

@@ -1,7 +1,6 @@
 //! The tables, in words that both dialects understand but for the placeholders of [`in_dialect`].
 
-use memory_core::host::Session;
-use memory_core::{Result, SqlDialect};
+use memory_core::SqlDialect;
 
 use crate::model::EdgeKind;
 use crate::rows::Table;
@@ -52,13 +51,10 @@ fn edges(kind: EdgeKind) -> [String; 3] {
     ]
 }
 
-/// Creates what is missing.
-pub(super) async fn create(tx: &Session<'_>, dialect: SqlDialect) -> Result<()> {
+pub(super) fn statements(dialect: SqlDialect) -> Vec<String> {
     let nodes = NODES.iter().map(ToString::to_string);
-    for statement in nodes.chain(EdgeKind::ALL.into_iter().flat_map(edges)) {
-        tx.exec(&in_dialect(&statement, dialect), &[]).await?;
-    }
-    Ok(())
+    let all = nodes.chain(EdgeKind::ALL.into_iter().flat_map(edges));
+    all.map(|statement| in_dialect(&statement, dialect)).collect()
 }
 
 fn in_dialect(statement: &str, dialect: SqlDialect) -> String {

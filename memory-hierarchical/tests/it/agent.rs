@@ -53,6 +53,7 @@ on_both_stores! {
             (with(|node| node.confidence = f64::NAN), ErrorKind::InvalidArgument),
             (with(|node| node.confidence = f64::INFINITY), ErrorKind::InvalidArgument),
             (with(|node| node.content = "x".repeat(limits::MAX_CONTENT_BYTES + 1)), ErrorKind::TooLarge),
+            (with(|node| node.content = " \n".to_owned()), ErrorKind::InvalidArgument),
             (with(|node| node.tags = vec!["x".to_owned(); 65]), ErrorKind::TooLarge),
             (with(|node| node.tags = vec!["x".repeat(256)]), ErrorKind::TooLarge),
             (with(|node| node.metadata = json!("x".repeat(65_536))), ErrorKind::TooLarge),
@@ -246,6 +247,33 @@ on_both_stores! {
         assert_eq!(ada.stats().await.unwrap().counts.semantic_node_count, 1);
         let other = memory_hierarchical::SqlGraphs::open(world.provider(), &"other".parse().unwrap(), world.ids.clone()).await.unwrap();
         assert!(other.agents().await.unwrap().is_empty());
+    }
+}
+
+on_both_stores! {
+    async fn what_is_there_is_opened_and_read_while_another_writes(world) {
+        store(&memory(&world, "ada"), &["a"]).await;
+        let tenant = tenant();
+        let sessions = || memory_hierarchical::Sessions::open(world.provider(), &tenant, world.clock.clone(), world.ids.clone());
+        sessions().await.unwrap();
+        let write = world.graphs.write(&agent("ada")).await.unwrap();
+        let read = async {
+            let graphs = memory_hierarchical::SqlGraphs::open(world.provider(), &tenant, world.ids.clone()).await.unwrap();
+            assert_eq!(graphs.agents().await.unwrap(), [agent("ada")]);
+            assert!(sessions().await.unwrap().list().await.unwrap().is_empty());
+        };
+        // Otherwise it would wait for the end of the write.
+        tokio::time::timeout(std::time::Duration::from_secs(20), read).await.unwrap();
+        drop(write);
+    }
+
+    async fn what_is_missing_of_the_tables_is_made_when_they_are_opened(world) {
+        store(&memory(&world, "ada"), &["a"]).await;
+        let tables = memory_core::host::HostTables::new(world.provider(), &tenant(), memory_hierarchical::SPACE).unwrap();
+        tables.plain().exec("DROP TABLE similar_to_edges", &[]).await.unwrap();
+        assert!(!tables.has("similar_to_edges").await.unwrap());
+        memory_hierarchical::SqlGraphs::open(world.provider(), &tenant(), world.ids.clone()).await.unwrap();
+        assert!(tables.has("semantic_memories, similar_to_edges").await.unwrap());
     }
 }
 

@@ -125,6 +125,8 @@ on_both_stores! {
         let report = migrated(&world, &file, None).await;
         assert_eq!((report.layout, counts(&report)[2]), (Layout::Entries, [14, 12, 0, 2]));
         assert_eq!(refused(&report), [("memory_entries", Why::Malformed, 2)], "`never`, and an empty text");
+        let told: Vec<&str> = report.refusals[0].first.iter().map(String::as_str).collect();
+        assert!(told.iter().all(|what| what.contains("set it to NULL")), "{told:?}");
         let sessions = sessions(&world).await;
         for (now, live) in [
             ("2026-11-19T20:09:45Z", &["past-1h-rfc3339", "past-1h-space", "past-2d-rfc3339", "past-1h-offset+14", "past-epoch-secs",

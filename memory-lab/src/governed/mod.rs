@@ -23,6 +23,9 @@ pub(crate) struct GovernedArgs {
     /// Files NAME.cases.jsonl, each with NAME.items.jsonl beside it, gzip or plain; `docs/governed.md` describes the form
     #[arg(required = true)]
     files: Vec<PathBuf>,
+    /// Print what other thresholds give for each repository too
+    #[arg(long)]
+    curve: bool,
     /// Another table of weights, in the form of `memory-governed/data/resolver.json`
     #[arg(long, value_name = "FILE")]
     model: Option<PathBuf>,
@@ -95,6 +98,9 @@ pub(crate) async fn run(
         out.document(&report::Answer { threshold, left_out: &left_out, report: &report, pipeline })?;
     } else {
         let mut text = report::table(model.threshold(), &report);
+        if args.curve {
+            report.curves.iter().for_each(|(name, points)| report::curve(&mut text, name, points));
+        }
         if let Some(pipeline) = &pipeline {
             text.push_str(&report::promoted(pipeline));
         }

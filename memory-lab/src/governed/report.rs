@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use memory_eval::{Abstaining, Figures, Share};
+use memory_eval::{Abstaining, Figures, Point, Share};
 use serde::Serialize;
 
 use super::promoted::{Promoted, Tally};
@@ -55,10 +55,21 @@ pub(super) fn table(threshold: f64, report: &Abstaining) -> String {
         "\nBound from log odds of {threshold:.3}. A wrong bind: something is bound although the right issue was removed.\n\
          Top 1 to 3: the right issue is among so many, of all notes. Held by deferrals: among the three that are offered, of the \
          {} notes that are deferred.\n\
-         With other thresholds:\n\n{:>9}{:>10}  {:<22}{:<22}{:<22}",
-        report.all.held.whole, "log odds", "coverage", "precision", "recall", "wrong binds"
+         With other thresholds:",
+        report.all.held.whole
     );
-    for point in &report.curve {
+    curve(&mut text, "all", &report.curve);
+    text
+}
+
+/// What other thresholds give.
+pub(super) fn curve(text: &mut String, name: &str, points: &[Point]) {
+    let _ = writeln!(
+        text,
+        "\n{name}\n{:>9}{:>10}  {:<22}{:<22}{:<22}",
+        "log odds", "coverage", "precision", "recall", "wrong binds"
+    );
+    for point in points {
         let _ = writeln!(
             text,
             "{:>9.3}{:>10.3}  {:<22}{:<22}{:<22}",
@@ -69,7 +80,6 @@ pub(super) fn table(threshold: f64, report: &Abstaining) -> String {
             share(&point.wrong_binds)
         );
     }
-    text
 }
 
 pub(super) fn promoted(pipeline: &Pipeline) -> String {

@@ -48,7 +48,9 @@ fn a_small_tracker_is_judged_packed_or_plain() {
     let user = User::new();
     write(&user, false);
     let table = user.ok(&["eval", "governed", "t.cases.jsonl", "--quiet"]);
-    assert!(table.contains("wrong binds") && table.contains("all"), "{table}");
+    assert!(table.contains("wrong binds") && table.contains("all") && !table.contains("\nt\n"), "{table}");
+    let table = user.ok(&["eval", "governed", "t.cases.jsonl", "--quiet", "--curve"]);
+    assert!(table.contains("\nt\n log odds"), "{table}");
 }
 
 #[test]

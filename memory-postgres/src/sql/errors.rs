@@ -130,10 +130,6 @@ fn named(told: &str) -> String {
 
 /// What tells in a message that a statement is about vectors.
 const OF_VECTORS: &[&str] = &[
-    " <=> ",
-    " <-> ",
-    " <#> ",
-    " <+> ",
     "type \"vector\"",
     "type \"halfvec\"",
     "type \"sparsevec\"",
@@ -146,12 +142,26 @@ const OF_VECTORS: &[&str] = &[
     "function vector_norm(",
 ];
 
+/// Whether the message is about an operator of pgvector between what pgvector would take.
+fn compares_vectors(message: &str) -> bool {
+    let could_be_one = |operand: &str| {
+        let is_text =
+            matches!(operand, "unknown" | "text" | "character varying" | "vector" | "halfvec" | "sparsevec");
+        is_text || operand.ends_with("[]")
+    };
+    let operands = message.split_once("operator does not exist: ").map_or("", |(_, operands)| operands);
+    let split =
+        [" <=> ", " <-> ", " <#> ", " <+> "].iter().find_map(|operator| operands.split_once(operator));
+    split.is_some_and(|(left, right)| could_be_one(left) && could_be_one(right))
+}
+
 /// The error of a statement in a database without pgvector. The server only says that an operator, a type or a function is
 /// not there, as if its arguments were at fault.
 pub(crate) fn without_vectors(error: Error) -> Error {
     let state = error.details().get("sqlstate").and_then(|state| state.as_str()).unwrap_or_default();
     let message = error.message();
-    if !matches!(state, "42883" | "42704") || !OF_VECTORS.iter().any(|word| message.contains(word)) {
+    let is_of_vectors = compares_vectors(message) || OF_VECTORS.iter().any(|word| message.contains(word));
+    if !matches!(state, "42883" | "42704") || !is_of_vectors {
         return error;
     }
     Error::new(
@@ -269,6 +279,7 @@ mod tests {
     fn without_pgvector_a_statement_about_vectors_is_told_what_is_missing() {
         for (state, message) in [
             ("42883", "operator does not exist: text <=> unknown"),
+            ("42883", "operator does not exist: double precision[] <-> real[]"),
             ("42704", "type \"vector\" does not exist"),
             ("42883", "function cosine_distance(unknown, unknown) does not exist"),
         ] {
@@ -276,7 +287,15 @@ mod tests {
             assert_eq!(error.kind(), ErrorKind::VectorUnsupported);
             assert!(error.message().contains(message) && error.message().contains("pgvector"), "{error}");
         }
-        let other = without_vectors(of("42883", "operator does not exist: text + integer"));
-        assert_eq!(other.kind(), ErrorKind::InvalidArgument);
+        for message in [
+            "operator does not exist: text + integer",
+            "operator does not exist: integer <-> integer",
+            "operator does not exist: point <-> integer",
+            "operator does not exist: <-> unknown",
+        ] {
+            let other = without_vectors(of("42883", message));
+            assert_eq!(other.kind(), ErrorKind::InvalidArgument);
+            assert!(!other.message().contains("pgvector"), "{other}");
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicI64;
 use std::time::Duration;
 
 use memory_core::layer::FactId;
@@ -72,13 +73,16 @@ pub struct ExtractStatus {
 }
 
 /// The queue of turns from which no facts were drawn yet. It is part of the scope's own entries: what waits is the log from a
-/// number on, so a turn waits from the moment at which it is stored, and no longer once it is forgotten.
+/// number on, so a turn waits from the moment at which it is stored, and no longer once it is forgotten. One queue has one
+/// extractor.
 #[derive(Debug)]
 pub struct ExtractionQueue {
     pub(super) recall: Recall<Arc<dyn Provider>>,
     pub(super) options: ExtractOptions,
     /// Who this is among those that extract.
     pub(super) owner: String,
+    /// Until when the extractor asks to be left alone, whatever the scope.
+    pub(super) rests_until: AtomicI64,
 }
 
 /// The turns that are next.
@@ -106,7 +110,7 @@ impl ExtractionQueue {
         options.max_attempts = options.max_attempts.max(1);
         let recall = Recall::beside(provider, recall, clock, ids);
         let owner = recall.epoch();
-        Self { recall, options, owner }
+        Self { recall, options, owner, rests_until: AtomicI64::new(0) }
     }
 
     pub(super) fn log<'a>(&'a self, scope: &'a Scope) -> Result<Log<'a>> {

@@ -1,5 +1,6 @@
 //! One step of an extraction: some turns, one question to the extractor, one transaction.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use memory_core::layer::FactId;
@@ -107,6 +108,7 @@ impl ExtractionQueue {
 
     /// Takes up the turns that are next, so that nobody else does.
     async fn claimed(&self, log: &Log<'_>) -> Result<Claimed> {
+        let rests_until = self.rests_until.load(Ordering::Relaxed);
         for _ in 0..ATTEMPTS {
             let (version, progress) = log.progress().await?.unzip();
             let mut progress = progress.unwrap_or_default();
@@ -137,6 +139,8 @@ impl ExtractionQueue {
                 if log.write(vec![progress.written(version)?], Quota::default()).await?.is_some() {
                     return Ok(Claimed::Not(Step::SetAside { turns, error }));
                 }
+            } else if rests_until > now {
+                return Ok(Claimed::Not(Step::Wait { until: Timestamp::from_millis_clamped(rests_until) }));
             } else {
                 let until = Timestamp::from_millis_clamped(now).checked_add(self.options.lease);
                 let until = until.unwrap_or(Timestamp::MAX).as_millis();
@@ -183,6 +187,10 @@ impl ExtractionQueue {
             return Err(error);
         }
         let now = self.recall.clock.now().as_millis();
+        if let (true, Retry::After(asked)) = (later, error.retry()) {
+            let until = Timestamp::from_millis_clamped(now).checked_add(asked.min(MAX_DELAY));
+            self.rests_until.store(until.unwrap_or(Timestamp::MAX).as_millis(), Ordering::Relaxed);
+        }
         let noted = self.change(scope, |progress| {
             if !self.is_ours(progress) {
                 return None;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use memory_core::chat::{ChatModel, ChatPrompt, ChatReply};
 use memory_core::layer::{AddOptions, Fact, FactId, FactsQuery, Forget, Message, RecallQuery, Role};
-use memory_core::{Error, ErrorKind, MemoryLayer, Provider, Result, Retry, Timestamp, Ttl};
+use memory_core::{Error, ErrorKind, MemoryLayer, Provider, Result, Retry, Scope, Timestamp, Ttl};
 use memory_recall::RecallOptions;
 use memory_recall::extract::{
     ExtractOptions, ExtractionQueue, ModelExtractor, PROMPT_VERSION, SourceTurn, Step, parse_facts_reply,
@@ -377,6 +377,24 @@ async fn refusals_and_timeouts_are_repeated_later_and_then_the_turns_are_set_asi
     lab.drain().await;
     assert_eq!(lab.derived().await.len(), 1);
     assert!(lab.queue.status(&scope()).await.unwrap().aside.is_empty());
+}
+
+#[tokio::test]
+async fn a_model_that_asks_to_wait_is_left_alone_for_every_scope() {
+    let lab = Lab::new("rests");
+    let of_bob = Scope::user("acme", "bob").unwrap();
+    add(&lab.memory, &said("one")).await;
+    lab.memory.add(&run(), &of_bob, &said("two"), AddOptions::default()).await.unwrap();
+    let asked = Retry::After(Duration::from_secs(60));
+    lab.replies([Err(Error::new(ErrorKind::RateLimited, "slow down").with_retry(asked))]);
+    let Step::Failed { again_at, .. } = lab.step().await else { panic!("it was refused") };
+    let extractor = ModelExtractor::new(lab.model.clone());
+    let step = || lab.queue.step(&of_bob, &extractor);
+    assert!(matches!(step().await.unwrap(), Step::Wait { until } if until == again_at));
+    assert_eq!(lab.prompts().len(), 1);
+    assert_eq!(lab.queue.status(&of_bob).await.unwrap().attempts, 0);
+    lab.store.fixture.clock.set(again_at);
+    assert!(matches!(step().await.unwrap(), Step::Extracted(_)));
 }
 
 #[tokio::test]

@@ -66,7 +66,7 @@ pub(crate) async fn run(context: &Context, args: SqlArgs, out: &mut Out) -> Resu
     }
     let access = match &args.statement {
         _ if args.drop => Access::Existing,
-        Some(text) if text.trim_start().starts_with('.') || session::may_read_only(text) => Access::Existing,
+        Some(text) if text.trim_start().starts_with('.') || session::may_read_only(text) => Access::Read,
         _ => Access::Create,
     };
     // Before a store is made for it.

@@ -33,7 +33,7 @@ pub(crate) enum Still {
 }
 
 impl Still {
-    fn of(path: &Path) -> Result<Self> {
+    pub(crate) fn of(path: &Path) -> Result<Self> {
         let mut log = path.as_os_str().to_owned();
         log.push("-wal");
         if fs::metadata(log).is_ok_and(|log| log.len() > 0) {

@@ -65,7 +65,7 @@ fn open_read_only(path: &Path, still: Still, config: &SqliteConfig) -> Result<Co
 }
 
 /// SQLite reads a log by an index beside it, which cannot be created here.
-fn unread_log(still: Still, error: Error) -> Error {
+pub(crate) fn unread_log(still: Still, error: Error) -> Error {
     match (still, error.kind()) {
         (Still::Not, ErrorKind::Unavailable | ErrorKind::ReadOnly) => Error::new(
             ErrorKind::ReadOnly,
@@ -126,7 +126,7 @@ fn raw(path: &Path) -> Result<Connection> {
 
 /// Leaves nothing beside the file: one without a log is opened as unchangeable, and of one with a log the index that is there is
 /// read.
-pub(super) fn raw_read_only(path: &Path, still: Still) -> Result<Connection> {
+pub(crate) fn raw_read_only(path: &Path, still: Still) -> Result<Connection> {
     use std::fmt::Write as _;
     let mut uri = "file:".to_owned();
     for byte in path.as_os_str().as_encoded_bytes() {

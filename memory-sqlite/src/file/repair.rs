@@ -13,7 +13,7 @@ use serde::Serialize;
 use super::column::signed;
 use super::counts::{Counted, vectors_of};
 use super::differences::{Differences, Object};
-use super::location::{Location, judge, read_only};
+use super::location::{Still, judge};
 use super::migrations::USER_VERSION;
 use super::open::{OPENING, open_unverified, raw_read_only};
 use super::schema::{self, Identity};
@@ -141,10 +141,8 @@ pub fn quick_check(path: impl AsRef<Path>) -> Result<()> {
 }
 
 fn checked_where_it_lies(path: &Path) -> Result<()> {
-    match read_only(path)? {
-        Location::ReadOnly(path, still) => sound(&raw_read_only(&path, still)?),
-        _ => Ok(()),
-    }
+    let path = std::fs::canonicalize(path).map_err(error::file)?;
+    sound(&raw_read_only(&path, Still::of(&path)?)?)
 }
 
 fn nothing() -> Error {

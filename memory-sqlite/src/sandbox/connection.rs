@@ -19,6 +19,7 @@ use super::limits::{Layers, SandboxConfig, SharedFile, handle, heap, settings};
 use super::lock::lock;
 use super::{describe, functions};
 use crate::error::engine;
+use crate::file::location::Still;
 use crate::file::open::Role;
 
 /// Where the database lives.
@@ -26,6 +27,8 @@ use crate::file::open::Role;
 pub(crate) enum Place<'a> {
     /// An existing file (an empty one becomes a database), in a folder whose path has no symbolic link.
     File(&'a Path),
+    /// The same, in a file that this process may not write. Only for a reader.
+    ReadOnly(&'a Path, Still),
     /// In memory: no tables, and writes are useless.
     Empty,
 }
@@ -292,6 +295,7 @@ fn connect(place: Place<'_>, role: Role, layers: Layers) -> Result<Connection> {
         Place::Empty => Connection::open_in_memory_with_flags(
             OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | flags,
         ),
+        Place::ReadOnly(path, still) => return crate::file::open::raw_read_only(path, still),
         Place::File(path) if role == Role::Reader && layers.readonly => {
             Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY | flags)
         }

@@ -55,6 +55,7 @@ impl Engine {
             Err(error) => Err(error),
         };
         conn.sandbox.rollback()?;
+        let done = done.and_then(|found| conn.check_read().map(|()| found));
         self.pool.rest(conn);
         done
     }

@@ -147,6 +147,7 @@ impl Engine {
         match self.pool.reader(state, self.layers(&call.scope), call.deadline)? {
             Some(mut conn) => {
                 let ran = self.step_reading(&mut conn.sandbox, call, cancel);
+                let ran = ran.and_then(|ran| conn.check_read().map(|()| ran));
                 if !conn.sandbox.in_transaction() {
                     self.pool.rest(conn);
                 }

@@ -124,6 +124,25 @@ fn missing(file: &Path) -> Error {
     .with_detail("missing", "store")
 }
 
+/// The SQL databases of a store that there are: of scopes, of shared state and of graphs.
+///
+/// # Errors
+/// `invalid_argument` for a malformed URL or parameter.
+pub fn sql_databases(url: &BackendUrl, base: Option<&Path>) -> Result<Vec<PathBuf>> {
+    let Some(file) = file(url, base)? else { return Ok(Vec::new()) };
+    let root = config(url, base)?.sql.root.unwrap_or_else(|| {
+        let mut name = file.into_os_string();
+        name.push(".sql");
+        PathBuf::from(name)
+    });
+    let inside = |folder: PathBuf| folder.read_dir().into_iter().flatten().flatten().map(|item| item.path());
+    let databases = inside(root).flat_map(inside).map(|folder| folder.join("data.db"));
+    let mut found: Vec<PathBuf> =
+        databases.filter(|path| path.symlink_metadata().is_ok_and(|found| found.is_file())).collect();
+    found.sort();
+    Ok(found)
+}
+
 /// A store's own files and folders, whether they exist or not: the database with its engine's files, the scopes'
 /// databases, and what this project keeps beside it. Empty for an in-memory database.
 ///

@@ -40,7 +40,7 @@ pub(crate) struct PendingArgs {
 }
 
 pub(crate) async fn pending(context: &Context, args: PendingArgs, out: &mut Out) -> Result<Exit, Failure> {
-    let (_opened, space) = open(context, &args.space, Access::Existing).await?;
+    let (_opened, space) = open(context, &args.space, Access::Read).await?;
     let status = match args.state {
         State::Waiting => PendingStatus::Waiting,
         State::NeedsReview => PendingStatus::NeedsReview,
@@ -128,7 +128,11 @@ enum Action {
 }
 
 pub(crate) async fn review(context: &Context, args: ReviewArgs, out: &mut Out) -> Result<Exit, Failure> {
-    let (opened, space) = open(context, &args.space, Access::Existing).await?;
+    let access = match args.action {
+        Action::List | Action::Show { .. } => Access::Read,
+        _ => Access::Existing,
+    };
+    let (opened, space) = open(context, &args.space, access).await?;
     let queue: PendingMemoryQueue = governed::queue(&space);
     // Who has this terminal is the operator.
     let person = actor(&opened, Trust::Person);

@@ -45,7 +45,7 @@ fn anchor(text: &str) -> Result<Anchor, String> {
 }
 
 pub(crate) async fn verify(context: &Context, args: VerifyArgs, out: &mut Out) -> Result<Exit, Failure> {
-    let (_opened, space) = open(context, &args.space, Access::Existing).await?;
+    let (_opened, space) = open(context, &args.space, Access::Read).await?;
     let verified = Ledger::new(&space).verify(args.anchor.as_ref()).await?;
     out.tell(&verified, |out| {
         out.line(format!(

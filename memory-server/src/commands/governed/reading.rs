@@ -30,7 +30,7 @@ pub(crate) struct SharedArgs {
 }
 
 pub(crate) async fn shared(context: &Context, args: SharedArgs, out: &mut Out) -> Result<Exit, Failure> {
-    let (_opened, space) = open(context, &args.space, Access::Existing).await?;
+    let (_opened, space) = open(context, &args.space, Access::Read).await?;
     let shared = SharedMemory::new(&space);
     if let (Some(bucket), Some(id)) = (args.bucket, &args.why) {
         return explain(&shared, &[bucket.into()], id, out).await;
@@ -69,7 +69,7 @@ pub(crate) async fn why(context: &Context, args: WhyArgs, out: &mut Out) -> Resu
         true => typed_row(&args.row).map(|(bucket, id)| (vec![bucket], id)).map_err(Error::invalid)?,
         false => (Bucket::ALL.to_vec(), args.row),
     };
-    let (_opened, space) = open(context, &args.space, Access::Existing).await?;
+    let (_opened, space) = open(context, &args.space, Access::Read).await?;
     explain(&SharedMemory::new(&space), &buckets, &id, out).await
 }
 

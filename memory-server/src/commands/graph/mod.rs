@@ -82,21 +82,19 @@ pub(crate) async fn graph(context: &Context, mut args: GraphArgs, out: &mut Out)
     let which = &args.which;
     match args.action {
         Action::Backend => backend::backend(context, which, out),
-        Action::Tree(args) => reading::tree(&open(context, which, Access::Existing).await?, &args, out).await,
-        Action::Show(args) => reading::show(&open(context, which, Access::Existing).await?, &args, out).await,
+        Action::Tree(args) => reading::tree(&open(context, which, Access::Read).await?, &args, out).await,
+        Action::Show(args) => reading::show(&open(context, which, Access::Read).await?, &args, out).await,
         Action::History(args) => {
-            reading::history(&open(context, which, Access::Existing).await?, &args, out).await
+            reading::history(&open(context, which, Access::Read).await?, &args, out).await
         }
-        Action::Stats => reading::stats(&open(context, which, Access::Existing).await?, out).await,
+        Action::Stats => reading::stats(&open(context, which, Access::Read).await?, out).await,
         Action::Remember(args) => {
             writing::remember(&open(context, which, Access::Create).await?, args, out).await
         }
         Action::Relate(args) => {
             writing::relate(&open(context, which, Access::Existing).await?, args, out).await
         }
-        Action::Recall(args) => {
-            reading::recall(&open(context, which, Access::Existing).await?, &args, out).await
-        }
+        Action::Recall(args) => reading::recall(&open(context, which, Access::Read).await?, &args, out).await,
         Action::Export(args) if args.storage_path.is_some() => {
             serve_tables(which)?;
             storage::export(context, &args, out)
@@ -106,7 +104,7 @@ pub(crate) async fn graph(context: &Context, mut args: GraphArgs, out: &mut Out)
             shown(context, "importing", storage::import(context, &args, out)).await
         }
         Action::Export(args) => {
-            let graphs = open_for_transfer(context, which, Access::Existing).await?;
+            let graphs = open_for_transfer(context, which, Access::Read).await?;
             shown(context, "exporting", transfer::export(&graphs, &args, out)).await
         }
         Action::Import(args) => {
@@ -118,7 +116,8 @@ pub(crate) async fn graph(context: &Context, mut args: GraphArgs, out: &mut Out)
             shown(context, "migrating", transfer::migrate(&graphs, &args, out)).await
         }
         Action::Clean(args) => {
-            transfer::clean(&open(context, which, Access::Existing).await?, &args, out).await
+            let access = if args.yes { Access::Existing } else { Access::Read };
+            transfer::clean(&open(context, which, access).await?, &args, out).await
         }
     }
 }

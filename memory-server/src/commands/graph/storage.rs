@@ -8,7 +8,7 @@ use memory::hierarchical::transfer::{Graph, Mode, import as import_graph, read_r
 use memory::hierarchical::{self, Agent};
 use memory_core::{Error, ErrorKind};
 
-use super::transfer::{ExportArgs, ImportArgs, read, tell, write, write_database};
+use super::transfer::{ExportArgs, ImportArgs, at, read, tell, write, write_database};
 use crate::terminal::{Context, Exit, Failure, Out, create_private_folder};
 
 /// How often, and after which pause, it is looked whether another import has ended: for ten minutes.
@@ -30,7 +30,7 @@ fn database(folder: Option<&PathBuf>, agent: &Agent) -> Result<PathBuf, Failure>
 pub(super) fn export(context: &Context, args: &ExportArgs, out: &mut Out) -> Result<Exit, Failure> {
     let agent = args.agent()?;
     let path = database(args.storage_path.as_ref(), &agent)?;
-    let graph = read_raw_db(&path, &agent)?;
+    let graph = read_raw_db(&path, &agent).map_err(|error| at(&path, error))?;
     let mut options = context.settings()?.file_options(true)?;
     options.own.extend(["", "-wal", "-shm", "-journal"].map(|ending| {
         let mut name = path.clone().into_os_string();

@@ -2,8 +2,9 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::Write as _;
+use std::io::{Read as _, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 use memory::hierarchical::backend::Paths;
@@ -12,10 +13,10 @@ use memory::hierarchical::transfer::{
     Graph, Imported, MAX_BYTES, Mode, Tables, hold_raw_db, read_json, read_raw_db_rows, write_json,
     write_raw_db,
 };
-use memory::hierarchical::{self, Agent};
+use memory::hierarchical::{self, Agent, Sessions};
 use memory::snapshot::{FileOptions, NewFile};
 use memory::system::SystemClock;
-use memory_core::{Clock as _, Error};
+use memory_core::{Clock as _, Error, ErrorKind};
 use serde_json::json;
 
 use super::glob::Glob;
@@ -193,7 +194,7 @@ pub(super) fn read(agent: &Agent, args: &ImportArgs) -> Result<Graph, Failure> {
         Format::RawDb if args.file == Path::new("-") => {
             return Err(Failure::invalid("a database is read from a file; `-` is for JSON"));
         }
-        Format::RawDb => read_raw_db_rows(&args.file, agent)?,
+        Format::RawDb => read_raw_db_rows(&args.file, agent).map_err(|error| at(&args.file, error))?,
         Format::Json if args.file == Path::new("-") => {
             read_json(&mut std::io::stdin().lock(), MAX_BYTES)?.graph
         }
@@ -202,9 +203,32 @@ pub(super) fn read(agent: &Agent, args: &ImportArgs) -> Result<Graph, Failure> {
             if file.metadata().is_ok_and(|found| found.is_dir()) {
                 return Err(unreadable(&args.file, std::io::ErrorKind::IsADirectory.into()));
             }
+            if is_database(&mut file) {
+                return Err(Failure::invalid(format!(
+                    "{} is a SQLite database; add --format raw-db",
+                    args.file.display()
+                )));
+            }
             read_json(&mut file, MAX_BYTES)?.graph
         }
     })
+}
+
+/// Whether a file begins as SQLite's do; what is no file is not read.
+fn is_database(file: &mut File) -> bool {
+    let mut beginning = [0; 16];
+    let is_file = file.metadata().is_ok_and(|found| found.is_file());
+    let is_database =
+        is_file && file.read_exact(&mut beginning).is_ok() && beginning == *b"SQLite format 3\0";
+    is_file && file.rewind().is_ok() && is_database
+}
+
+/// Names the file that is not there.
+pub(super) fn at(path: &Path, error: Error) -> Error {
+    if error.kind() != ErrorKind::NotFound {
+        return error;
+    }
+    Error::new(ErrorKind::NotFound, format!("{} is not there; check the path", path.display()))
 }
 
 pub(super) async fn import(graphs: &Graphs, args: &ImportArgs, out: &mut Out) -> Result<Exit, Failure> {
@@ -258,7 +282,8 @@ pub(super) async fn migrate(graphs: &Graphs, args: &MigrateArgs, out: &mut Out) 
     let opened = &graphs.opened;
     let sessions = hierarchical::sessions(&opened.memory, &opened.settings.tenant).await?;
     if let Some(path) = &args.path {
-        let migrated = source(path, only.as_ref()).await?.store(&*graphs.target()?, &sessions).await?;
+        let read = source(path, only.as_ref()).await.map_err(|error| at(path, error))?;
+        let migrated = read.store(&*graphs.target()?, &sessions).await?;
         out.tell(&migrated, |out| lines(&migrated, out))?;
         hint(&[&migrated], only.as_ref());
         return Ok(exit(&[&migrated]));
@@ -349,7 +374,7 @@ pub(crate) struct CleanArgs {
     pattern: String,
     /// Remove them; without it they are only listed
     #[arg(long)]
-    yes: bool,
+    pub(super) yes: bool,
     /// Only list them, as without --yes
     #[arg(long, conflicts_with = "yes")]
     dry_run: bool,
@@ -360,7 +385,12 @@ pub(super) async fn clean(graphs: &Graphs, args: &CleanArgs, out: &mut Out) -> R
         return Err(Error::invalid("the pattern is empty; `*` names every session").into());
     }
     let opened = &graphs.opened;
-    let sessions = hierarchical::sessions(&opened.memory, &opened.settings.tenant).await?;
+    let (tenant, provider) = (&opened.settings.tenant, Arc::new(opened.memory.clone()));
+    // What was never made reads as empty.
+    let sessions = match Sessions::are_made(provider, tenant).await? {
+        true => hierarchical::sessions(&opened.memory, tenant).await?,
+        false => hierarchical::sessions(&opened.settings.empty().await?, tenant).await?,
+    };
     let mut found = sessions.list().await?;
     let pattern = Glob::new(&args.pattern);
     found.retain(|session| pattern.matches(&session.session_id));

@@ -10,8 +10,8 @@ use memory::Access;
 use memory::system::SystemClock;
 use memory_core::limits::MAX_PAGE;
 use memory_core::{
-    Clock as _, ErrorKind, GetOptions, ImportOptions, Key, OnExisting, Provider as _, Record, Scope, Taken,
-    Tombstone, TombstonesOf,
+    Clock as _, Entry, ErrorKind, GetOptions, ImportOptions, Key, NameDigest, OnExisting, Provider as _,
+    Record, Scope, Taken, Tombstone, TombstonesOf,
 };
 use serde::Serialize;
 
@@ -48,11 +48,11 @@ pub(crate) struct ImportArgs {
     /// What to do with a turn or a key that is stored with other content [default: skip; for turns with exit code 7]
     #[arg(long, value_enum)]
     on_different: Option<OnDifferent>,
-    /// Store also turns that were forgotten before
+    /// Store also what was forgotten before
     #[arg(long)]
     again: bool,
     /// Store turns as entries under keys of their own, for `get`, `list` and `search`, and not for `recall`
-    #[arg(long, conflicts_with = "again")]
+    #[arg(long)]
     entries: bool,
     /// Store nothing, and say what would be stored
     #[arg(long)]
@@ -324,6 +324,7 @@ impl Import<'_> {
         let scope = self.fixed_scope()?;
         let backend = self.opened.backend("import_scope")?;
         let tombstones = self.tombstones(&scope).await?;
+        let erased = tombstones.clone().unwrap_or_default();
         let mut conversation =
             ConversationRecords::new(backend, &scope, records.scope(), tombstones, SystemClock.now());
         let failed = |error| Failure::File(format!("{} cannot be read", printable(&input.shown, "")), error);
@@ -339,14 +340,14 @@ impl Import<'_> {
             }
             if batch.len() >= RECORDS || bytes >= RECORDS_BYTES {
                 bytes = 0;
-                self.store_records(input, &scope, std::mem::take(&mut batch)).await?;
+                self.store_records(input, &scope, std::mem::take(&mut batch), &erased).await?;
             }
             self.show();
             if self.stop.is_asked() {
                 break;
             }
         }
-        self.store_records(input, &scope, batch).await?;
+        self.store_records(input, &scope, batch, &erased).await?;
         conversation.left();
         self.report.expired += conversation.expired;
         self.report.forgotten += conversation.forgotten;
@@ -396,6 +397,7 @@ impl Import<'_> {
         input: &Input,
         scope: &Scope,
         batch: Vec<(Place, Record)>,
+        erased: &[Tombstone],
     ) -> Result<(), Failure> {
         if batch.is_empty() {
             return Ok(());
@@ -411,8 +413,17 @@ impl Import<'_> {
         if self.args.dry_run {
             let now = SystemClock.now();
             let live = records.iter().filter(|record| !record.entry.is_expired(now));
-            let keys: Vec<Key> = live.map(|record| record.entry.key.clone()).collect();
-            self.report.expired += (records.len() - keys.len()) as u64;
+            let live: Vec<&Entry> = live.map(|record| &record.entry).collect();
+            self.report.expired += (records.len() - live.len()) as u64;
+            let digest = NameDigest::of_scope(scope);
+            let is_erased = |entry: &Entry| {
+                let covers = |key: NameDigest| key == NameDigest::of_key(&digest, &entry.key);
+                let mut of_it = erased.iter().filter(|tombstone| tombstone.id.key.is_none_or(covers));
+                !self.args.again && of_it.any(|tombstone| tombstone.is_after(entry.updated_at))
+            };
+            let left = live.iter().filter(|entry| !is_erased(entry));
+            let keys: Vec<Key> = left.map(|entry| entry.key.clone()).collect();
+            self.report.forgotten += (live.len() - keys.len()) as u64;
             let there = backend.get_many(scope, &keys, GetOptions::uncounted()).await?;
             let different = there.iter().flatten().count() as u64;
             let created = keys.len() as u64 - different;
@@ -427,7 +438,7 @@ impl Import<'_> {
             OnDifferent::Fail => OnExisting::Fail,
         });
         // An export does not say when it was written, so tombstones are compared with each record's own time.
-        let judged = self.opened.memory.capabilities().erase;
+        let judged = self.opened.memory.capabilities().erase && !self.args.again;
         let options = if judged { options.with_taken(Taken::Undated) } else { options };
         let outcome = import::store_records(backend, scope, records, options).await.map_err(|error| {
             let index = error.details().get("index").and_then(serde_json::Value::as_u64);
@@ -539,7 +550,7 @@ fn print(report: &Report, out: &mut Out) -> Result<(), Failure> {
     }
     if report.forgotten > 0 {
         out.line(format!(
-            "{} were forgotten before and were left out; --again stores turns that were forgotten one by one",
+            "{} were forgotten before and were left out; --again stores them",
             report.forgotten
         ))?;
     }

@@ -1,6 +1,6 @@
 //! `doctor`: whether everything is in place, and what to do where it is not. Changes nothing.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
@@ -14,6 +14,7 @@ use crate::terminal::{Context, Exit, Failure, Out, Settings, bytes, counted, is_
 
 /// Larger files are not read whole.
 const MAX_CHECKED_BYTES: u64 = 1 << 30;
+const RESTORE: &str = "restore a snapshot: `memory restore FILE`";
 
 #[derive(Args, Debug)]
 pub(crate) struct DoctorArgs {
@@ -220,6 +221,8 @@ async fn store(settings: &Settings, timeout: Duration, offline: bool, report: &m
         private("store's file", file, "it holds what agents remember", report);
         writable(file, folder, report);
         pages(file, report);
+        let databases = memory::sqlite::sql_databases(&url, base.as_deref()).unwrap_or_default();
+        sql_pages(&databases, report);
     }
     let looked = async {
         let memory = settings.open(Access::Read).await?;
@@ -294,7 +297,32 @@ fn pages(file: &Path, report: &mut Report) {
     }
     match memory::sqlite::quick_check(file) {
         Ok(()) => report.ok("integrity", format!("every page of {} is well formed", bytes(size))),
-        Err(error) => report.fail("integrity", error.message(), "restore a snapshot: `memory restore FILE`"),
+        Err(error) => report.fail("integrity", error.message(), RESTORE),
+    }
+}
+
+/// Reads every page of the SQL databases beside the store, as far as they are not too large together.
+fn sql_pages(databases: &[PathBuf], report: &mut Report) {
+    let (mut read, mut left, mut size) = (0, 0, 0);
+    for database in databases {
+        let length = database.metadata().map_or(0, |metadata| metadata.len());
+        if size + length > MAX_CHECKED_BYTES {
+            left += 1;
+            continue;
+        }
+        (read, size) = (read + 1, size + length);
+        // Any other failure is not of the file: a schema may call functions that only a sandbox has.
+        if let Err(error) = memory::sqlite::quick_check(database)
+            && error.kind() == ErrorKind::Corrupt
+        {
+            return report.fail("integrity", format!("{}: {}", database.display(), error.message()), RESTORE);
+        }
+    }
+    if read > 0 {
+        let more = if left > 0 { format!("; {left} more were not read") } else { String::new() };
+        let message =
+            format!("every page of {}, {}, is well formed{more}", counted(read, "SQL database"), bytes(size));
+        report.ok("integrity", message);
     }
 }
 

@@ -107,11 +107,38 @@ fn no_option_reaches_the_tables_behind_shared_state() {
 
 #[test]
 fn a_variable_names_the_file_where_nothing_else_does() {
-    let user = User::new();
-    let mut command = user.command(&["note", "a thought", "--json"]);
-    command.env_remove("MEMORY_URL").env("AGENT_MEMORY_DB_PATH", user.home().join("named.db"));
-    assert!(command.output().unwrap().status.success());
-    assert!(user.home().join("named.db").is_file());
+    for first in [&["note", "issue disk_full: no space left"][..], &["serve", "--agent", "ada"]] {
+        let user = User::new();
+        let named = user.home().join("named.db");
+        let run = |arguments: &[&str]| {
+            let ran = user.command(arguments).env("AGENT_MEMORY_DB_PATH", &named).output().unwrap();
+            assert!(ran.status.success(), "{arguments:?}: {ran:?}");
+            String::from_utf8(ran.stdout).unwrap()
+        };
+        run(first);
+        assert!(named.is_file(), "{first:?}");
+        run(&["note", "issue lint_step: the linter fails"]);
+        run(&["promote"]);
+        run(&["graph", "remember", "the deploy fails", "--agent", "ada"]);
+        for (arguments, said) in [
+            (&["shared"][..], "lint_step"),
+            (&["why", "lint_step"], "the linter fails"),
+            (&["verify"], "verified"),
+            (&["graph", "tree", "--agent", "ada"], "the deploy fails"),
+            (&["graph", "backend"], "named.db"),
+            (&["describe"], "named.db"),
+        ] {
+            assert!(run(arguments).contains(said), "{arguments:?}");
+        }
+        assert!(!user.home().join(".local").exists(), "nothing is in the default place");
+        // Whatever else names a store comes first.
+        user.file("memory.toml", "[backends.own]\nurl = \"sqlite:own.db\"\n");
+        for other in [&["--url", "sqlite:other.db"][..], &["--backend", "own"], &[]] {
+            let mut command = user.command(&[&["shared"], other].concat());
+            let ran = command.env("AGENT_MEMORY_DB_PATH", &named).output().unwrap();
+            assert_eq!(ran.status.code(), Some(3), "{other:?}: {ran:?}");
+        }
+    }
 }
 
 #[test]

@@ -69,6 +69,8 @@ fn what_cannot_be_stored_is_refused() {
     for (arguments, code) in [
         (ada(&["remember", "again", "--id", "a"]), "conflict"),
         (ada(&["remember", "sure", "--confidence", "42"]), "invalid_argument"),
+        (ada(&["remember", " "]), "invalid_argument"),
+        (ada(&["remember", "", "--event"]), "invalid_argument"),
         (ada(&["relate", "b", "supersedes", "a"]), "conflict"),
         (ada(&["relate", "a", "similar_to", "missing"]), "not_found"),
         (vec!["graph", "stats", "--agent", "a/b"], "invalid_argument"),
@@ -207,6 +209,18 @@ fn a_faulty_file_changes_nothing_and_a_link_is_never_followed() {
     let error = user.refused(&["graph", "import", "ada", "faulty.json"], 6, "corrupt");
     assert!(error.to_string().contains("derives_from_edges[0].target_id"), "{error}");
     assert_eq!(user.json(&ada(&["stats"]))["semantic_node_count"], 1);
+
+    user.ok(&["graph", "export", "ada", "ada.db", "--format", "raw-db"]);
+    let error = user.refused(&["graph", "import", "ada", "ada.db"], 3, "invalid_argument");
+    assert!(error.to_string().contains("--format raw-db"), "{error}");
+    for arguments in [
+        &["graph", "import", "ada", "gone.db", "--format", "raw-db"][..],
+        &["graph", "migrate", "gone.db"],
+        &["graph", "export", "gone", "-", "--storage-path", "agents"],
+    ] {
+        let error = user.refused(arguments, 3, "not_found");
+        assert!(error.to_string().contains("gone.db"), "{arguments:?}: {error}");
+    }
 
     let victim = user.file("victim", "precious");
     for (name, format) in [("link.json", "json"), ("link.db", "raw-db")] {

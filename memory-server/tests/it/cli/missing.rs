@@ -131,3 +131,13 @@ fn a_command_that_reads_tables_of_ours_makes_none() {
         assert_eq!(files(user.home()), before, "{command:?}");
     }
 }
+
+#[test]
+fn a_file_in_the_place_of_the_folder_of_tables_is_no_empty_store() {
+    let user = User::new();
+    user.ok(&["set", "k", "1", "--url", "sqlite:a.db"]);
+    user.file("a.db.sql", "");
+    for command in [&["shared"][..], &["verify"], &["graph", "tree"], &["note", "a thought"]] {
+        user.refused(&[command, &["--url", "sqlite:a.db"]].concat(), 6, "corrupt");
+    }
+}

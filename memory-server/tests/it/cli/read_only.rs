@@ -1,9 +1,10 @@
 //! Stores that the user may only read.
 #![cfg(unix)]
 
+use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use serde_json::json;
@@ -118,4 +119,74 @@ fn a_log_is_read_with_the_writers_index_and_refused_without_one() {
     assert!(refused.code == Some(3) && refused.stderr.contains("-wal"), "{refused:?}");
     assert_eq!(names(&copy), ["memory.db", "memory.db-wal"]);
     drop(client.close());
+}
+
+/// Every file below a folder, with its content, and every folder.
+fn tree(folder: &Path) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
+    let mut found = BTreeMap::new();
+    for path in folder.read_dir().unwrap().map(|entry| entry.unwrap().path()) {
+        if path.is_dir() {
+            found.extend(tree(&path));
+            found.insert(path, None);
+        } else {
+            let content = fs::read(&path).unwrap();
+            found.insert(path, Some(content));
+        }
+    }
+    found
+}
+
+#[test]
+fn shared_state_graphs_and_tables_are_read_where_nothing_may_be_written() {
+    let user = User::new();
+    let folder = user.home().join("kept");
+    fs::create_dir(&folder).unwrap();
+    let url = format!("sqlite:{}/m.db", folder.display());
+    for arguments in [
+        &["note", "issue disk_full: no space left on the build host"][..],
+        &["note", "the old outage is resolved"],
+        &["promote"],
+        &["graph", "remember", "the deploy fails", "--id", "d1", "--agent", "ada"],
+        &["sql", "CREATE TABLE plan (day TEXT)"],
+        &["sql", "INSERT INTO plan VALUES ('friday')"],
+    ] {
+        user.ok(&[arguments, &["--url", &url]].concat());
+    }
+    allow(user.home(), 0o755);
+    for path in tree(&folder).into_keys() {
+        allow(&path, if path.is_dir() { 0o555 } else { 0o444 });
+    }
+    allow(&folder, 0o555);
+    let before = tree(&folder);
+    let read = |arguments: &[&str]| bound(user.home(), &[arguments, &["--url", &url]].concat());
+    for (arguments, said) in [
+        (&["shared"][..], "disk_full"),
+        (&["why", "disk_full"], "no space left"),
+        (&["pending"], ""),
+        (&["verify"], "1 event verified"),
+        (&["graph", "show", "d1", "--agent", "ada"], "the deploy fails"),
+        (&["graph", "tree"], "the deploy fails"),
+        (&["graph", "stats", "--agent", "ada"], "1 semantic"),
+        (&["graph", "recall", "deploy", "--agent", "ada"], "d1"),
+        (&["graph", "export", "ada", "-"], "the deploy fails"),
+        (&["graph", "backend"], "sqlite"),
+        (&["sql", "SELECT day FROM plan"], "friday"),
+    ] {
+        let Some(ran) = read(arguments) else { return };
+        assert_eq!(ran.code, Some(0), "{arguments:?}: {ran:?}");
+        assert!(ran.stdout.contains(said), "{arguments:?}: {ran:?}");
+    }
+    assert_eq!(read(&["graph", "clean", "*"]).unwrap().code, Some(1), "there are no sessions");
+    for arguments in [
+        &["note", "task t: done"][..],
+        &["promote"],
+        &["rebuild"],
+        &["graph", "remember", "more", "--agent", "ada"],
+        &["sql", "INSERT INTO plan VALUES ('monday')"],
+    ] {
+        let refused = read(&[arguments, &["--json"]].concat()).unwrap();
+        assert_eq!(refused.code, Some(3), "{arguments:?}: {refused:?}");
+        assert!(refused.stderr.contains("\"read_only\""), "{arguments:?}: {refused:?}");
+    }
+    assert!(tree(&folder) == before);
 }

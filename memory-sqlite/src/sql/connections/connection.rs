@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use memory_core::{ErrorKind, Scope, ScopeDigest};
+use memory_core::{ErrorKind, Result, Scope, ScopeDigest};
 use tokio::sync::Semaphore;
 
-use crate::file::location::FileId;
+use crate::file::location::{FileId, Still};
 use crate::sandbox::{Role, Sandbox};
 use crate::sql::files::Place;
 
@@ -46,6 +46,8 @@ pub(crate) struct Conn {
     pub(super) role: Role,
     pub(super) epoch: u64,
     pub(super) file: Option<FileId>,
+    /// Set if this process may not write the file.
+    pub(super) still: Option<Still>,
     /// The database's `user_version` when it was opened.
     pub(super) version: i32,
     /// Whether it came from the pool.
@@ -61,6 +63,12 @@ impl Conn {
 
     pub(crate) fn file(&self) -> Option<FileId> {
         self.file
+    }
+
+    /// Whether what was read is of one state of the file.
+    /// Fails as [`Still::check`].
+    pub(crate) fn check_read(&self) -> Result<()> {
+        self.still.map_or(Ok(()), |still| still.check(self.state.place.database()))
     }
 
     /// Marks a connection used by a walk over many scopes: unless it came from the pool, it must not push out

@@ -13,6 +13,9 @@ use super::resting::Resting;
 use crate::commit::scope::Target;
 use crate::commit::store::Store;
 use crate::commit::writer::Cost;
+use crate::error::read_only;
+use crate::file::location::Still;
+use crate::file::open::unread_log;
 use crate::lifecycle::eviction;
 use crate::sandbox::{EntryPool, EntrySource, Layers, Place as At, Role, Sandbox, SandboxConfig, SharedFile};
 use crate::sql::files::{Files, discard};
@@ -96,6 +99,7 @@ impl Pool {
         if let Some(conn) = self.rested(state, Role::Writer) {
             return Ok(conn);
         }
+        self.check_writable()?;
         self.files.make_root()?;
         loop {
             if !state.place.is_made()? {
@@ -139,6 +143,7 @@ impl Pool {
         if let Some(conn) = self.rested(state, Role::Writer) {
             return Ok(Some(conn));
         }
+        self.check_writable()?;
         let opening = self.files.opening(deadline)?;
         if !state.place.is_made()? {
             return Ok(None);
@@ -212,20 +217,35 @@ impl Pool {
         let epoch = state.epoch.load(Ordering::SeqCst);
         let file = state.place.file();
         let (opener, entries) = (&self.opener, self.entries(state));
-        let at = At::File(state.place.database());
-        let sandbox = Sandbox::open(at, role, &opener.sandbox, &opener.shared, entries, layers)?;
-        // This opens the log, which must still belong to this file.
-        let version = sandbox.user_version()?;
+        let path = state.place.database();
+        let still = if self.opener.store.is_read_only() { Some(Still::of(path)?) } else { None };
+        let at = still.map_or(At::File(path), |still| At::ReadOnly(path, still));
+        let opened =
+            Sandbox::open(at, role, &opener.sandbox, &opener.shared, entries, layers).and_then(|sandbox| {
+                // This opens the log, which must still belong to this file.
+                let version = sandbox.user_version()?;
+                Ok((sandbox, version))
+            });
+        let (sandbox, version) = match still {
+            Some(still) => opened.map_err(|error| unread_log(still, error))?,
+            None => opened?,
+        };
         Ok(Conn {
             sandbox,
             state: Arc::clone(state),
             role,
             epoch,
             file,
+            still,
             version,
             rested: false,
-            passes: false,
+            // One that locks nothing sees no change that comes later.
+            passes: still.is_some(),
         })
+    }
+
+    fn check_writable(&self) -> Result<()> {
+        if self.opener.store.is_read_only() { Err(read_only()) } else { Ok(()) }
     }
 
     fn entries(&self, state: &ScopeState) -> Option<Arc<dyn EntrySource>> {

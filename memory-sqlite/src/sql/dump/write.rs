@@ -102,7 +102,7 @@ impl Engine {
 
     fn send(&self, mut conn: Conn, out: &Out<'_>) -> Result<()> {
         let cancel = self.in_flight.begin();
-        let sent = everything(&mut conn.sandbox, out, &cancel.cancel);
+        let sent = everything(&mut conn.sandbox, out, &cancel.cancel).and_then(|()| conn.check_read());
         if conn.sandbox.rollback().is_ok() {
             self.pool.rest(conn);
         }

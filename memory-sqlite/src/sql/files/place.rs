@@ -44,6 +44,9 @@ impl Place {
                 Ok(found) if found.is_dir() => {}
                 Ok(_) => return Err(strange("a folder of SQL databases")),
                 Err(error) if error.kind() == IoErrorKind::NotFound => return Ok(false),
+                Err(error) if error.kind() == IoErrorKind::NotADirectory => {
+                    return Err(strange("the folder of SQL databases"));
+                }
                 Err(error) => return Err(file(error)),
             }
         }

@@ -132,9 +132,17 @@ impl Files {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false);
         private(&mut options);
-        match options.open(&path) {
+        let opened = options.open(&path).or_else(|error| match error.kind() {
+            // A lock that is only read is a lock too.
+            IoErrorKind::PermissionDenied | IoErrorKind::ReadOnlyFilesystem => File::open(&path),
+            _ => Err(error),
+        });
+        match opened {
             Ok(opened) => held.file = Some(opened),
             Err(error) if error.kind() == IoErrorKind::NotFound => return Ok(false),
+            Err(error) if error.kind() == IoErrorKind::NotADirectory => {
+                return Err(strange("the folder of SQL databases"));
+            }
             Err(error) => return Err(file(error)),
         }
         Ok(true)

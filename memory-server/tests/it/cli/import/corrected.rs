@@ -203,6 +203,45 @@ fn what_was_forgotten_comes_back_from_an_export_only_if_asked_for() {
     user.ok(&["forget", "--all"]);
     has(&user.json(&["import", "bk.jsonl"]), json!({"created": 0, "forgotten": 2}));
     assert_eq!(listed(&user, &[]), [""; 0]);
+    has(&user.json(&["import", "bk.jsonl", "--again"]), json!({"created": 2, "forgotten": 0}));
+    assert_eq!(listed(&user, &[]).len(), 2);
+}
+
+#[test]
+fn what_was_forgotten_with_its_scope_or_tenant_comes_back_if_asked_for() {
+    for forget in [&["forget", "--agent", "ada", "--yes"][..], &["forget", "--tenant", "default", "--yes"]] {
+        let user = User::new();
+        let of_ada = |arguments: &[&str]| user.json(&[arguments, &["--agent", "ada"]].concat());
+        user.ok(&["set", "drink", "\"tea\"", "--agent", "ada"]);
+        add(&user, &["My PIN is 4711", "--agent", "ada"]);
+        user.ok(&["export", "--out", "bk.jsonl", "--agent", "ada"]);
+        user.ok(forget);
+        let all = of_ada(&["import", "bk.jsonl", "--dry-run"])["forgotten"].as_u64().unwrap();
+        assert!(all > 1);
+        has(&of_ada(&["import", "bk.jsonl"]), json!({"created": 0, "forgotten": all}));
+        assert_eq!(listed(&user, &["--agent", "ada"]), [""; 0]);
+        let tried = of_ada(&["import", "bk.jsonl", "--again", "--dry-run"]);
+        has(&tried, json!({"created": all, "forgotten": 0}));
+        has(&of_ada(&["import", "bk.jsonl", "--again"]), json!({"created": all, "forgotten": 0}));
+        assert_eq!(listed(&user, &["--agent", "ada"]), ["My PIN is 4711"]);
+        assert_eq!(of_ada(&["get", "drink"])["value"], "tea");
+        has(&of_ada(&["import", "bk.jsonl"]), json!({"created": 0, "unchanged": all}));
+    }
+}
+
+#[test]
+fn an_entry_that_was_forgotten_alone_comes_back_if_asked_for() {
+    let user = User::new();
+    let of_ada = |arguments: &[&str]| user.json(&[arguments, &["--agent", "ada"]].concat());
+    of_ada(&["set", "drink", "\"tea\""]);
+    of_ada(&["set", "food", "\"rice\""]);
+    user.ok(&["export", "--out", "bk.jsonl", "--agent", "ada"]);
+    user.ok(&["forget", "--key", "drink", "--agent", "ada", "--yes"]);
+    let left_out = json!({"forgotten": 1, "unchanged": 1, "created": 0});
+    has(&of_ada(&["import", "bk.jsonl", "--dry-run"]), left_out.clone());
+    has(&of_ada(&["import", "bk.jsonl"]), left_out);
+    has(&of_ada(&["import", "bk.jsonl", "--again"]), json!({"forgotten": 0, "unchanged": 1, "created": 1}));
+    assert_eq!(of_ada(&["get", "drink"])["value"], "tea");
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! The first minutes: no command, `init`, `doctor`, `tool-schema`.
 
+use std::path::PathBuf;
+
 use memory_fakes::postgres::{Database, SERVER};
 use serde_json::{Value, json};
 
@@ -86,6 +88,24 @@ fn doctor_says_what_is_wrong_and_what_to_do() {
     user.ok(&["set", "k", "\"v\"", "--url", "sqlite:a.db"]);
     let report = user.json(&["doctor", "--url", "sqlite:a.db"]);
     assert_eq!((status(&report, "integrity"), status(&report, "store")), (&json!("ok"), &json!("ok")));
+
+    for (n, arguments) in
+        [&["note", "a thought"][..], &["graph", "remember", "it fails", "--agent", "ada"]].iter().enumerate()
+    {
+        let url = format!("sqlite:sql{n}.db");
+        user.ok(&[arguments, &["--url", &url][..]].concat());
+        assert!(user.ok(&["doctor", "--url", &url]).contains("every page of 1 SQL database"));
+        let database = user.home().join(format!("sql{n}.db.sql"));
+        let inside = |folder: PathBuf| folder.read_dir().unwrap().map(|item| item.unwrap().path());
+        let database = inside(database).filter(|path| path.is_dir()).flat_map(inside).next().unwrap();
+        for (name, length) in [("data.db", 8_192), ("data.db-wal", 0)] {
+            let file = std::fs::OpenOptions::new().write(true).open(database.join(name)).unwrap();
+            file.set_len(length).unwrap();
+        }
+        let ran = user.run(&["doctor", "--url", &url]);
+        assert_eq!(ran.code, Some(8), "{ran:?}");
+        assert!(ran.stdout.contains("data.db: the database file is damaged"), "{ran:?}");
+    }
 
     user.file("broken.db", [&b"SQLite format 3\0"[..], &[7; 4096]].concat());
     let ran = user.run(&["doctor", "--url", "sqlite:broken.db", "--json"]);
