@@ -80,6 +80,7 @@ impl Report {
 pub(crate) async fn run(context: &Context, args: &DoctorArgs, out: &mut Out) -> Result<Exit, Failure> {
     let mut report = Report { status: Status::Ok, checks: Vec::new() };
     let timeout = Duration::from_secs(args.timeout);
+    let context = &embedder(context, &mut report);
     configuration(context, timeout, args.offline, &mut report).await?;
     match context.settings() {
         Ok(settings) => {
@@ -107,6 +108,17 @@ pub(crate) async fn run(context: &Context, args: &DoctorArgs, out: &mut Out) -> 
         Ok(())
     })?;
     Ok(exit)
+}
+
+/// Whether what `--embedder` names can be opened; the other checks go on without one that cannot.
+fn embedder(context: &Context, report: &mut Report) -> Context {
+    match context.registry() {
+        Err(error) if context.global().embedder.is_some() => {
+            report.told("embedder", Status::Fail, error.message());
+            context.without_embedder()
+        }
+        _ => context.clone(),
+    }
 }
 
 /// What `config check` finds, and who may read and write the file.

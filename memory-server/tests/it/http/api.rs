@@ -69,6 +69,7 @@ fn what_is_wrong_is_refused_with_a_code_and_a_fitting_status() {
         ("no_such", json!({}), 404, "not_found"),
         ("moment", json!({}), 501, "capability_unsupported"),
         ("get", json!([]), 400, "invalid_argument"),
+        ("bulk_insert", json!({"scope": scope("ann"), "items": [["k", 1]]}), 400, "invalid_argument"),
         ("get", json!({"scope": scope("ann"), "key": "k", "kye": 1}), 400, "invalid_argument"),
         ("get", at("ann", "agent", "globex"), 403, "scope_denied"),
         ("get", at("shared", "host", "acme"), 501, "capability_unsupported"),
