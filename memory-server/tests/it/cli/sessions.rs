@@ -34,6 +34,7 @@ const NOT_RUN: &[(&str, &str, &str)] = &[
     ("docs/embedders.md", "hf ", "needs the network"),
     ("docs/hierarchical.md", "eval ", "compiles"),
     ("docs/http.md", "OTEL_EXPORTER_OTLP_ENDPOINT=", "needs a collector"),
+    ("docs/importing.md", "memory import store.db", "needs a store that LangGraph made"),
     ("docs/importing.md", "psql ", "needs PostgreSQL"),
     ("docs/mcp.md", "memory serve --backend mem0", "needs mem0"),
     ("docs/mem0.md", "", "needs mem0"),
@@ -53,7 +54,8 @@ const GIVEN: &[(&str, &str)] = &[
     ),
     (
         "docs/cli.md",
-        "echo '{\"a\": 1}' > value.json\n\
+        "memory init\n\
+         echo '{\"a\": 1}' > value.json\n\
          echo '[{\"role\": \"user\", \"content\": \"I live in Lisbon\"}]' > said.json\n\
          memory sql 'CREATE TABLE people (name TEXT, age INTEGER)'\n\
          mkdir -p .local/share/bash-completion/completions .zfunc .config/fish/completions",
@@ -64,12 +66,20 @@ const GIVEN: &[(&str, &str)] = &[
     ),
     (
         "docs/http-api.md",
-        "printf '[backends.main]\nurl = \"sqlite:memory.db\"\n[default]\nshared_state = \"note\"\n' > memory.toml",
+        "printf '[backends.main]\nurl = \"sqlite:memory.db\"\n[default]\nmemory_scopes = [\"agent\"]\nshared_state = \"note\"\n' > memory.toml\n\
+         echo fail-with-body > .curlrc",
     ),
     (
         "docs/importing.md",
-        "echo '{\"role\": \"user\", \"content\": \"I live in Lisbon\"}' > chat.jsonl\n\
-         mkdir -p .claude/projects/src chats notes && cp chat.jsonl chats && echo '# Notes' | tee CLAUDE.md > notes/README.md\n",
+        "mkdir -p .claude/projects/src chats notes\n\
+         echo '{\"role\": \"user\", \"content\": \"I live in Lisbon\"}' > chat.jsonl\n\
+         echo '[{\"sample_id\": \"conv-26\", \"conversation\": {\"session_1\": [{\"speaker\": \"Ada\", \"dia_id\": \"D1:1\", \"text\": \"Hello\"}], \"session_1_date_time\": \"1:56 pm on 8 May, 2023\"}}]' > locomo10.json\n\
+         echo '{\"type\": \"user\", \"uuid\": \"u1\", \"sessionId\": \"s1\", \"timestamp\": \"2026-01-01T00:00:00Z\", \"message\": {\"role\": \"user\", \"content\": \"Hello\"}}' > .claude/projects/src/s1.jsonl\n\
+         echo '[{\"conversation_id\": \"c1\", \"current_node\": \"a\", \"mapping\": {\"a\": {\"id\": \"a\", \"parent\": null, \"children\": [], \"message\": {\"id\": \"a\", \"author\": {\"role\": \"user\"}, \"content\": {\"content_type\": \"text\", \"parts\": [\"Where to?\"]}}}}}]' > conversations.json\n\
+         echo '{\"agent_type\": \"memgpt_agent\", \"name\": \"Sam\", \"core_memory\": [{\"label\": \"human\", \"value\": \"Name: Ada\"}], \"messages\": []}' > agent.af\n\
+         cp chat.jsonl chats\n\
+         echo '# Notes' | tee CLAUDE.md > notes/README.md\n\
+         memory set k 1 --user other\nmemory export --user other --out backup.jsonl",
     ),
     ("docs/mcp.md", "memory init"),
     ("docs/recall.md", CONVERSATION),
@@ -85,6 +95,7 @@ const ENDS: &[(&str, &str, i32)] = &[
     ("docs/cli.md", "memory set plan ", 4),
     ("docs/cli.md", "memory delete greeting ", 4),
     ("docs/cli.md", "memory drift diff", 3),
+    ("docs/cli.md", "memory graph clean ", 1),
 ];
 
 /// Where the pages serve HTTP; the tests take a free port.
