@@ -230,6 +230,21 @@ fn doctor_asks_a_service_for_a_vector() {
 }
 
 #[test]
+fn what_is_no_address_and_what_is_no_token_is_said_to_be_so() {
+    let user = User::new();
+    for wrong in ["127.0.0.1", ":7077", "localhost:x", "memory.example:7077"] {
+        let ran = user.run(&["serve", "--http", wrong]);
+        assert!(ran.code == Some(2) && ran.stderr.contains("give IP:PORT, as 127.0.0.1:7077"), "{ran:?}");
+    }
+    let url = |at: &str| {
+        user.json(&["serve", "--http", at, "--print-config", "cursor"])["mcpServers"]["memory"]["url"].take()
+    };
+    assert_eq!(url("localhost:7077"), "http://127.0.0.1:7077/mcp");
+    user.refused(&["token", "revoke", "ann"], 3, "not_found");
+    assert_eq!(std::fs::read_dir(user.home()).unwrap().count(), 0, "nothing is made");
+}
+
+#[test]
 fn doctor_counts_the_tokens_that_are_in_force() {
     let user = User::new();
     user.ok(&["init"]);
