@@ -200,7 +200,7 @@ fn run(page: &str, text: &str, used: &mut BTreeSet<usize>) -> Option<String> {
         let line = runnable(line, &address);
         match ENDS.iter().find(|(of, start, _)| applies(of, start)) {
             Some((_, _, code)) => {
-                writeln!(script, "set +e\n{line}\ncode=$?\nset -e\n[ $code = {code} ]").unwrap()
+                writeln!(script, "set +e\n{line}\ncode=$?\nset -e\n[ $code = {code} ]").unwrap();
             }
             None => writeln!(script, "{line}").unwrap(),
         }
@@ -223,12 +223,11 @@ fn run(page: &str, text: &str, used: &mut BTreeSet<usize>) -> Option<String> {
         let last = run.get(printed.len().wrapping_sub(1)).map_or("what the test gives it", |last| &last.line);
         return Some(format!("{page}: {last}\n{}", String::from_utf8_lossy(&output.stderr)));
     }
-    let differs = run.iter().zip(printed).find_map(|(statement, printed)| {
+    run.iter().zip(printed).find_map(|(statement, printed)| {
         let printed = printed.split_once('\n').map_or("", |(_, printed)| printed);
         (!statement.shown.is_empty() && !fits(&statement.shown, printed))
             .then(|| format!("{page}: {}\nprints\n{printed}", statement.line))
-    });
-    differs
+    })
 }
 
 #[test]
