@@ -93,15 +93,22 @@ fn remote(
     options.api_key_file = options.api_key_file.map(|file| base_dir.join(file));
     options.ca_file = options.ca_file.map(|file| base_dir.join(file));
     let (clock, ids) = (Arc::clone(&context.clock), Arc::clone(&context.ids));
-    Ok(Arc::new(memory_embed::OpenAiEmbedder::open(options, policy(egress)?, clock, ids)?))
+    Ok(Arc::new(memory_embed::OpenAiEmbedder::open(
+        options,
+        policy(egress, &context.allowed_hosts)?,
+        clock,
+        ids,
+    )?))
 }
 
-#[cfg(feature = "embed-openai")]
-fn policy(egress: &EgressSection) -> Result<memory_embed::memory_http::EgressPolicy> {
-    egress
-        .allow
-        .iter()
-        .try_fold(memory_embed::memory_http::EgressPolicy::new(), |policy, host| policy.allow_host(host))
+/// The hosts that `[egress]` allows, and these.
+#[cfg(any(feature = "embed-openai", feature = "chat-openai"))]
+pub(crate) fn policy(
+    egress: &EgressSection,
+    more: &[String],
+) -> Result<memory_embed::memory_http::EgressPolicy> {
+    let mut allowed = egress.allow.iter().chain(more);
+    allowed.try_fold(memory_embed::memory_http::EgressPolicy::new(), |policy, host| policy.allow_host(host))
 }
 
 fn not_built(kind: &str, feature: &str) -> Error {
@@ -130,6 +137,6 @@ pub(crate) fn check_egress(egress: &EgressSection) -> Result<()> {
         }
     }
     #[cfg(feature = "embed-openai")]
-    policy(egress)?;
+    policy(egress, &[])?;
     Ok(())
 }

@@ -22,16 +22,13 @@ pub(crate) fn open(
     base_dir: &Path,
     context: &OpenContext,
 ) -> Result<Arc<dyn ChatModel>> {
-    use memory_embed::memory_http::EgressPolicy;
-
     let ChatSection::OpenAi(options) = section else {
         return Err(memory_core::Error::internal("a build with a chat API has no section for it"));
     };
     let mut options = (**options).clone();
     options.api_key_file = options.api_key_file.map(|file| base_dir.join(file));
     options.ca_file = options.ca_file.map(|file| base_dir.join(file));
-    let mut allowed = egress.allow.iter().chain(&context.allowed_hosts);
-    let policy = allowed.try_fold(EgressPolicy::new(), |policy, host| policy.allow_host(host))?;
+    let policy = crate::embedders::policy(egress, &context.allowed_hosts)?;
     let (clock, ids) = (Arc::clone(&context.clock), Arc::clone(&context.ids));
     Ok(Arc::new(memory_embed::OpenAiChat::open(options, policy, clock, ids)?))
 }

@@ -9,8 +9,10 @@ use serde_json::{Map, Value, json};
 pub enum SchemaForm {
     /// The Messages API of Anthropic: `input_schema`.
     Anthropic,
-    /// Functions of OpenAI in strict mode: every field is required, and `null` means that it is left out.
+    /// Functions of OpenAI's Responses API in strict mode: every field is required, and `null` means that it is left out.
     Openai,
+    /// The same for the Chat Completions API, which has the function in a member of its own.
+    OpenaiChat,
     /// Function declarations of Gemini: a subset of OpenAPI 3.0.
     Gemini,
     /// `tools/list` of MCP: `inputSchema`.
@@ -30,19 +32,40 @@ pub fn tool_in_form(form: SchemaForm, name: &str, description: &str, schema: &Va
             json!({"name": name, "description": description, "input_schema": flat(schema)})
         }
         SchemaForm::Mcp => json!({"name": name, "description": description, "inputSchema": flat(schema)}),
-        SchemaForm::Openai => json!({
-            "type": "function",
-            "name": name,
-            "description": Dialect::Strict.about(description, schema),
-            "strict": true,
-            "parameters": narrowed(schema, Dialect::Strict),
-        }),
+        SchemaForm::Openai => {
+            let mut function = strict_function(name, description, schema);
+            if let Some(function) = function.as_object_mut() {
+                function.insert("type".to_owned(), json!("function"));
+            }
+            function
+        }
+        SchemaForm::OpenaiChat => {
+            json!({"type": "function", "function": strict_function(name, description, schema)})
+        }
         SchemaForm::Gemini => json!({
             "name": name,
             "description": Dialect::OpenApi.about(description, schema),
             "parameters": narrowed(schema, Dialect::OpenApi),
         }),
     }
+}
+
+/// A function in strict mode. OpenAI refuses a description of more than 1,024 characters, but not one of a field: what is too long
+/// goes behind its first line to the field that chooses what is done, the first that is required.
+fn strict_function(name: &str, description: &str, schema: &Value) -> Value {
+    const MAX_CHARS: usize = 1_024;
+    let mut parameters = narrowed(schema, Dialect::Strict);
+    let mut description = Dialect::Strict.about(description, schema);
+    let chooses = schema.get("required").and_then(|names| names.get(0)).and_then(Value::as_str);
+    if description.chars().count() > MAX_CHARS
+        && let Some((head, rest)) = description.split_once('\n')
+        && let Some(field) =
+            chooses.and_then(|name| parameters.get_mut("properties")?.get_mut(name)?.as_object_mut())
+    {
+        field.insert("description".to_owned(), json!(rest));
+        description = head.to_owned();
+    }
+    json!({"name": name, "description": description, "strict": true, "parameters": parameters})
 }
 
 /// A dialect without free objects.

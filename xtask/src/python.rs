@@ -11,6 +11,7 @@ use crate::{Result, clients, pip, process};
 const BINARY: &str = "MEMORY_BINARY";
 
 const TOOLS: &[&str] = &[
+    "anthropic==2.14.0",
     "langgraph-checkpoint==4.3.2",
     "mypy==2.4.1",
     "pytest==8.4.2",
@@ -33,7 +34,7 @@ pub(crate) struct Tools {
 impl Tools {
     /// Downloads it the first time.
     pub(crate) fn prepare(workspace: &Workspace) -> Result<Self> {
-        let python = clients::environment(workspace, "python-client", TOOLS)?;
+        let python = clients::environment(workspace, "python-client-anthropic", TOOLS)?;
         let suites = pip::filled(&workspace.target.join("clients/langgraph-suites"), |folder| {
             println!("downloading {} as sources into {}", SUITES.join(", "), folder.display());
             sources(&python, folder)

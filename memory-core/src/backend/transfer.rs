@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::embed::{EmbeddingModel, check_embeddings};
 use crate::entry::{Entry, Quota};
 use crate::error::{Error, Result};
+use crate::json;
 use crate::lifecycle::erase::Taken;
 use crate::limits::{MAX_DIMENSIONS, MAX_MODEL_NAME_BYTES, MAX_RECORD_VECTORS, MAX_TEXT_BYTES};
 use crate::setters::setters;
@@ -71,9 +72,9 @@ impl Record {
     pub fn from_line(line: &str) -> std::result::Result<Self, serde_json::Error> {
         if line.starts_with("{\"record\":") {
             let Wrapped { record } = serde_json::from_str::<Wrapped<String>>(line)?;
-            return serde_json::from_str(&record);
+            return json::from_str(&record);
         }
-        serde_json::from_str(line)
+        json::from_str(line)
     }
 }
 

@@ -15,6 +15,7 @@ use serde_json::value::RawValue;
 use super::failure::Failure;
 use crate::backend::Record;
 use crate::error::{Error, ErrorKind, Result};
+use crate::json;
 
 /// Longest line, in bytes: a record of the largest value with all its vectors, or a line of a dump.
 const MAX_LINE_BYTES: usize = 64 << 20;
@@ -225,7 +226,7 @@ impl<T: Item, B: AsRef<[u8]>, S: Stream<Item = Result<B>> + Unpin> Stream for Re
                     "something follows the last line of the stream; send each stream by itself",
                 )),
                 None => Err(cut()),
-                Some(Ok(line)) => match serde_json::from_str(&line) {
+                Some(Ok(line)) => match json::from_str(&line) {
                     Err(error) => Err(unreadable(error)),
                     Ok(Frame::Item(json)) => T::read(json.get()),
                     Ok(Frame::End(count)) if count == this.count => {

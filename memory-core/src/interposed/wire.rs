@@ -21,7 +21,7 @@ use crate::backend::{
     SearchQuery, SetOptions, UpdateOptions,
 };
 use crate::error::{Error, Result};
-use crate::json::Json;
+use crate::json::{self, Json};
 use crate::layer::{AddOptions, EventId, FactsQuery, Forget, Message, RecallQuery};
 use crate::lifecycle::erase::{EraseTarget, Tombstone, TombstoneId, TombstonesOf};
 use crate::lifecycle::eviction::ScopeUsesQuery;
@@ -73,7 +73,7 @@ impl<'de> Deserialize<'de> for Given {
 
 impl Arguments {
     fn parse(op: Op, text: &str) -> Result<Self> {
-        let given = serde_json::from_str(text).map_err(|error| {
+        let given = json::from_str(text).map_err(|error| {
             let why = shown(&error);
             Error::invalid(format!("the arguments of `{op}` are no JSON object: {why}")).with_source(error)
         })?;
@@ -88,16 +88,7 @@ impl Arguments {
             None if matches!(name, "options" | "query") => "{}",
             None => "null",
         };
-        serde_json::from_str(text).map_err(|error| self.refusal(name, given.is_some(), error))
-    }
-
-    /// Refuses a list where there is none: what is an object, serde would read from an array of its members, too.
-    fn refuse_list(&self, name: &str) -> Result<()> {
-        if self.given.0.get(name).is_some_and(|given| given.get().starts_with('[')) {
-            let what = format!("`{name}` of `{}` is an array; name its members in an object", self.op);
-            return Err(Error::invalid(what).with_detail("argument", name));
-        }
-        Ok(())
+        json::from_str(text).map_err(|error| self.refusal(name, given.is_some(), error))
     }
 
     /// Why an argument cannot be read.
@@ -142,19 +133,9 @@ macro_rules! read {
     ($arguments:ident $name:ident DumpStream) => {
         Box::pin(Empty(PhantomData))
     };
-    ($arguments:ident $name:ident Json) => {
-        $arguments.take::<Json>(stringify!($name))?
-    };
-    ($arguments:ident $name:ident &[$type:ty]) => {
-        $arguments.take::<Vec<$type>>(stringify!($name))?
-    };
-    ($arguments:ident $name:ident Vec<$type:ty>) => {
-        $arguments.take::<Vec<$type>>(stringify!($name))?
-    };
-    ($arguments:ident $name:ident $($type:tt)+) => {{
-        $arguments.refuse_list(stringify!($name))?;
+    ($arguments:ident $name:ident $($type:tt)+) => {
         $arguments.take::<owned!($($type)+)>(stringify!($name))?
-    }};
+    };
 }
 
 /// Writes one argument.
@@ -296,6 +277,26 @@ mod tests {
     }
 
     #[test]
+    fn an_array_of_its_members_is_no_object_at_any_depth() {
+        let scope = r#""scope":{"tenant":"t","kind":"agent","id":"a"}"#;
+        let run = r#""run":{"tenant":"t","agent":"a","run":"r"}"#;
+        for (op, text, argument) in [
+            (Op::Get, r#"{"scope":["t","agent","a"],"key":"k"}"#.to_owned(), "scope"),
+            (Op::Get, format!(r#"{{{scope},"key":"k","options":[true]}}"#), "options"),
+            (Op::BulkInsert, format!(r#"{{{scope},"items":[["k",1]]}}"#), "items"),
+            (Op::Search, format!(r#"{{{scope},"query":{{"text":"x","rank":[1.0]}}}}"#), "query"),
+            (Op::Update, format!(r#"{{{scope},"key":"k","reducer":{{"bounded_list":[1,2]}}}}"#), "reducer"),
+            (Op::Add, format!(r#"{{{run},{scope},"messages":[["user","x"]]}}"#), "messages"),
+            (Op::Erase, r#"{"target":{"scope":["t","agent","a"]}}"#.to_owned(), "target"),
+            (Op::Bury, r#"{"tombstones":[[{},"2026-01-31T09:30:00Z",1]]}"#.to_owned(), "tombstones"),
+        ] {
+            let error = Request::from_json(op, &text).unwrap_err();
+            assert!(error.message().contains("invalid type: sequence"), "{error}");
+            assert_eq!(error.details()["argument"], argument);
+        }
+    }
+
+    #[test]
     fn a_time_behind_a_tag_is_read() {
         for text in [
             r#"{"kept":{"why":"used","last_used_at":"2026-01-31T09:30:00.000Z"}}"#,
@@ -315,8 +316,6 @@ mod tests {
                 r#"{"scope":{"tenant":"t","kind":"agent","id":"a"},"key":"k","options":{"count":1}}"#,
                 "`options`",
             ),
-            (r#"{"scope": ["t","agent","a"],"key":"k"}"#, "`scope`"),
-            (r#"{"scope":{"tenant":"t","kind":"agent","id":"a"},"key":"k","options":[true]}"#, "`options`"),
         ] {
             let error = Request::from_json(Op::Get, text).unwrap_err();
             assert!(error.message().contains(named), "{error}");

@@ -4,6 +4,7 @@
 //! duplicate names survive storage. Comparing, indexing and reducing work on the text; nothing here uses floating
 //! point, recurses, or depends on serde_json's `preserve_order` or `arbitrary_precision`.
 
+mod by_name;
 mod canonical;
 mod error;
 pub(crate) mod scan;
@@ -14,6 +15,7 @@ mod value;
 #[cfg(test)]
 pub(crate) mod tests;
 
+pub use by_name::{ByName, from_str};
 pub use canonical::semantic_eq;
 pub(crate) use canonical::write as write_canonical;
 pub use error::JsonError;

@@ -134,6 +134,13 @@ impl TokenFile {
     /// # Errors
     /// `not_found`; otherwise as [`TokenFile::read`].
     pub(crate) fn revoke(&self, which: &str, now: Timestamp) -> Result<Arc<str>> {
+        let unknown = || {
+            let what = format!("no token in force is called `{which}`; `memory token list` shows them");
+            Error::new(ErrorKind::NotFound, what)
+        };
+        if !self.path.exists() {
+            return Err(unknown());
+        }
         let mut revoked = None;
         self.append(|known| {
             let named = |known: &&Known| known.token.name == which && !known.token.is_expired(now);
@@ -142,12 +149,7 @@ impl TokenFile {
                 Some(known) => Some(known).filter(|known| known.revoked_at.is_none()),
                 None => standing.find(named),
             };
-            let id = found.map(|known| Arc::clone(&known.token.id)).ok_or_else(|| {
-                Error::new(
-                    ErrorKind::NotFound,
-                    format!("no token in force is called `{which}`; `memory token list` shows them"),
-                )
-            })?;
+            let id = found.map(|known| Arc::clone(&known.token.id)).ok_or_else(unknown)?;
             revoked = Some(Arc::clone(&id));
             Ok(Line::Revoked { id, at: now })
         })?;

@@ -96,7 +96,7 @@ pub(crate) struct ServeArgs {
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct HttpArgs {
     /// Serve over HTTP at this address instead, as 127.0.0.1:7077; port 0 takes a free one
-    #[arg(long = "http", value_name = "ADDR", conflicts_with_all = ["agent", "user", "scopes", "tools", "trust_meta"])]
+    #[arg(long = "http", value_name = "ADDR", value_parser = address, conflicts_with_all = ["agent", "user", "scopes", "tools", "trust_meta"])]
     pub(crate) http: Option<SocketAddr>,
     /// The certificate chain for TLS, as PEM
     #[arg(long, value_name = "FILE", requires = "tls_key", requires = "http")]
@@ -115,6 +115,12 @@ pub(crate) struct HttpArgs {
     #[arg(long, value_name = "SECONDS", default_value_t = 0, hide_default_value = true, requires = "http",
           value_parser = clap::value_parser!(u64).range(..=300))]
     pub(crate) drain: u64,
+}
+
+/// An address to listen at; `localhost` is 127.0.0.1.
+fn address(text: &str) -> Result<SocketAddr, &'static str> {
+    let numeric = text.strip_prefix("localhost:").map(|port| format!("127.0.0.1:{port}"));
+    numeric.as_deref().unwrap_or(text).parse().map_err(|_| "give IP:PORT, as 127.0.0.1:7077 or [::1]:7077")
 }
 
 impl HttpArgs {

@@ -237,6 +237,13 @@ impl Context {
         other
     }
 
+    /// The same without an embedder on the command line or in the environment.
+    pub(crate) fn without_embedder(&self) -> Self {
+        let mut other = self.clone();
+        other.global.embedder = None;
+        other
+    }
+
     /// Opens the store without creating it; a missing one is an empty store in memory.
     pub(crate) async fn open_unmade(&self, access: Access) -> Result<Opened> {
         let settings = self.settings()?;

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
-use memory_core::Error;
+use memory_core::{Error, json};
 
 use super::path::FilePath;
 use super::refused::{Done, Refused};
@@ -100,7 +100,7 @@ impl Input {
         if text.len() > max_bytes {
             return Err(Error::too_large("input", text.len(), max_bytes, "bytes").into());
         }
-        serde_json::from_str(text).map_err(|error| {
+        json::from_str(text).map_err(|error| {
             let error = cut(&error.to_string());
             Refused::invalid(format!("Error: Invalid input: {error}. Send `command` and its parameters"))
         })

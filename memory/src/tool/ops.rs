@@ -1,6 +1,6 @@
 //! The operations of the tool and the fields of each: the JSON Schema is generated from these types.
 
-use memory_core::json::JsonKind;
+use memory_core::json::{JsonKind, from_str};
 use memory_core::layer::Message;
 use memory_core::sql::SqlValue;
 use memory_core::{Dedup, Filter, Json, Metadata, RankOptions, ScopeKind, SearchMode, Timestamp};
@@ -513,8 +513,8 @@ fn without_nulls<'de, D: Deserializer<'de>, T: DeserializeOwned>(
         return Ok(None);
     }
     let read = match json.kind() {
-        JsonKind::Object => members(json.as_str()).and_then(|kept| serde_json::from_str(&kept)),
-        _ => serde_json::from_str(json.as_str()),
+        JsonKind::Object => members(json.as_str()).and_then(|kept| from_str(&kept)),
+        _ => from_str(json.as_str()),
     };
     read.map(Some).map_err(D::Error::custom)
 }

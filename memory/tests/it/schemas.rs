@@ -118,16 +118,43 @@ fn check_name(tool: &Value) {
     assert!(!tool["description"].as_str().unwrap().is_empty());
 }
 
+/// OpenAI refuses a longer description of a function.
+fn check_description(tool: &Value) {
+    assert!(tool["description"].as_str().unwrap().chars().count() <= 1_024);
+}
+
 #[tokio::test]
 async fn openai_takes_both_tools_in_strict_mode() {
     for tool in in_form(SchemaForm::Openai).await {
         check_name(&tool);
+        check_description(&tool);
         assert_eq!((&tool["type"], &tool["strict"]), (&json!("function"), &json!(true)));
         let mut properties = 0;
         check_strict(&tool["parameters"], 0, &mut properties);
         assert!(properties > 9 && properties <= 5_000 && tool.to_string().len() < 120_000, "{properties}");
         assert_eq!(tool["parameters"]["type"], "object");
     }
+}
+
+#[tokio::test]
+async fn chat_completions_have_the_same_function_in_a_member() {
+    for (mut flat, chat) in
+        in_form(SchemaForm::Openai).await.into_iter().zip(in_form(SchemaForm::OpenaiChat).await)
+    {
+        flat.as_object_mut().unwrap().remove("type");
+        assert_eq!(chat, json!({"type": "function", "function": flat}));
+    }
+}
+
+#[tokio::test]
+async fn what_is_too_long_for_a_description_stands_at_the_field_that_chooses() {
+    let tool = tool().await;
+    let [whole, _] = in_form(SchemaForm::Gemini).await;
+    let [memory, _] = in_form(SchemaForm::Openai).await;
+    let at_op = memory["parameters"]["properties"]["op"]["description"].as_str().unwrap();
+    assert_eq!(whole["description"], format!("{}\n{at_op}", memory["description"].as_str().unwrap()));
+    let short = tool_in_form(SchemaForm::Openai, TOOL_NAME, "First.\nSecond.", &tool.detailed_schema());
+    assert_eq!(short["description"], "First.\nSecond.");
 }
 
 #[tokio::test]

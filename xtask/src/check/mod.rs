@@ -8,6 +8,7 @@ pub(crate) mod product;
 mod source;
 mod structure;
 mod tree;
+mod vendor;
 mod words;
 
 use std::cell::OnceCell;
@@ -62,6 +63,7 @@ fn steps(
         ("formatting", passed(|| formatting(workspace))),
         ("interleavings", passed(|| interleavings(workspace))),
         ("rig", passed(|| rig(workspace))),
+        ("vendor", vendor_page(workspace)),
         ("book", passed(|| book::build(workspace))),
         ("dependency trees", passed(|| tree::feature_sets(workspace))),
         ("lints", passed(|| lints(workspace, libraries()))),
@@ -102,6 +104,14 @@ fn rig(workspace: &Workspace) -> Result<()> {
     cargo(&["fmt", "--check"])?;
     let target = workspace.target.display().to_string();
     cargo(&["test", "--locked", "--features", "history", "--tests", "--examples", "--target-dir", &target])
+}
+
+/// The commands of the page for vendors are for a Unix shell.
+fn vendor_page(workspace: &Workspace) -> Box<dyn FnOnce() -> Result<Done> + '_> {
+    match cfg!(unix) {
+        true => passed(|| vendor::follow(workspace)),
+        false => Box::new(|| Ok(Done::Skipped("its commands are for a Unix shell".to_owned()))),
+    }
 }
 
 fn lints(workspace: &Workspace, libraries: &Libraries) -> Result<()> {

@@ -2,6 +2,7 @@
 
 mod archive;
 mod bill;
+mod semver;
 mod tree;
 
 use std::path::Path;
@@ -30,9 +31,12 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     bill::write(workspace, &out)?;
     package(workspace, &tree, args.quick)?;
     if args.quick {
-        println!("\nquick: neither the packages nor the binary were built");
+        println!(
+            "\nquick: neither the packages nor the binary were built, and no API was compared with the last release"
+        );
         return Ok(());
     }
+    semver::check(workspace)?;
     archive::binary(workspace, &out)?;
     if args.dry_run {
         println!("\ndry run: nothing was published; the artefacts are in {}", out.display());

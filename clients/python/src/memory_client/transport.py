@@ -117,8 +117,10 @@ class Transport:
             raise ValueError(
                 "http:// would send the token in the clear; use https://, or allow_plain_http=True on a trusted network"
             )
-        if not token or not token.isascii() or not token.isprintable() or " " in token:
+        if not token:
             raise ValueError("no token; pass `token` or set MEMORY_TOKEN (`memory token create NAME` prints one)")
+        if not token.isascii() or not token.isprintable() or " " in token:
+            raise ValueError("the token has a space, a line break or a character that is not ASCII; pass it as printed")
         if not timeout > 0 or retries < 0:
             raise ValueError("`timeout` is in seconds and above 0, `retries` at least 0")
         self._host, self._port = parts.hostname, parts.port

@@ -6,10 +6,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use memory::audit::JsonLines;
-use memory::config::{DefinitionsSection, Discovery};
+use memory::config::{DefinitionsSection, Discovery, EmbedderSection};
 use memory::postgres::operator;
 use memory::{BackendUrl, Config, HealthStatus, Registry};
-use memory_core::{Error, ErrorKind, Result};
+use memory_core::{EmbedRole, Embedder, Error, ErrorKind, Result};
 use serde::Serialize;
 
 use crate::http::jwt::Jwt;
@@ -128,7 +128,13 @@ pub(super) async fn examine(
         for name in config.embedders() {
             let place = format!("[embedders.{name}]");
             match config.open_embedder(&registry, name) {
-                Ok(_) => checked.note(&place, "embedder", Status::Ok, "its model or key was found"),
+                Ok(embedder) => {
+                    checked.note(&place, "embedder", Status::Ok, "its model or key was found");
+                    let is_service = matches!(config.embedder(name), Ok(EmbedderSection::OpenAi(_)));
+                    if is_service && !offline {
+                        embeds(&place, &*embedder, timeout, &mut checked).await;
+                    }
+                }
                 Err(error) => checked.note(&place, "embedder", Status::Problem, error.message()),
             }
         }
@@ -256,6 +262,15 @@ fn references(place: &str, url: &BackendUrl, config: &Config, checked: &mut Chec
 pub(super) fn late(after: Duration) -> Error {
     let words = "start the server, or wait for what keeps it busy";
     Error::new(ErrorKind::Timeout, format!("no answer within {} s; {words}", after.as_secs()))
+}
+
+/// Has a service embed a word.
+async fn embeds(place: &str, embedder: &dyn Embedder, timeout: Duration, checked: &mut Checked) {
+    let asked = embedder.embed(&["memory"], EmbedRole::Query);
+    match tokio::time::timeout(timeout, asked).await.unwrap_or_else(|_| Err(late(timeout))) {
+        Ok(_) => checked.note(place, "server", Status::Ok, "it embeds"),
+        Err(error) => checked.note(place, "server", Status::Problem, error.message()),
+    }
 }
 
 /// Checks a server without writing to it.

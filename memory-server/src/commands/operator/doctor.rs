@@ -4,12 +4,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
+use memory::system::SystemClock;
 use memory::{Access, HealthStatus};
-use memory_core::{ErrorKind, Provider as _};
+use memory_core::{Clock as _, ErrorKind, Provider as _};
 use serde::Serialize;
 
 use super::config_check::{self, Status as Found, late, may_hold, may_write};
-use crate::http::tokens::{TokenFile, tokens_file};
+use crate::http::tokens::{Known, TokenFile, tokens_file};
 use crate::terminal::{Context, Exit, Failure, Out, Settings, bytes, counted, is_unmade};
 
 /// Larger files are not read whole.
@@ -81,6 +82,7 @@ impl Report {
 pub(crate) async fn run(context: &Context, args: &DoctorArgs, out: &mut Out) -> Result<Exit, Failure> {
     let mut report = Report { status: Status::Ok, checks: Vec::new() };
     let timeout = Duration::from_secs(args.timeout);
+    let context = &embedder(context, &mut report);
     configuration(context, timeout, args.offline, &mut report).await?;
     match context.settings() {
         Ok(settings) => {
@@ -108,6 +110,17 @@ pub(crate) async fn run(context: &Context, args: &DoctorArgs, out: &mut Out) -> 
         Ok(())
     })?;
     Ok(exit)
+}
+
+/// Whether what `--embedder` names can be opened; the other checks go on without one that cannot.
+fn embedder(context: &Context, report: &mut Report) -> Context {
+    match context.registry() {
+        Err(error) if context.global().embedder.is_some() => {
+            report.told("embedder", Status::Fail, error.message());
+            context.without_embedder()
+        }
+        _ => context.clone(),
+    }
 }
 
 /// What `config check` finds, and who may read and write the file.
@@ -156,11 +169,19 @@ fn tokens(settings: &Settings, report: &mut Report) {
     }
     match TokenFile::new(file.clone()).read() {
         Ok((_, known)) => {
-            let kept = known.values().filter(|known| known.revoked_at.is_none()).count();
-            report.ok(
-                "tokens",
-                format!("{} not revoked; only you may read {}", counted(kept, "token"), file.display()),
-            );
+            let now = SystemClock.now();
+            let valid = |known: &&Known| known.revoked_at.is_none() && !known.token.is_expired(now);
+            let kept = known.values().filter(valid).count();
+            let message =
+                format!("{} in force; only you may read {}", counted(kept, "token"), file.display());
+            match kept {
+                0 => report.warn(
+                    "tokens",
+                    message,
+                    "`memory token create NAME` makes one: until then `serve --http` lets nobody in",
+                ),
+                _ => report.ok("tokens", message),
+            }
         }
         Err(error) => {
             let advice = match error.kind() {
@@ -217,6 +238,9 @@ async fn store(settings: &Settings, timeout: Duration, offline: bool, report: &m
         space(folder, report);
         if !file.exists() {
             return new_file(file, folder, report);
+        }
+        if !file.is_file() {
+            return report.fail("store", format!("{} is no file", file.display()), "name another file");
         }
         private("store's file", file, "it holds what agents remember", report);
         writable(file, folder, report);
@@ -297,6 +321,10 @@ fn pages(file: &Path, report: &mut Report) {
     }
     match memory::sqlite::quick_check(file) {
         Ok(()) => report.ok("integrity", format!("every page of {} is well formed", bytes(size))),
+        // The message says already what to do, as of a file that was never a store.
+        Err(error) if error.message().contains("; ") => {
+            report.told("integrity", Status::Fail, error.message());
+        }
         Err(error) => report.fail("integrity", error.message(), RESTORE),
     }
 }

@@ -12,8 +12,10 @@ use crate::terminal::{Context, Exit, Failure, Out};
 /// Who takes the tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Taker {
-    /// Functions in strict mode
+    /// The Responses API: functions in strict mode
     Openai,
+    /// The Chat Completions API: the same
+    OpenaiChat,
     /// The Messages API
     Anthropic,
     /// Function declarations
@@ -35,6 +37,7 @@ pub(crate) async fn run(context: &Context, args: ToolSchemaArgs, out: &mut Out) 
     let tool = offered(context, args.offer).await?;
     let form = match args.taker {
         Taker::Openai => SchemaForm::Openai,
+        Taker::OpenaiChat => SchemaForm::OpenaiChat,
         Taker::Anthropic => SchemaForm::Anthropic,
         Taker::Gemini => SchemaForm::Gemini,
         Taker::Mcp => SchemaForm::Mcp,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::http::HeaderMap;
 use axum::response::Response;
-use memory_core::{Error, ErrorKind, Op, Request, Result};
+use memory_core::{Error, ErrorKind, Op, Request, Result, json};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -64,11 +64,7 @@ fn read(text: &str) -> Result<Vec<Call>> {
     let unread = |error: serde_json::Error| refused(error.to_string()).with_source(error);
     let calls = serde_json::from_str::<Vec<&RawValue>>(text).map_err(unread)?;
     let call = |(index, call): (usize, &&RawValue)| {
-        // serde would read one from an array of its members, too.
-        if call.get().starts_with('[') {
-            return Err(refused("an operation is an object".to_owned()).with_detail("index", index));
-        }
-        serde_json::from_str(call.get()).map_err(|error| unread(error).with_detail("index", index))
+        json::from_str(call.get()).map_err(|error| unread(error).with_detail("index", index))
     };
     calls.iter().enumerate().map(call).collect()
 }

@@ -49,6 +49,11 @@ impl V1 {
         if !Self::owns(head.uri.path()) || path.contains(&"") {
             return nothing();
         }
+        // An option that a client believes in must not be passed over.
+        if head.uri.query().is_some_and(|query| !query.is_empty()) {
+            let what = "no route takes a query behind `?`; send arguments and options to /v1/ops/OP, as /v1/openapi.json says";
+            return refusal::refused(&Error::invalid(what));
+        }
         if head.method != Method::GET
             && let Err(refusal) = plain(headers)
         {

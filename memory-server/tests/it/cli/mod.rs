@@ -18,6 +18,8 @@ mod pages;
 mod read_only;
 mod refusals;
 mod search;
+#[cfg(unix)]
+mod sessions;
 mod shell;
 mod sql;
 mod terminal;

@@ -1,18 +1,13 @@
-//! The commands that README and docs/ show: each is one of the program's, and what is shown as a session runs as shown.
+//! The commands that README and docs/ show: each is one of the program's. [`sessions`](super::sessions) runs them.
 
 use std::path::{Path, PathBuf};
-
-use crate::support::user::User;
-
-/// Pages whose first block of commands runs in an empty home, as one script.
-const SESSIONS: &[&str] = &["README.md", "docs/embedders.md", "docs/hierarchical.md", "docs/recall.md"];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
 /// README and the pages of docs/, by their path.
-fn pages() -> Vec<(String, String)> {
+pub(super) fn pages() -> Vec<(String, String)> {
     let docs = std::fs::read_dir(root().join("docs")).unwrap().map(|entry| entry.unwrap().path());
     let pages = docs.filter(|path| path.extension().is_some_and(|ending| ending == "md"));
     let mut pages: Vec<PathBuf> = pages.chain([root().join("README.md")]).collect();
@@ -25,7 +20,7 @@ fn pages() -> Vec<(String, String)> {
 }
 
 /// The blocks of shell commands.
-fn blocks(page: &str) -> Vec<Vec<&str>> {
+pub(super) fn blocks(page: &str) -> Vec<Vec<&str>> {
     let mut blocks = Vec::new();
     let mut lines = page.lines();
     while let Some(line) = lines.next() {
@@ -38,7 +33,7 @@ fn blocks(page: &str) -> Vec<Vec<&str>> {
 
 /// The words of the first command of a line as a shell divides it: up to a comment, a pipe, a redirection or `&`. `None` if
 /// it is not `memory`.
-fn words(line: &str) -> Option<Vec<String>> {
+pub(super) fn words(line: &str) -> Option<Vec<String>> {
     let line = line.strip_prefix("$ ").unwrap_or(line);
     // What is typed at the prompt of `memory shell`.
     if let Some((prompt, typed)) = line.split_once("> ")
@@ -82,33 +77,4 @@ fn every_command_of_the_pages_is_one_of_the_program() {
     }
     assert!(seen > 100, "only {seen} commands were found");
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-}
-
-/// What is printed stands behind its command, on lines of its own or in comments.
-#[test]
-fn a_session_of_a_page_prints_what_the_page_shows() {
-    for (page, text) in pages().iter().filter(|(page, _)| SESSIONS.contains(&page.as_str())) {
-        let sessions = blocks(text);
-        let session = sessions.iter().find(|block| block.iter().any(|line| words(line).is_some())).unwrap();
-        let user = User::new();
-        user.file("conversations.json", r#"[{"role": "user", "content": "I bought a red kite"}]"#);
-        let mut lines = session.iter().peekable();
-        while let Some(line) = lines.next() {
-            let Some(words) = words(line) else { continue };
-            let arguments: Vec<&str> = words.iter().skip(1).map(String::as_str).collect();
-            let printed = user.ok(&arguments);
-            let mut shown = String::new();
-            while let Some(line) = lines.next_if(|line| is_output(line)) {
-                shown += line.strip_prefix("# ").unwrap_or(line);
-                shown += "\n";
-            }
-            if !shown.is_empty() {
-                assert_eq!(printed, shown, "{page}: {line}");
-            }
-        }
-    }
-}
-
-fn is_output(line: &str) -> bool {
-    !line.is_empty() && words(line).is_none()
 }

@@ -69,6 +69,7 @@ fn what_is_wrong_is_refused_with_a_code_and_a_fitting_status() {
         ("no_such", json!({}), 404, "not_found"),
         ("moment", json!({}), 501, "capability_unsupported"),
         ("get", json!([]), 400, "invalid_argument"),
+        ("bulk_insert", json!({"scope": scope("ann"), "items": [["k", 1]]}), 400, "invalid_argument"),
         ("get", json!({"scope": scope("ann"), "key": "k", "kye": 1}), 400, "invalid_argument"),
         ("get", at("ann", "agent", "globex"), 403, "scope_denied"),
         ("get", at("shared", "host", "acme"), 501, "capability_unsupported"),
@@ -80,6 +81,8 @@ fn what_is_wrong_is_refused_with_a_code_and_a_fitting_status() {
         let answer = api.post(op, &arguments);
         assert_eq!((answer.status, answer.code().as_str()), (status, code), "{op} {arguments}: {answer:?}");
     }
+    let put = api.send("PUT", "/v1/tenants/acme/agent/ann/entries/k?ttl=5", &[], "1");
+    assert_eq!((put.status, put.code().as_str()), (400, "invalid_argument"), "an option that nobody reads");
     let deep = format!(
         r#"{{"scope":{},"key":"k","value":{}{}}}"#,
         scope("ann"),

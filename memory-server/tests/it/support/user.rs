@@ -13,8 +13,15 @@ pub(crate) struct User {
 
 /// The binary in this home, without the machine's settings.
 pub(crate) fn command(home: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new(crate::PROGRAM);
-    command.args(arguments).current_dir(home).env("HOME", home);
+    let mut command = at_home(home, crate::PROGRAM);
+    command.args(arguments);
+    command
+}
+
+/// A program in this home, without the machine's settings.
+pub(crate) fn at_home(home: &Path, program: &str) -> Command {
+    let mut command = Command::new(program);
+    command.current_dir(home).env("HOME", home);
     for name in [
         "XDG_DATA_HOME",
         "XDG_CONFIG_HOME",

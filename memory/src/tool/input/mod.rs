@@ -4,7 +4,7 @@ pub(super) mod fields;
 
 use std::cell::Cell;
 
-use memory_core::json::MAX_DEPTH;
+use memory_core::json::{ByName, MAX_DEPTH};
 use memory_core::{Error, Result};
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{DeserializeOwned, DeserializeSeed, IntoDeserializer as _, MapAccess};
@@ -187,6 +187,6 @@ impl<'a> MapAccess<'a> for FieldMap<'a, '_> {
 
     fn next_value_seed<V: DeserializeSeed<'a>>(&mut self, seed: V) -> Result<V::Value, Self::Error> {
         let value = self.value.take().unwrap_or(RawValue::NULL);
-        seed.deserialize(value)
+        seed.deserialize(ByName(value))
     }
 }

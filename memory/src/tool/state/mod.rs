@@ -1,7 +1,7 @@
 //! Operations on shared state and graphs for programs: those of the tool under their names, and what the operator's commands
 //! do besides. A model is not shown the latter; the same rules hold for all of them.
 
-use memory_core::{Error, ErrorKind, Result};
+use memory_core::{Error, ErrorKind, Result, json};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -306,6 +306,6 @@ impl MemoryTool {
 }
 
 fn read<'a, T: Deserialize<'a>>(op: StateOp, fields: &'a str) -> Result<T> {
-    serde_json::from_str(fields)
+    json::from_str(fields)
         .map_err(|error| Error::invalid(format!("`{}`: {}", op.as_str(), cut(&error.to_string()))))
 }

@@ -142,6 +142,7 @@ async fn only_input_of_the_tool_is_accepted() {
             "",
             "{",
             "[]",
+            r#"["view","/memories"]"#,
             "7",
             r#"{"path":"/memories"}"#,
             r#"{"command":"undo_edit","path":"/memories"}"#,

@@ -216,3 +216,77 @@ fn doctor_says_of_a_store_in_a_new_folder_what_happens() {
     assert!(ran.stdout.contains("taken is no folder"), "{ran:?}");
     assert_ne!(user.run(&["set", "k", "1", "--url", &url]).code, Some(0));
 }
+
+#[test]
+fn doctor_tries_the_embedder_that_is_named_and_goes_on_without_it() {
+    let user = User::new();
+    for made in [false, true] {
+        let ran = user.run(&["doctor", "--embedder", "static:/nope", "--json"]);
+        let report = ran.document();
+        assert_eq!((ran.code, status(&report, "embedder")), (Some(8), &json!("fail")), "{report}");
+        assert!(advice(&report, "embedder").contains("a folder with config.json"), "{report}");
+        assert_eq!(status(&report, "store"), "ok");
+        if !made {
+            user.ok(&["init"]);
+        }
+    }
+    assert_eq!(status(&user.json(&["doctor", "--embedder", "bundled"]), "store"), "ok");
+}
+
+#[test]
+fn doctor_asks_a_service_for_a_vector() {
+    let embedders = "[embedders.far]\nkind = \"openai\"\nmodel = \"m\"\ndimensions = 2\nbase_url = \"http://127.0.0.1:1/v1\"\n";
+    let user = User::new();
+    user.file("memory.toml", format!("[backends.main]\nurl = \"sqlite:a.db\"\n{embedders}"));
+    let doctor = |more: &[&str]| user.run(&[&["doctor", "--json"], more].concat()).document();
+    assert!(
+        advice(&doctor(&[]), "[embedders.far] embedder").contains("have the operator list `127.0.0.1:1`")
+    );
+    let allowed = ["--allow-host", "127.0.0.1:1"];
+    assert!(advice(&doctor(&allowed), "[embedders.far] server").contains("check that it runs"));
+    let report = doctor(&[&allowed[..], &["--offline"]].concat());
+    assert_eq!(status(&report, "[embedders.far] embedder"), "ok");
+    assert!(!report.to_string().contains("[embedders.far] server"), "{report}");
+}
+
+#[test]
+fn what_is_no_address_and_what_is_no_token_is_said_to_be_so() {
+    let user = User::new();
+    for wrong in ["127.0.0.1", ":7077", "localhost:x", "memory.example:7077"] {
+        let ran = user.run(&["serve", "--http", wrong]);
+        assert!(ran.code == Some(2) && ran.stderr.contains("give IP:PORT, as 127.0.0.1:7077"), "{ran:?}");
+    }
+    let url = |at: &str| {
+        user.json(&["serve", "--http", at, "--print-config", "cursor"])["mcpServers"]["memory"]["url"].take()
+    };
+    assert_eq!(url("localhost:7077"), "http://127.0.0.1:7077/mcp");
+    user.refused(&["token", "revoke", "ann"], 3, "not_found");
+    assert_eq!(std::fs::read_dir(user.home()).unwrap().count(), 0, "nothing is made");
+}
+
+#[test]
+fn doctor_counts_the_tokens_that_are_in_force() {
+    let user = User::new();
+    user.ok(&["init"]);
+    user.ok(&["token", "create", "old", "--expires", "1ms"]);
+    assert!(advice(&user.json(&["doctor", "--offline"]), "tokens").starts_with("`memory token create NAME`"));
+    user.ok(&["token", "create", "new"]);
+    let report = user.json(&["doctor", "--offline"]);
+    assert!(line(&report, "tokens")["message"].as_str().unwrap().starts_with("1 token in force"), "{report}");
+}
+
+#[test]
+fn doctor_gives_one_advice_for_what_is_no_store() {
+    let user = User::new();
+    user.file("folder.db/x", "");
+    user.file("text.db", "no database");
+    for name in ["folder.db", "text.db"] {
+        let ran = user.run(&["doctor", "--url", &format!("sqlite:{name}"), "--json"]);
+        let report = ran.document();
+        assert_eq!(ran.code, Some(8), "{report}");
+        assert!(advice(&report, "store").starts_with("name another file"), "{report}");
+        for wrong in ["restore a snapshot", "chmod 600 folder.db"] {
+            assert!(!report.to_string().contains(wrong), "{report}");
+        }
+    }
+}
