@@ -2,10 +2,10 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use memory_core::sql::Rows;
+use memory_core::sql::{Rows, SqlValue};
 use memory_core::{Error, ErrorKind, Next, Reply, Request, Result};
 
-use super::requests::{again, change_scope, exec, statement, table_of};
+use super::requests::{again, change_scope, change_statement, exec, statement, table_of};
 use crate::mutants::memory::Memory;
 use crate::mutants::mutant::mutants;
 
@@ -51,6 +51,36 @@ mutants! {
         => answer(Reply::Exec(outcome) => outcome.rows_affected = outcome.rows_affected.min(1));
     "sql.returning-dropped": ["SQL-4"] needs [Sql], "rows of RETURNING are missing"
         => answer(Reply::Exec(outcome) => outcome.returning = None);
+    "sql.like-is-equality": ["SQL-10"] needs [Sql], "LIKE compares the texts"
+        => ask(|request| change_statement(request, |sql, _| *sql = sql.replace(" LIKE ", " = ")));
+    "sql.long-patterns-cut": ["SQL-10"] needs [Sql], "patterns end after 64 characters"
+        => ask(|request| change_statement(request, |sql, args| {
+            if let (true, Some(SqlValue::Text(pattern))) = (sql.contains(" LIKE ?"), args.last_mut()) {
+                pattern.truncate(64);
+            }
+        }));
+    "sql.power-multiplies": ["SQL-10"] needs [Sql], "`power` multiplies"
+        => ask(|request| change_statement(request, |sql, _| *sql = sql.replace("power(2, 10)", "(2 * 10)")));
+    "sql.replace-once": ["SQL-10"] needs [Sql], "`replace` replaces the first occurrence only"
+        => answer(|reply| super::requests::change_values(reply, |value| match value {
+            SqlValue::Text(text) if text == "b<><>a" => Some(SqlValue::Text("b<>ana".to_owned())),
+            _ => None,
+        }));
+    "sql.percentiles-discrete": ["SQL-10"] needs [Sql], "percentiles are not interpolated"
+        => ask(|request| change_statement(request, |sql, _| {
+            *sql = sql.replace("percentile_cont", "percentile_disc");
+        }));
+    "sql.words-unmarked": ["SQL-10"] needs [Sql], "the words found are not marked"
+        => answer(|reply| super::requests::change_values(reply, |value| match value {
+            SqlValue::Text(text) if text.contains("<b>") => {
+                Some(SqlValue::Text(text.replace("<b>", "").replace("</b>", "")))
+            }
+            _ => None,
+        }));
+    "sql.distance-squared": ["SQL-10"] needs [Sql, SqlVectors], "the Euclidean distance is its square"
+        => answer(|reply| super::requests::change_values(reply, |value| {
+            (*value == SqlValue::Real(3.0)).then_some(SqlValue::Real(9.0))
+        }));
     "sql.columns-unnamed": ["SQL-1", "SQL-5"] needs [Sql], "columns are named by number" => answer(|reply| {
         if let Some(rows) = super::requests::rows_of(reply) {
             for (at, column) in rows.columns.iter_mut().enumerate() {

@@ -4,6 +4,7 @@ mod arguments;
 mod embeddings;
 mod entries;
 mod execution;
+mod functions;
 mod refusals;
 mod results;
 mod shared_data;
@@ -16,6 +17,7 @@ use crate::case::Case;
 pub(super) fn cases() -> Vec<Case> {
     [
         execution::CASES,
+        functions::CASES,
         arguments::CASES,
         values::CASES,
         results::CASES,
