@@ -351,6 +351,10 @@ pub(crate) const CASES: &[Case] = &[
             let of_tenant = listed(cx, &TombstonesOf::Tenant(tenant.clone()), limit).await?;
             let wanted = ids(of_a.iter().chain(&of_b).chain([&whole]).collect());
             let mut of_tenant = found(of_tenant);
+            check!(
+                of_tenant.iter().all(|id| id.tenant == TombstoneId::of(&whole).tenant),
+                "tombstones of another tenant are listed with one's, {limit} a page"
+            );
             // A store may record the scopes of an erased tenant one by one.
             of_tenant.retain(|id| wanted.contains(id));
             expect_eq!(of_tenant, wanted, "tombstones of a tenant, {limit} a page");

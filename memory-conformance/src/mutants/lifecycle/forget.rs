@@ -70,6 +70,12 @@ mutants! {
                 *of = TombstonesOf::Tenant(scope.tenant);
             }
         });
+    "forget.list-of-every-tenant": ["FGT-11"], "the tombstones of one tenant include those of the others"
+        => ask(Request::Tombstones { of, .. } => {
+            if matches!(of, TombstonesOf::Tenant(_)) {
+                *of = TombstonesOf::Store;
+            }
+        });
     "forget.list-reversed": ["FGT-11"], "tombstones come in reverse order"
         => answer(Reply::Tombstones(tombstones) => tombstones.reverse());
     "forget.list-after-ignored": ["FGT-11"], "every page of tombstones is the first"
