@@ -10,7 +10,7 @@ use crate::cx::graph::{agent, changed, derived, event, known, similar, small, su
 use crate::harness::executor::BoxFuture;
 
 pub(crate) const CASES: &[Case] = &[
-    case!("graph.node.comes-back", [Sql, HostTables], ["GRA-1"], |cx| {
+    case!("graph.node.comes-back", [Sql, HostTables], ["GRA-1", "GRA-6"], |cx| {
         let (graphs, ada) = (cx.graphs().await?, agent("ada")?);
         let memory = graphs.of(&ada);
         let mut one = known("knowledge/\u{1F600} 1", "line one\n\tline 'two' \"three\" \\ %s ?");
@@ -21,11 +21,29 @@ pub(crate) const CASES: &[Case] = &[
         one.metadata = json!({ "share": 0.1, "deep": [{ "n": [1, -2, 1.5e300] }], "none": null });
         one.created_at = "1741872000".to_owned();
         one.entity_name = "proxy".to_owned();
-        let mut other = event("event", "");
+        let mut other = event("event", "\u{3000}what\thappened\n");
         other.metadata = json!("any JSON");
+        let (mut too_sure, long) = (known("unsure", "knowledge"), "x".repeat(1_048_577));
+        too_sure.confidence = 1.000_001;
+        for refused in [too_sure, known("empty", ""), known("blank", " \u{3000}\n")] {
+            let name = refused.memory_id.clone();
+            expect_kind!(
+                memory.store_semantic(refused).await,
+                ErrorKind::InvalidArgument,
+                "knowledge: {name}"
+            );
+        }
+        let blank = memory.store_episodic(event("blank", "\t")).await;
+        expect_kind!(blank, ErrorKind::InvalidArgument, "an event that says nothing");
+        expect_kind!(
+            memory.store_episodic(event("long", &long)).await,
+            ErrorKind::TooLarge,
+            "an event of over 1 MiB"
+        );
         let stored = (memory.store_semantic(one.clone()).await?, memory.store_episodic(other.clone()).await?);
         expect_eq!((&stored.0, &stored.1), (&one, &other), "what storing answers");
-        let ids = [one.memory_id.clone(), other.memory_id.clone(), "missing".to_owned()];
+        let mut ids = vec![one.memory_id.clone(), other.memory_id.clone()];
+        ids.extend(["unsure", "empty", "blank", "long"].map(str::to_owned));
         let mut nodes = memory.nodes(&ids).await?;
         nodes.sort_by_key(|node| matches!(node, Node::Episodic(_)));
         expect_eq!(nodes, [Node::Semantic(one), Node::Episodic(other)], "what was stored");
