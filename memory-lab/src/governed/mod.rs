@@ -15,7 +15,7 @@ use memory_core::{Error, Result};
 use memory_eval::Abstaining;
 use memory_governed::resolve::{Model, lab};
 use memory_governed::{Interpreter, ModelInterpreter, Rules};
-use memory_server::terminal::{Context, Exit, Failure, Out, note};
+use memory_server::terminal::{Context, Exit, Failure, Out, Progress, note};
 
 /// Which open issue a note closes: precision, recall, and what is bound where the right one was removed.
 #[derive(Clone, Debug, clap::Args)]
@@ -79,7 +79,9 @@ pub(crate) async fn run(
             note(&format!("{}: {} notes", tracker.name, tracker.cases.len()));
         }
         if let Some(interpreter) = &interpreter {
-            tallies.insert(tracker.name.clone(), promoted::promote(interpreter, &tracker).await?);
+            let progress = Progress::new(context.is_quiet());
+            let tally = promoted::promote(interpreter, &tracker, progress).await?;
+            tallies.insert(tracker.name.clone(), tally);
         }
         let mut write =
             |value: &serde_json::Value| features.as_mut().map_or(Ok(()), |file| line(file, value));

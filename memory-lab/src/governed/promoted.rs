@@ -13,6 +13,7 @@ use memory_governed::{
     Operation, Outcome, Promotion, PromotionPipeline, Resolution, Resolver, Space, Trust, WorkingMemory,
     WriteRequest,
 };
+use memory_server::terminal::Progress;
 use serde::Serialize;
 
 use super::data::{Id, Item, Tracker};
@@ -67,7 +68,12 @@ impl Tally {
 
 /// Hands every note of a tracker to a pipeline twice: with the issue it closed, and without it. No note changes anything; each
 /// issue is opened in its time, and closed once no later note knows it as open.
-pub(super) async fn promote(interpreter: &Arc<dyn Interpreter>, tracker: &Tracker) -> Result<Tally> {
+pub(super) async fn promote(
+    interpreter: &Arc<dyn Interpreter>,
+    tracker: &Tracker,
+    mut progress: Progress,
+) -> Result<Tally> {
+    progress.set_length(tracker.cases.len() as u64);
     let folder = crate::stores::temporary()?;
     let memory = Registry::default().open(&crate::stores::fresh(&folder)?).await?;
     let space = memory::governed::open(&memory, &TenantId::new("lab")?, "tracker").await?;
@@ -108,7 +114,11 @@ pub(super) async fn promote(interpreter: &Arc<dyn Interpreter>, tracker: &Tracke
         rows.remove(&gold);
         let removed = rehearse(&rows).await?;
         tally.wrong_without += usize::from(bound(&removed, &rows).is_some());
+        progress.update(at as u64 + 1, || {
+            format!("{}: {} of {} notes", tracker.name, at + 1, tracker.cases.len())
+        });
     }
+    progress.finish();
     Ok(tally)
 }
 
