@@ -705,5 +705,6 @@ class Server(ThreadingHTTPServer):
 if __name__ == "__main__":
     Handler.test_clock = "--test-clock" in sys.argv
     port = int(sys.argv[1]) if len(sys.argv) > 1 else 8000
-    print(f"http://localhost:{port}/v1", flush=True)
-    Server(("127.0.0.1", port), Handler).serve_forever()
+    server = Server(("127.0.0.1", port), Handler)
+    print(f"http://localhost:{server.server_port}/v1", flush=True)
+    server.serve_forever()

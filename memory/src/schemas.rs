@@ -9,6 +9,8 @@ use serde_json::{Map, Value, json};
 pub enum SchemaForm {
     /// The Messages API of Anthropic: `input_schema`.
     Anthropic,
+    /// The same with a tool in strict mode where that takes all of its fields.
+    AnthropicStrict,
     /// Functions of OpenAI's Responses API in strict mode: every field is required, and `null` means that it is left out.
     Openai,
     /// The same for the Chat Completions API, which has the function in a member of its own.
@@ -30,6 +32,14 @@ pub fn tool_in_form(form: SchemaForm, name: &str, description: &str, schema: &Va
     match form {
         SchemaForm::Anthropic => {
             json!({"name": name, "description": description, "input_schema": flat(schema)})
+        }
+        SchemaForm::AnthropicStrict => {
+            let mut tool = tool_in_form(SchemaForm::Anthropic, name, description, schema);
+            if let (Some(strict), Some(tool)) = (closed(flat(schema)), tool.as_object_mut()) {
+                tool.insert("input_schema".to_owned(), strict);
+                tool.insert("strict".to_owned(), json!(true));
+            }
+            tool
         }
         SchemaForm::Mcp => json!({"name": name, "description": description, "inputSchema": flat(schema)}),
         SchemaForm::Openai => {
@@ -199,6 +209,24 @@ pub(crate) fn flat(schema: &Value) -> Value {
         fields.values_mut().for_each(|field| *field = flat_field(field));
     }
     schema
+}
+
+/// A flat schema for Anthropic's strict mode, which takes at most 24 optional fields in a request and no object with free names, nor
+/// anything without a type; `None`: it has such fields.
+fn closed(mut schema: Value) -> Option<Value> {
+    const MAX_OPTIONAL: usize = 24;
+    let is_plain = |field: &Value| {
+        let kind = field.get("type").and_then(Value::as_str);
+        kind.is_some_and(|kind| ["string", "integer", "number", "boolean"].contains(&kind))
+    };
+    let fields = schema.get("properties")?.as_object()?;
+    let takes = |field: &Value| is_plain(field) || field.get("items").is_some_and(is_plain);
+    let required = schema.get("required").and_then(Value::as_array).map_or(0, Vec::len);
+    if !fields.values().all(takes) || fields.len().saturating_sub(required) > MAX_OPTIONAL {
+        return None;
+    }
+    schema.as_object_mut()?.insert("additionalProperties".to_owned(), json!(false));
+    Some(schema)
 }
 
 /// One level of a field: type, choices, element type and description.

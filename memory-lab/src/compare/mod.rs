@@ -1,5 +1,6 @@
 //! `memory-lab compare`: this product and others that keep memory for agents do the same work, in one run.
 
+mod crates;
 mod ours;
 mod table;
 mod theirs;
@@ -41,6 +42,8 @@ enum Who {
     Http,
     /// Another, from Python, with what pip installs for it.
     Python(&'static [&'static str]),
+    /// Another, from Rust, in a process of its own.
+    Crate(&'static crates::Crate),
 }
 
 /// In the order of the tables; ratios are to the first.
@@ -55,6 +58,8 @@ const PRODUCTS: &[(&str, Who)] = &[
     ("chromadb", Who::Python(&["chromadb==1.5.9"])),
     ("mem0", Who::Python(&["mem0ai==2.2.1"])),
     ("sqlite-vec", Who::Python(&["sqlite-vec==0.1.9"])),
+    ("memrust", Who::Crate(&crates::MEMRUST)),
+    ("cel-memory-sqlite", Who::Crate(&crates::CEL_MEMORY_SQLITE)),
 ];
 
 pub(crate) async fn run(context: &Context, args: &CompareArgs, out: &mut Out) -> Result<Exit, Failure> {
@@ -86,6 +91,7 @@ pub(crate) async fn run(context: &Context, args: &CompareArgs, out: &mut Out) ->
             (Who::Python(packages), url) => {
                 theirs::measure(name, packages, given.path(), own.path(), url.as_deref()).await
             }
+            (Who::Crate(product), _) => crates::measure(name, product, given.path(), own.path()).await,
         };
         outcomes.push((*name, outcome));
     }

@@ -1,4 +1,4 @@
-//! The others, by `theirs.py`, in a Python environment under `target/`.
+//! Those of PyPI, by `theirs.py`, in a Python environment under `target/`.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -14,7 +14,7 @@ const SCRIPT: &str = include_str!("theirs.py");
 /// Of the checkout that the program runs in, as is the target folder.
 const CLIENT: &str = "clients/python/src";
 const ENVIRONMENT: &str = "target/compare/python";
-/// How long an installation, or one product, may take.
+/// How long an installation, a build, or one product, may take.
 const LIMIT: Duration = Duration::from_secs(1_800);
 /// What the compared products need of a Python besides its version.
 const FIT: &str = "import sqlite3; sqlite3.connect(':memory:').enable_load_extension(True)";
@@ -68,12 +68,16 @@ async fn served(given: &Path, own: &Path, work: &Work) -> Result<Outcome, String
 }
 
 async fn script(mut python: Command, work: &Path, own: &Path, name: &str) -> Result<Outcome, String> {
-    python.args(["-c", SCRIPT]).arg(work).arg(own).arg(name);
-    let said = output(&mut python).await?;
+    answered(python.args(["-c", SCRIPT]).arg(work).arg(own).arg(name)).await
+}
+
+/// Runs what measures another product and ends with what it took.
+pub(super) async fn answered(command: &mut Command) -> Result<Outcome, String> {
+    let said = output(command).await?;
     // A library may print before it.
     let last = said.lines().last().unwrap_or_default();
     let answer: serde_json::Value =
-        serde_json::from_str(last).map_err(|_| format!("its script ended without an answer: {last}"))?;
+        serde_json::from_str(last).map_err(|_| format!("it ended without an answer: {last}"))?;
     match answer.get("why").and_then(serde_json::Value::as_str) {
         Some(why) => Err(why.to_owned()),
         None => {
@@ -115,7 +119,7 @@ async fn fit() -> Result<&'static str, String> {
 }
 
 /// Standard output; the last line of standard error if it fails.
-async fn output(command: &mut Command) -> Result<String, String> {
+pub(super) async fn output(command: &mut Command) -> Result<String, String> {
     command.stdin(Stdio::null()).kill_on_drop(true);
     let ended = tokio::time::timeout(LIMIT, command.output())
         .await

@@ -1,5 +1,8 @@
 //! `conformance`.
 
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, Stdio};
+
 use memory::{BackendExt as _, GetOptions, Json, Key, Scope};
 use serde_json::json;
 
@@ -63,4 +66,42 @@ fn unknown_cases_and_stores_are_refused() {
     let error = user.refused(&["conformance", "--filter", "no-such-case"], 3, "invalid_argument");
     assert!(error["message"].as_str().unwrap().contains("ttl"), "{error}");
     user.refused(&["conformance", "--url", "nosuch:x"], 3, "invalid_argument");
+}
+
+/// A program that ends with the test.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn the_example_in_python_passes_the_key_value_part_and_refuses_the_rest() {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/python-server/server.py");
+    let mut python = Command::new("python3");
+    let started =
+        python.args([script, "0", "--test-clock"]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
+    let mut server = match started {
+        Ok(child) => Running(child),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            println!("skipped: there is no python3");
+            return;
+        }
+        Err(error) => panic!("{error}"),
+    };
+    let mut line = String::new();
+    BufReader::new(server.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let host = line.trim().strip_prefix("http://").and_then(|rest| rest.strip_suffix("/v1")).expect(&line);
+    let url = format!("memory+http://{host}");
+    let report = User::new().json(&["conformance", "--allow-host", host, "--url", &url]);
+    let cases = &report["cases"];
+    assert_eq!((&cases["failed"], &report["level"]), (&json!(0), &json!("store")), "{report}");
+    assert!(cases["passed"].as_u64().unwrap() > 0 && cases["refusals"].as_u64().unwrap() > 0, "{cases}");
+    // It obeys the clock of the suite, so nothing is skipped but what no server can be asked for.
+    for skipped in report["skipped"].as_array().unwrap() {
+        assert_eq!(skipped["why"], "the harness does not limit the disk", "{skipped}");
+    }
 }

@@ -180,6 +180,49 @@ async fn anthropic_and_mcp_get_the_schema_that_clients_of_mcp_get() {
 }
 
 #[tokio::test]
+async fn anthropic_takes_in_strict_mode_what_it_can_say_whole() {
+    let [memory, files] = in_form(SchemaForm::AnthropicStrict).await;
+    assert_eq!(
+        memory,
+        in_form(SchemaForm::Anthropic).await[0],
+        "more than 24 fields are optional, and some are free objects"
+    );
+    assert_eq!(files["strict"], true);
+    let schema = &files["input_schema"];
+    assert_eq!(
+        (&schema["additionalProperties"], names_of(schema)),
+        (&json!(false), names_of(&files_schema()))
+    );
+    for word in schema.as_object().unwrap().keys() {
+        assert!(
+            ["type", "properties", "required", "additionalProperties"].contains(&word.as_str()),
+            "{word}"
+        );
+    }
+    for field in schema["properties"].as_object().unwrap().values() {
+        for word in field.as_object().unwrap().keys() {
+            assert!(["type", "description", "enum", "items"].contains(&word.as_str()), "{field}");
+        }
+    }
+
+    // Each of these has no place in a strict tool; the last is one optional field too many.
+    let of = |fields: Value| json!({"type": "object", "properties": fields, "required": []});
+    let optional = |count: usize| {
+        of((0..count).map(|at| (at.to_string(), json!({"type": "string"}))).collect::<Map<_, _>>().into())
+    };
+    for (schema, is_strict) in [
+        (optional(24), true),
+        (of(json!({"free": {"type": "object"}})), false),
+        (of(json!({"any": {"description": "Any JSON."}})), false),
+        (of(json!({"list": {"type": "array", "items": {"type": "object"}}})), false),
+        (optional(25), false),
+    ] {
+        let tool = tool_in_form(SchemaForm::AnthropicStrict, "t", "d", &schema);
+        assert_eq!(tool["strict"] == true, is_strict, "{tool}");
+    }
+}
+
+#[tokio::test]
 async fn what_a_form_leaves_out_is_what_it_cannot_say() {
     let whole: Vec<String> = names_of(&tool().await.schema()).into_iter().cloned().collect();
     for form in [SchemaForm::Openai, SchemaForm::Gemini] {

@@ -321,11 +321,7 @@ fn pages(file: &Path, report: &mut Report) {
     }
     match memory::sqlite::quick_check(file) {
         Ok(()) => report.ok("integrity", format!("every page of {} is well formed", bytes(size))),
-        // The message says already what to do, as of a file that was never a store.
-        Err(error) if error.message().contains("; ") => {
-            report.told("integrity", Status::Fail, error.message());
-        }
-        Err(error) => report.fail("integrity", error.message(), RESTORE),
+        Err(error) => report.told("integrity", Status::Fail, error.message()),
     }
 }
 

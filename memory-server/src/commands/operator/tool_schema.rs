@@ -18,6 +18,8 @@ enum Taker {
     OpenaiChat,
     /// The Messages API
     Anthropic,
+    /// The same, with a tool in strict mode where that takes all of its fields
+    AnthropicStrict,
     /// Function declarations
     Gemini,
     /// `tools/list`
@@ -39,6 +41,7 @@ pub(crate) async fn run(context: &Context, args: ToolSchemaArgs, out: &mut Out) 
         Taker::Openai => SchemaForm::Openai,
         Taker::OpenaiChat => SchemaForm::OpenaiChat,
         Taker::Anthropic => SchemaForm::Anthropic,
+        Taker::AnthropicStrict => SchemaForm::AnthropicStrict,
         Taker::Gemini => SchemaForm::Gemini,
         Taker::Mcp => SchemaForm::Mcp,
     };

@@ -118,6 +118,7 @@ fn doctor_says_what_is_wrong_and_what_to_do() {
             .iter()
             .all(|line| line["status"] == "ok" || line["do"].is_string())
     );
+    assert_eq!(advice(&report, "integrity"), "name another file");
     assert!(user.run(&["doctor", "--url", "sqlite:broken.db"]).stdout.contains("FAIL  integrity"));
 
     // To restore a snapshot over it would harm a store that is sound.
