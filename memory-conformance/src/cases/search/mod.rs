@@ -10,6 +10,7 @@ mod ranking;
 mod reembed;
 mod slow_embedder;
 mod small_caches;
+mod thousands;
 mod vector_transfer;
 mod vectors;
 mod write_histories;
@@ -32,6 +33,7 @@ pub(super) fn cases() -> Vec<Case> {
         reembed::CASES,
         models::CASES,
         small_caches::CASES,
+        thousands::CASES,
     ]
     .concat()
 }

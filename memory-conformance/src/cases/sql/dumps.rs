@@ -1,7 +1,7 @@
 //! DMP: dump and restore.
 
 use memory_core::sql::{RestoreMode, RestoreOptions, RestoreOutcome, SqlScopesQuery, SqlValue};
-use memory_core::{Error, ErrorKind, Result, Scope};
+use memory_core::{Error, ErrorKind, Result, Scope, SqlDialect};
 
 use crate::case::{Case, case};
 use crate::check::{CaseResult, check, expect_eq, expect_kind, expect_some};
@@ -93,6 +93,36 @@ pub(crate) const CASES: &[Case] = &[
         expect_eq!(copy.ints("SELECT twice FROM t ORDER BY n").await?, [2, 4, 10]);
         db.exec("INSERT INTO t (n) VALUES (5)").await?;
         expect_eq!(copy.count("log").await?, db.count("log").await?, "rows of a trigger that came back");
+    }),
+    case!("sql.dump.full-text-indexes", [Sql], ["DMP-1"], |cx, db: Database| {
+        db.exec("CREATE TABLE texts (id INTEGER PRIMARY KEY, body TEXT)").await?;
+        db.exec("INSERT INTO texts VALUES (1, 'dogs'), (2, 'cats')").await?;
+        if cx.dialect() != SqlDialect::Sqlite {
+            db.exec("CREATE INDEX words ON texts USING gin (to_tsvector('simple', body))").await?;
+            let copy = copied(cx, &db).await?;
+            expect_eq!(copy.tables().await?, db.tables().await?, "tables and indexes after dump and restore");
+            return Ok(());
+        }
+        db.exec_all(&[
+            "CREATE VIRTUAL TABLE own USING fts5(title, body)",
+            "CREATE VIRTUAL TABLE \"of \"\"texts\" USING fts5(body, content='texts', content_rowid='id')",
+            "INSERT INTO own (own, rank) VALUES ('rank', 'bm25(10.0, 0.1)')",
+            "INSERT INTO \"of \"\"texts\" (\"of \"\"texts\") VALUES ('rebuild')",
+            "INSERT INTO own VALUES ('cats', 'dogs and more dogs'), ('dogs', 'cats')",
+        ])
+        .await?;
+        let copy = copied(cx, &db).await?;
+        let ranked = "SELECT title FROM own WHERE own MATCH 'dogs' ORDER BY rank";
+        expect_eq!(copy.texts(ranked).await?, ["dogs", "cats"], "a full-text index whose titles weigh more");
+        let of_texts = "SELECT rowid FROM \"of \"\"texts\" WHERE \"of \"\"texts\" MATCH 'cats'";
+        expect_eq!(copy.ints(of_texts).await?, [2], "a full-text index of another table's texts");
+        // What cannot be read back is told, and everything else is restored.
+        db.exec("CREATE VIRTUAL TABLE bare USING fts5(body, content='')").await?;
+        db.exec("INSERT INTO bare (rowid, body) VALUES (1, 'dogs')").await?;
+        let copy = cx.database()?;
+        let outcome = restored(cx, &copy.scope, dumped(cx, &db.scope).await?).await?;
+        check!(outcome.skipped.len() == 1, "skipped for an index without texts: {:?}", outcome.skipped);
+        expect_eq!(copy.texts(ranked).await?, ["dogs", "cats"], "an index beside one without texts");
     }),
     case!("sql.dump.names-that-need-quotes", [Sql], ["DMP-1"], |cx, db: Database| {
         for (n, name) in (1..).zip(AWKWARD) {

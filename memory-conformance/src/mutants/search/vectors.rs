@@ -34,6 +34,10 @@ mutants! {
             }
             Ok(Reply::Search(results))
         });
+    "vector.first-thousand": ["VEC-2"], "only a scope's first thousand vectors are compared"
+        => results_of(SearchMode::Vector, |_, results| {
+            results.hits.retain(|hit| !hit.entry.key.as_str().parse().is_ok_and(|n: u32| n >= 1_000));
+        });
     "vector.ties-backwards": ["VEC-2", "SRC-6"], "ties break by key, backwards" => results_of(SearchMode::Vector, ties_backwards);
     "vector.negative-left-out": ["VEC-3"], "entries that point away are no hits"
         => results_of(SearchMode::Vector, |_, results| results.hits.retain(|hit| hit.score > 0.0));

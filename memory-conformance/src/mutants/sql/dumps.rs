@@ -28,6 +28,11 @@ mutants! {
             table.indexes.iter().map(|index| format!("DROP INDEX {}", quoted(index))).collect()
         }).await);
     "sql.dump-loses-triggers": ["DMP-1"] needs [Sql], "triggers are not restored" => around(loses_triggers);
+    "sql.dump-loses-settings": ["DMP-1"] needs [Sql], "how a full-text index ranks is not restored"
+        => around(spoil(request, next, |table| match table.name.as_str() {
+            "own" => vec!["INSERT INTO own (own, rank) VALUES ('rank', 'bm25()')".to_owned()],
+            _ => Vec::new(),
+        }).await);
     "sql.dump-loses-awkward-names": ["DMP-1"] needs [Sql], "tables whose names need quotes are not restored"
         => around(spoil(request, next, |table| {
             let is_plain = table.name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use memory_core::json::Json;
 use memory_core::sql::SqlValue;
-use memory_core::{Entry, ErrorKind, Key, Result, Timestamp};
+use memory_core::{Entry, Error, ErrorKind, Key, Result, Timestamp};
 use memory_validator::Mode;
 
 use super::super::entries::{EntryReader, EntrySource, KeyRange};
@@ -110,6 +110,32 @@ impl EntrySource for Remembered {
 impl EntryReader for Reader {
     fn next(&mut self) -> Result<Option<Entry>> {
         Ok(self.0.next())
+    }
+}
+
+#[derive(Debug)]
+struct Failing(ErrorKind);
+
+impl EntrySource for Failing {
+    fn read(&self, _: &KeyRange, _: Instant) -> Result<Box<dyn EntryReader>> {
+        Err(Error::new(self.0, "the entries cannot be read"))
+    }
+}
+
+#[test]
+fn a_deadline_met_while_entries_are_read_is_a_timeout_and_nothing_else_is() {
+    let database = TestDatabase::new();
+    database.load("CREATE TABLE t(a)");
+    for (kind, due) in
+        [(ErrorKind::Timeout, ErrorKind::Timeout), (ErrorKind::Corrupt, ErrorKind::InvalidArgument)]
+    {
+        let source: Arc<dyn EntrySource> = Arc::new(Failing(kind));
+        let (file, layers) = (database.file(), Layers::ALL);
+        let mut sandbox =
+            Sandbox::open(Place::File(&file), Role::Reader, &database.config, &[], Some(source), layers)
+                .unwrap();
+        let failed = database.run(&mut sandbox, Mode::Query, "SELECT key FROM memory_entries", &[]);
+        assert_eq!(failed.unwrap_err().kind(), due);
     }
 }
 

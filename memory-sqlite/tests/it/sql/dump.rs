@@ -363,6 +363,23 @@ fn a_hostile_dump_makes_nothing_that_an_agent_could_not() {
 }
 
 #[test]
+fn a_line_longer_than_any_value_and_a_row_of_another_length_are_told() {
+    let (_folder, sql) = open();
+    sql.exec("CREATE TABLE t (a)");
+    sql.exec("INSERT INTO t VALUES ('row')");
+    let longest = memory_sql::longest_line(fast().sql.value_bytes);
+    let mut long = dump(&sql);
+    long.insert(1, vec![b' '; longest + 1]);
+    let copy = sql.at(agent("copy"));
+    assert_eq!(restore(&copy, long).unwrap_err().kind(), ErrorKind::TooLarge);
+    let mut wide = dump(&sql);
+    let row = wide.iter_mut().find(|line| line.starts_with(b"{\"row\":[")).unwrap();
+    row.splice(8..8, *b"1,");
+    let error = restore(&copy, wide).unwrap_err();
+    assert!(error.message().contains("as many values as its table has columns"), "{error}");
+}
+
+#[test]
 fn a_full_text_index_without_content_is_told_as_skipped() {
     let (_folder, sql) = open();
     sql.exec("CREATE VIRTUAL TABLE words USING fts5(body, content='')");

@@ -66,4 +66,7 @@ fn an_explained_statement_names_no_address_of_this_process() {
         let rows = format!("{:?}", sql.try_query(&format!("EXPLAIN {explained}")).unwrap().rows);
         assert!(rows.contains("\"vtab\"") && !rows.contains("vtab:"), "{rows}");
     }
+    sql.exec("CREATE TABLE plain (a)");
+    let plan = format!("{:?}", sql.try_query("EXPLAIN QUERY PLAN SELECT * FROM plain").unwrap().rows);
+    assert!(plan.contains("SCAN plain"), "{plan}");
 }

@@ -88,6 +88,12 @@ pub(crate) const CASES: &[Case] = &[
         }
         let place = cx.in_dialect("instr('banana', 'nan')", "strpos('banana', 'nan')");
         expect_eq!(db.int(&format!("SELECT {place}")).await?, 3, "{place}");
+        if cx.dialect() == SqlDialect::Sqlite {
+            for (number, due) in [("12.5", 3), ("-12.5", 4), ("15", 0)] {
+                let place = format!("instr({number}, '.')");
+                expect_eq!(db.int(&format!("SELECT {place}")).await?, due, "{place}");
+            }
+        }
     }),
     case!("sql.function.percentiles", [Sql], ["SQL-10"], |cx, db: Database| {
         db.exec("CREATE TABLE t (x DOUBLE PRECISION)").await?;
@@ -119,16 +125,19 @@ pub(crate) const CASES: &[Case] = &[
         db.exec("CREATE VIRTUAL TABLE t USING fts5(words)").await?;
         db.exec("INSERT INTO t VALUES ('one two three four'), ('two. five six seven eight nine ten')")
             .await?;
+        db.exec("INSERT INTO t VALUES ('aa bb cc dd ee ff gg hh ii jj kk')").await?;
         let highlight = "SELECT highlight(t, 0, '<b>', '</b>') FROM t('two AND three')";
         let marked = marked.replace("three", "<b>three</b>");
         expect_eq!(db.value(highlight).await?, text(marked), "the words found");
-        for (query, due) in [
-            ("seven", "\u{2026}five six <b>seven</b>\u{2026}"),
-            ("six AND eight", "\u{2026}<b>six</b> seven <b>eight</b>\u{2026}"),
-            ("five", "two. <b>five</b> six\u{2026}"),
-            ("ten", "\u{2026}eight nine <b>ten</b>"),
+        for (query, tokens, due) in [
+            ("seven", 3, "\u{2026}five six <b>seven</b>\u{2026}"),
+            ("six AND eight", 3, "\u{2026}<b>six</b> seven <b>eight</b>\u{2026}"),
+            ("five", 3, "two. <b>five</b> six\u{2026}"),
+            ("ten", 3, "\u{2026}eight nine <b>ten</b>"),
+            ("ff", 4, "\u{2026}ee <b>ff</b> gg hh\u{2026}"),
         ] {
-            let snippet = format!("SELECT snippet(t, 0, '<b>', '</b>', '\u{2026}', 3) FROM t('{query}')");
+            let snippet =
+                format!("SELECT snippet(t, 0, '<b>', '</b>', '\u{2026}', {tokens}) FROM t('{query}')");
             expect_eq!(db.value(&snippet).await?, text(due), "the words around {query}");
         }
         let ranked = db.ints("SELECT rowid FROM t('two') ORDER BY bm25(t)").await?;
