@@ -4,13 +4,13 @@ mod dedup;
 mod embedding;
 mod hybrid;
 mod lexical;
+mod many_vectors;
 mod models;
 mod query_options;
 mod ranking;
 mod reembed;
 mod slow_embedder;
 mod small_caches;
-mod thousands;
 mod vector_transfer;
 mod vectors;
 mod write_histories;
@@ -33,7 +33,7 @@ pub(super) fn cases() -> Vec<Case> {
         reembed::CASES,
         models::CASES,
         small_caches::CASES,
-        thousands::CASES,
+        many_vectors::CASES,
     ]
     .concat()
 }

@@ -31,6 +31,8 @@ pub(crate) const CASES: &[Case] =
 const STORED: usize = 1_500;
 const CLOSE: f64 = 1e-6;
 
+type Fits = fn(&Stored) -> bool;
+
 struct Stored {
     key: String,
     remainder: usize,
@@ -68,7 +70,7 @@ async fn compare(cx: &Cx, scope: &Scope, stored: &[Stored], queries: &[&str], wh
         let ranked = ranked(cx, stored, text);
         let query = |top_k| by_vector(text).with_top_k(top_k);
         let third = filter(r#"{"eq":["metadata.n",3]}"#)?;
-        let kinds: [(&str, SearchQuery, fn(&Stored) -> bool); 4] = [
+        let kinds: [(&str, SearchQuery, Fits); 4] = [
             ("of all", query(10), |_| true),
             ("of all, many", query(100), |_| true),
             ("that match a filter", query(20).with_filter(third), |of| of.remainder == 3),
