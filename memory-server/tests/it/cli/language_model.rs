@@ -1,5 +1,5 @@
-//! `extract` and `promote` with a real language model, too small to understand what it reads: nothing that it invents is
-//! stored as true.
+//! `extract` and `promote` with a real language model, too small to understand what it reads. No turn or note is lost by
+//! what it answers, and each fact names the turns it was drawn from.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -61,7 +61,7 @@ impl Drop for Model {
 }
 
 #[test]
-fn a_small_model_reads_every_turn_and_note_and_what_it_invents_is_not_stored() {
+fn a_small_model_reads_every_turn_and_note_and_each_fact_names_its_turns() {
     let Some(model) = Model::serve() else { return };
     let user = model.user();
     let said = ["I live in Lisbon and work as a nurse.", "My cat is called Miso."];
@@ -88,6 +88,8 @@ fn a_small_model_reads_every_turn_and_note_and_what_it_invents_is_not_stored() {
     let report = ran.document();
     let counted =
         ["committed", "deferred", "no_ops", "rejected", "retried"].map(|name| report[name].as_u64().unwrap());
-    assert!(matches!(ran.code, Some(0 | 7)) && counted.iter().sum::<u64>() == 2, "{ran:?}");
+    // A note may ask for several writes, each of which is counted.
+    assert!(matches!(ran.code, Some(0 | 7)) && counted.iter().sum::<u64>() >= 2, "{ran:?}");
+    assert_eq!(report["notes"], 2, "{report}");
     user.ok(&["verify"]);
 }
