@@ -25,11 +25,12 @@ fn file_of(folder: &Path, target: &EraseTarget) -> PathBuf {
     folder.join(format!("{}.json", TombstoneId::of(target).digest()))
 }
 
-/// Records a target before anything else is done.
-pub(super) fn note(folder: &Path, intent: &Intent) -> Result<()> {
+/// Records a target before anything else is done; returns whether it was not recorded before.
+pub(super) fn note(folder: &Path, intent: &Intent) -> Result<bool> {
     let bytes = serde_json::to_vec(intent)
         .map_err(|error| Error::internal("an intent has no JSON form").with_source(error))?;
     private::folder(folder, true).map_err(failed)?;
+    let is_new = !file_of(folder, &intent.target).exists();
     let draft = folder.join(format!(".{:032x}.part", RandomIds.fresh()));
     let mut file = private::create_new(&draft).map_err(failed)?;
     let written = file
@@ -41,7 +42,7 @@ pub(super) fn note(folder: &Path, intent: &Intent) -> Result<()> {
     }
     written.map_err(failed)?;
     sync(folder);
-    Ok(())
+    Ok(is_new)
 }
 
 /// Removes the record when the forget has completed.
