@@ -1,8 +1,9 @@
 //! Records of started forgets, so that they can be completed.
 
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::io::{ErrorKind as IoErrorKind, Read as _, Write as _};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use memory_core::{EraseTarget, Error, ErrorKind, IdGen as _, Result, Retry, TombstoneId};
 use serde::{Deserialize, Serialize};
@@ -11,6 +12,8 @@ use super::policy::ForgetPolicy;
 use crate::private;
 use crate::system::RandomIds;
 
+/// How long to wait for another process that forgets.
+const PATIENCE: Duration = Duration::from_secs(60);
 /// Longest record to read, in bytes.
 const MAX_BYTES: u64 = 64 << 10;
 
@@ -43,6 +46,28 @@ pub(super) fn note(folder: &Path, intent: &Intent) -> Result<bool> {
     written.map_err(failed)?;
     sync(folder);
     Ok(is_new)
+}
+
+/// Waits for other processes that forget, and keeps them waiting until it is dropped: each rewrites whole files, and of
+/// two at once one would bring back what the other removed. The folder stays, since it holds the caller's record.
+pub(super) fn turn(folder: &Path) -> Result<Option<File>> {
+    let begun = Instant::now();
+    // Where folders cannot be opened or locked, one process forgets at a time.
+    let Ok(lock) = File::open(folder) else { return Ok(None) };
+    loop {
+        match lock.try_lock() {
+            Ok(()) | Err(TryLockError::Error(_)) => return Ok(Some(lock)),
+            Err(TryLockError::WouldBlock) if begun.elapsed() < PATIENCE => {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            Err(TryLockError::WouldBlock) => {
+                return Err(Error::new(
+                    ErrorKind::Unavailable,
+                    "another process is forgetting; nothing was done, try again when it has ended",
+                ));
+            }
+        }
+    }
 }
 
 /// Removes the record when the forget has completed.

@@ -145,6 +145,7 @@ async fn steps(
     run: Option<&RunContext>,
     report: &mut ForgetReport,
 ) -> Result<()> {
+    let _turn = places.intents.as_deref().map(intent::turn).transpose()?;
     // Queued writes come first: otherwise they would be replayed to the store after it has forgotten.
     #[cfg(feature = "sqlite")]
     for journal in places.journals.iter().filter(|journal| journal.is_file()) {
