@@ -30,19 +30,59 @@ pub(crate) fn only(headers: &HeaderMap, name: HeaderName) -> Result<Option<&str>
         .transpose()
 }
 
+/// How long a body goes on being read that nobody wants any more, how long its client may pause meanwhile, and how much
+/// of it: a connection that is closed before loses the refusal on its way to the client, who takes it for a lost reply.
+const LINGER: Duration = Duration::from_secs(5);
+const LINGER_PAUSE: Duration = Duration::from_millis(500);
+const LINGER_BYTES: usize = 256 << 20;
+
 struct Guarded {
     inner: BodyDataStream,
     limit: usize,
     read: usize,
     pause: Duration,
     deadline: Pin<Box<Sleep>>,
+    /// Whether the rest is read when nobody wants it.
+    lingers: bool,
+}
+
+impl Drop for Guarded {
+    fn drop(&mut self) {
+        if self.lingers {
+            linger(std::mem::replace(&mut self.inner, Body::empty().into_data_stream()));
+        }
+    }
+}
+
+/// Reads the rest of a body and throws it away.
+pub(crate) fn linger(mut body: BodyDataStream) {
+    let (Ok(runtime), false) =
+        (tokio::runtime::Handle::try_current(), hyper::body::Body::is_end_stream(&body))
+    else {
+        return;
+    };
+    runtime.spawn(async move {
+        let (end, mut left) = (Instant::now() + LINGER, LINGER_BYTES);
+        loop {
+            let next = std::future::poll_fn(|context| Pin::new(&mut body).poll_next(context));
+            match tokio::time::timeout_at(end.min(Instant::now() + LINGER_PAUSE), next).await {
+                Ok(Some(Ok(part))) if part.len() <= left => left -= part.len(),
+                _ => return,
+            }
+        }
+    });
+}
+
+/// Whether the client sends the body without being asked for it.
+pub(crate) fn is_sent_unasked(headers: &HeaderMap) -> bool {
+    !headers.contains_key(axum::http::header::EXPECT)
 }
 
 /// The body; over `limit` bytes, or where the client pauses longer than `pause`, reading it fails with a
-/// [`memory_core::Error`].
-pub(crate) fn guarded(body: Body, limit: usize, pause: Duration) -> Body {
-    let inner = body.into_data_stream();
-    Body::from_stream(Guarded { inner, limit, read: 0, pause, deadline: Box::pin(tokio::time::sleep(pause)) })
+/// [`memory_core::Error`]. `lingers`: if it is given up, the rest is read and thrown away.
+pub(crate) fn guarded(body: Body, limit: usize, pause: Duration, lingers: bool) -> Body {
+    let (inner, deadline) = (body.into_data_stream(), Box::pin(tokio::time::sleep(pause)));
+    Body::from_stream(Guarded { inner, limit, read: 0, pause, deadline, lingers })
 }
 
 /// Why a body could not be read.
@@ -66,6 +106,7 @@ impl Stream for Guarded {
         let this = &mut *self;
         if let Poll::Ready(next) = Pin::new(&mut this.inner).poll_next(context) {
             this.deadline.as_mut().reset(Instant::now() + this.pause);
+            this.lingers = matches!(next, Some(Ok(_)));
             return Poll::Ready(next.map(|chunk| {
                 let chunk = chunk.map_err(|error| cause(&error))?;
                 this.read = this.read.saturating_add(chunk.len());
@@ -76,6 +117,7 @@ impl Stream for Guarded {
             }));
         }
         ready!(this.deadline.as_mut().poll(context));
+        this.lingers = false;
         Poll::Ready(Some(Err(Error::new(
             ErrorKind::Timeout,
             "the body did not arrive in time; send it faster",

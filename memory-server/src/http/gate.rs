@@ -20,7 +20,7 @@ use tokio::time::Instant;
 use tracing::Instrument as _;
 
 use super::authority::Authority;
-use super::body::{guarded, only};
+use super::body::{guarded, is_sent_unasked, linger, only};
 use super::caller::{Caller, needs};
 use super::jwt::is_jwt;
 use super::metrics::{Metrics, Refused, Route};
@@ -252,8 +252,8 @@ impl Gate {
             (why, error)
         })?;
         let places = match request.uri().path() {
-            // A server that is busy is alive.
-            path if is_probe(path) => None,
+            // A server that is busy is alive, and says how busy it is.
+            path if is_probe(path) || path == "/metrics" => None,
             path if page::owns(path) => Some(&self.of_page),
             _ => Some(&self.in_flight),
         };
@@ -299,11 +299,12 @@ impl Gate {
         let response = match self.admit(&request, peer) {
             Ok(admitted) => {
                 let (op, place, reads) = (admitted.op, admitted.place.clone(), admitted.reads.clone());
+                let lingers = is_sent_unasked(request.headers());
                 let request = request.map(|body| {
                     if body.is_end_stream() {
                         return body;
                     }
-                    guarded(body, self.max_body_bytes(op), self.limits.body_timeout())
+                    guarded(body, self.max_body_bytes(op), self.limits.body_timeout(), lingers)
                 });
                 let limit = if takes_stream(op) { STREAM } else { self.limits.request_timeout() };
                 let answering = OWN.scope(place, next(request, admitted)).instrument(span.clone());
@@ -315,6 +316,9 @@ impl Gate {
             }
             Err((why, error)) => {
                 self.metrics.refused(why);
+                if is_sent_unasked(request.headers()) {
+                    linger(request.into_body().into_data_stream());
+                }
                 refused(&error)
             }
         };

@@ -69,7 +69,9 @@ impl Primary {
 
     /// Whether it failed so recently that it is not tried.
     pub(super) fn rests(&self) -> bool {
-        self.clock.now().as_millis() < self.rests_until.load(Ordering::Acquire)
+        let left = self.rests_until.load(Ordering::Acquire).saturating_sub(self.clock.now().as_millis());
+        // More is left only where the clock was set back.
+        0 < left && left <= self.rest_millis
     }
 
     fn rest(&self) {

@@ -11,6 +11,7 @@ use memory_core::{Error, ErrorKind, Result, Retry};
 use memory_http::{Call, CallKind, HttpClient, Method};
 use serde::Deserialize;
 use serde_json::Value;
+use tokio::sync::{Mutex, OwnedMutexGuard};
 use tokio::time::Instant;
 
 use super::verifier::ACCEPTED;
@@ -148,12 +149,12 @@ pub(super) struct Keys {
     source: Source,
     set: RwLock<Arc<Set>>,
     /// When they were last asked for. Held while they are read, so that one request reads them for all.
-    asked: tokio::sync::Mutex<Option<Instant>>,
+    asked: Arc<Mutex<Option<Instant>>>,
 }
 
 impl Keys {
     pub(super) fn new(source: Source) -> Self {
-        Self { source, set: RwLock::default(), asked: tokio::sync::Mutex::default() }
+        Self { source, set: RwLock::default(), asked: Arc::default() }
     }
 
     fn set(&self) -> Arc<Set> {
@@ -170,17 +171,31 @@ impl Keys {
         Ok(())
     }
 
-    /// Reads them again if they are old or this one is missing, and if that was not tried a moment ago.
-    pub(super) async fn refresh(&self, id: Option<&str>) {
-        let is_wanted = || {
-            let set = self.set();
-            !set.is_younger(FRESH) || set.find(id).is_none()
-        };
-        if !is_wanted() {
+    /// Reads them again if they are old or this one is missing, and if that was not tried a moment ago. A key that counts
+    /// is not waited for.
+    pub(super) async fn refresh(self: &Arc<Self>, id: Option<&str>) {
+        let set = self.set();
+        let is_known = set.find(id).is_some();
+        if is_known && set.is_younger(FRESH) {
             return;
         }
-        let mut asked = self.asked.lock().await;
-        if asked.is_some_and(|asked| asked.elapsed() < PAUSE) || !is_wanted() {
+        if is_known && set.is_younger(VALID) {
+            if let Ok(asked) = Arc::clone(&self.asked).try_lock_owned() {
+                let keys = Arc::clone(self);
+                drop(tokio::spawn(async move { keys.read_unless_asked(asked).await }));
+            }
+            return;
+        }
+        let asked = Arc::clone(&self.asked).lock_owned().await;
+        // Another request may have read them meanwhile.
+        let set = self.set();
+        if set.find(id).is_none() || !set.is_younger(FRESH) {
+            self.read_unless_asked(asked).await;
+        }
+    }
+
+    async fn read_unless_asked(&self, mut asked: OwnedMutexGuard<Option<Instant>>) {
+        if asked.is_some_and(|asked| asked.elapsed() < PAUSE) {
             return;
         }
         *asked = Some(Instant::now());
@@ -209,5 +224,33 @@ impl Keys {
         }
         let key = set.find(id).and_then(|at| set.keys.get(at));
         Ok(key.filter(|key| key.algorithms.contains(&algorithm)).map(|key| run(&key.key)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::Poll;
+
+    use memory::system::{RandomIds, SystemClock};
+
+    use super::*;
+
+    /// An issuer that does not answer stalls nobody whose key is known.
+    #[tokio::test]
+    async fn a_key_that_counts_is_not_waited_for() {
+        let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let host = silent.local_addr().unwrap().to_string();
+        let policy = memory_http::EgressPolicy::new().allow_host(&host).unwrap();
+        let client = HttpClient::builder(policy, Arc::new(SystemClock), Arc::new(RandomIds)).build().unwrap();
+        let keys = Arc::new(Keys::new(Source::Url(client, format!("http://{host}/jwks"))));
+        let key = Key { id: Some("k".into()), algorithms: vec![], key: DecodingKey::from_secret(b"") };
+        let read = Instant::now().checked_sub(FRESH);
+        *keys.set.write().unwrap() = Arc::new(Set { keys: vec![key], read });
+        for _ in 0..2 {
+            let mut refreshed = std::pin::pin!(keys.refresh(Some("k")));
+            let polled = std::future::poll_fn(|context| Poll::Ready(refreshed.as_mut().poll(context))).await;
+            assert!(polled.is_ready());
+        }
+        assert!(keys.asked.try_lock().is_err(), "it is being read");
     }
 }

@@ -44,7 +44,7 @@ pub(crate) struct Holder {
 #[derive(Debug)]
 pub(crate) struct Jwt {
     section: JwtSection,
-    keys: Keys,
+    keys: Arc<Keys>,
 }
 
 impl Jwt {
@@ -102,7 +102,7 @@ impl Jwt {
             let folder = config.origin().parent().map(std::path::Path::to_owned).unwrap_or_default();
             Source::File(folder.join(&section.jwks))
         };
-        Ok(Some(Self { section, keys: Keys::new(source) }))
+        Ok(Some(Self { section, keys: Arc::new(Keys::new(source)) }))
     }
 
     /// Requests a minute of each holder.

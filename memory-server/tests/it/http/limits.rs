@@ -317,8 +317,10 @@ fn an_answer_that_is_not_read_keeps_its_place_and_its_connection_ends() {
 
 #[test]
 fn a_write_with_a_key_keeps_its_place_when_its_client_has_gone() {
-    let door = Door::open("[http]\nmax_in_flight = 1\n[agents.ann]\nsql_scopes = [\"agent\"]\n");
-    let token = door.token("ann", &["--agent", "ann"]);
+    let door = Door::open(
+        "[http]\nmax_in_flight = 1\n[agents.ann]\nsql_scopes = [\"agent\"]\n[sql]\nenabled = true\n",
+    );
+    let token = door.token("ann", &["--tenant", "acme", "--agent", "ann"]);
     let bearer = format!("Bearer {token}");
     let run = serde_json::json!({"tenant": "acme", "agent": "ann", "run": "r"});
     let scope = serde_json::json!({"tenant": "acme", "kind": "agent", "id": "ann"});

@@ -217,6 +217,27 @@ fn a_token_that_would_be_expired_at_once_is_not_made() {
     assert_eq!(user.json(&["token", "list", "--all"])["tokens"], json!([]));
 }
 
+/// However much of it is on its way when it is refused.
+#[test]
+fn a_stream_that_is_refused_says_why() {
+    let door = Door::open("[agents.mig]\nsql_scopes = [\"agent\"]\n[sql]\nenabled = true\n");
+    let file = door.user.file("token-of-app", door.token("app", &["--agent", "mig", "--read-only"]));
+    let url = format!("memory+http://127.0.0.1:{}?api_key=file:{}", door.port, file.display());
+    let host = format!("127.0.0.1:{}", door.port);
+    let client = User::new();
+    let here = ["--url", "sqlite:here.db"];
+    client.ok(&[&["sql", "CREATE TABLE t (x)"][..], &here].concat());
+    let rows = "INSERT INTO t WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 8) SELECT \
+                hex(zeroblob(400000)) FROM c";
+    client.ok(&[&["sql", rows][..], &here].concat());
+    client.ok(&[&["sql", "--dump", "d.dump"][..], &here].concat());
+    let there = ["--agent", "mig", "--allow-host", &host, "--url", &url];
+    for _ in 0..3 {
+        let error = client.refused(&[&["sql", "--restore", "d.dump"][..], &there].concat(), 3, "read_only");
+        assert!(error["message"].as_str().unwrap().contains("read"), "{error}");
+    }
+}
+
 #[test]
 fn an_export_is_imported_with_an_ordinary_token() {
     let door = Door::open("");
