@@ -20,6 +20,9 @@ CREATE TABLE IF NOT EXISTS mem_sql.scopes (
 -- answer whether the database goes. Until then nobody enters it.
 ALTER TABLE mem_sql.scopes ADD COLUMN IF NOT EXISTS leaving bigint;
 ALTER TABLE mem_sql.scopes ADD COLUMN IF NOT EXISTS left_at timestamptz;
+-- Another number after each definition, and never one that was there before: what is known about the types of a statement's
+-- arguments holds for one number. Null: the generation.
+ALTER TABLE mem_sql.scopes ADD COLUMN IF NOT EXISTS definitions bigint;
 CREATE INDEX IF NOT EXISTS scopes_by_id ON mem_sql.scopes (tenant, kind, id);
 CREATE INDEX IF NOT EXISTS scopes_leaving ON mem_sql.scopes (hex) WHERE leaving IS NOT NULL;
 CREATE SEQUENCE IF NOT EXISTS mem_sql.generations;
@@ -67,6 +70,43 @@ BEGIN
         RAISE EXCEPTION 'the database was dropped' USING ERRCODE = 'MM001';
     END IF;
 END $$;
+
+-- The number of the definitions that this transaction sees.
+CREATE OR REPLACE FUNCTION mem_sql.definitions() RETURNS bigint LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS
+$$ SELECT coalesce(definitions, generation) FROM mem_sql.scopes WHERE hex = mem_sql.mine() $$;
+
+-- Whether it is this one. It runs with statements that have arguments, and is named in full for the same reason.
+CREATE OR REPLACE FUNCTION mem_sql.defined(known bigint) RETURNS void LANGUAGE plpgsql SECURITY DEFINER AS $$
+BEGIN
+    PERFORM FROM mem_sql.scopes
+    WHERE hex OPERATOR(pg_catalog.=) pg_catalog.substr(session_user::pg_catalog.text, 7)
+        AND COALESCE(definitions, generation) OPERATOR(pg_catalog.=) known;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'something was defined since' USING ERRCODE = 'MM004';
+    END IF;
+END $$;
+
+-- Both for a writer; `known` is null for a statement without arguments.
+CREATE OR REPLACE FUNCTION mem_sql.enter(expected bigint, known bigint) RETURNS void LANGUAGE plpgsql SECURITY DEFINER AS $$
+DECLARE
+    found bigint;
+BEGIN
+    PERFORM pg_catalog.pg_advisory_xact_lock(
+        ('x'::pg_catalog.text OPERATOR(pg_catalog.||) pg_catalog.substr(session_user::pg_catalog.text, 7, 16))
+        ::pg_catalog.bit(64)::pg_catalog.int8);
+    SELECT COALESCE(definitions, generation) INTO found FROM mem_sql.scopes
+    WHERE hex OPERATOR(pg_catalog.=) pg_catalog.substr(session_user::pg_catalog.text, 7)
+        AND generation OPERATOR(pg_catalog.=) expected;
+    IF found IS NULL THEN
+        RAISE EXCEPTION 'the database was dropped' USING ERRCODE = 'MM001';
+    ELSIF found OPERATOR(pg_catalog.<>) known THEN
+        RAISE EXCEPTION 'something was defined since' USING ERRCODE = 'MM004';
+    END IF;
+END $$;
+
+-- Something was defined.
+CREATE OR REPLACE FUNCTION mem_sql.redefined() RETURNS void LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS
+$$ UPDATE mem_sql.scopes SET definitions = nextval('mem_sql.generations') WHERE hex = mem_sql.mine() $$;
 
 -- What a session of a scope is: the server's process.
 CREATE OR REPLACE FUNCTION mem_sql.process() RETURNS int LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS
@@ -255,6 +295,7 @@ BEGIN
     IF NOT frees AND mem_sql.holds_too_many() THEN
         RAISE EXCEPTION 'the transaction holds too many locks' USING ERRCODE = 'MM003';
     END IF;
+    PERFORM mem_sql.redefined();
     RETURN mem_sql.settle(quota, frees);
 END $$;
 
@@ -383,7 +424,7 @@ BEGIN
     IF known IS NULL THEN
         INSERT INTO mem_sql.scopes (hex, tenant, kind, id, generation)
         VALUES (scope_hex, scope_tenant, scope_kind, scope_id, nextval('mem_sql.generations'))
-        ON CONFLICT (hex) DO UPDATE SET generation = excluded.generation, written = false, crowded = false
+        ON CONFLICT (hex) DO UPDATE SET generation = excluded.generation, definitions = NULL, written = false, crowded = false
         RETURNING generation INTO known;
     END IF;
     RETURN known;
@@ -437,6 +478,7 @@ REVOKE ALL ON ALL TABLES IN SCHEMA mem_sql FROM PUBLIC;
 REVOKE ALL ON ALL SEQUENCES IN SCHEMA mem_sql FROM PUBLIC;
 REVOKE ALL ON ALL ROUTINES IN SCHEMA mem_sql FROM PUBLIC;
 GRANT USAGE ON SCHEMA mem_sql, mem_ext TO PUBLIC;
-GRANT EXECUTE ON FUNCTION mem_sql.mine(), mem_sql.look(bigint), mem_sql.enter(bigint), mem_sql.process(),
+GRANT EXECUTE ON FUNCTION mem_sql.mine(), mem_sql.look(bigint), mem_sql.enter(bigint), mem_sql.enter(bigint, bigint), mem_sql.process(),
+    mem_sql.definitions(), mem_sql.defined(bigint), mem_sql.redefined(),
     mem_sql.my_bytes(), mem_sql.my_catalog_bytes(), mem_sql.my_relations(), mem_sql.my_living_bytes(), mem_sql.note(boolean),
     mem_sql.holds_too_many(), mem_sql.settle(bigint, boolean), mem_sql.settle_definition(bigint, boolean), mem_sql.ease(bigint), mem_sql.append_only() TO PUBLIC;

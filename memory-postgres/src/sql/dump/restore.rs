@@ -146,8 +146,8 @@ impl Engine {
         }
         progress.reader.check_ended()?;
         let quota = self.config.quota_bytes.map_or("NULL".to_owned(), |quota| quota.to_string());
-        match run_silent(leased, &format!("SELECT mem_sql.settle({quota}, false)"), self.deadline(None)).await
-        {
+        let settle = format!("SELECT mem_sql.redefined(); SELECT mem_sql.settle({quota}, false)");
+        match run_silent(leased, &settle, self.deadline(None)).await {
             Err(Refused { state, .. }) if state == errors::QUOTA_EXCEEDED => {
                 return Err(errors::quota_exceeded(self.config.quota_bytes.unwrap_or_default()));
             }
