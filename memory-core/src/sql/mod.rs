@@ -475,6 +475,7 @@ pub trait SqlFacet: Send + Sync + Debug {
     ///   its error. Neither leaves anything behind.
     /// - DMP-8: With [`RestoreMode::Replace`], the dump replaces the whole database in one transaction; if it
     ///   fails, the database is unchanged.
+    /// - DMP-9: It does not replace anything by a dump with rows of a table that is refused here.
     /// - FGT-14: A dump of a copy that is older than a tombstone of its scope or tenant is not restored: the
     ///   outcome says `forgotten`.
     ///
