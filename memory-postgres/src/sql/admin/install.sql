@@ -249,6 +249,25 @@ SET search_path = pg_catalog, pg_temp AS $$
     FROM pg_locks WHERE pid = pg_backend_pid()
 $$;
 
+-- Whether dropping the scope's database would take three quarters of those locks: one for each object, in one transaction.
+CREATE OR REPLACE FUNCTION mem_sql.has_too_many() RETURNS boolean LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+DECLARE
+    space oid := to_regnamespace('mem_s_' || mem_sql.mine())::oid;
+BEGIN
+    RETURN 4 * (
+        SELECT coalesce(sum(CASE WHEN c.oid IS NULL THEN 1 ELSE
+            -- It, its types, its TOAST with an index.
+            3 + CASE WHEN c.reltoastrelid <> 0 THEN 2 ELSE 0 END
+            + (SELECT count(*) FROM pg_index i WHERE i.indrelid = c.oid)
+            + (SELECT count(*) FROM pg_constraint k WHERE k.conrelid = c.oid)
+            + (SELECT count(*) FROM pg_attrdef a WHERE a.adrelid = c.oid) END), 0)
+        FROM pg_depend d LEFT JOIN pg_class c ON c.oid = d.objid AND d.classid = 'pg_class'::regclass
+        WHERE d.refclassid = 'pg_namespace'::regclass AND d.refobjid = space
+    ) > 3 * current_setting('max_locks_per_transaction')::bigint
+        * (current_setting('max_connections')::bigint + current_setting('max_prepared_transactions')::bigint);
+END $$;
+
 -- Notes that something was committed, and whether what lives is to be counted.
 CREATE OR REPLACE FUNCTION mem_sql.note(now_crowded boolean) RETURNS void LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp AS $$
@@ -294,6 +313,9 @@ SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF NOT frees AND mem_sql.holds_too_many() THEN
         RAISE EXCEPTION 'the transaction holds too many locks' USING ERRCODE = 'MM003';
+    END IF;
+    IF NOT frees AND mem_sql.has_too_many() THEN
+        RAISE EXCEPTION 'the database has too many objects' USING ERRCODE = 'MM005';
     END IF;
     PERFORM mem_sql.redefined();
     RETURN mem_sql.settle(quota, frees);
@@ -481,4 +503,4 @@ GRANT USAGE ON SCHEMA mem_sql, mem_ext TO PUBLIC;
 GRANT EXECUTE ON FUNCTION mem_sql.mine(), mem_sql.look(bigint), mem_sql.enter(bigint), mem_sql.enter(bigint, bigint), mem_sql.process(),
     mem_sql.definitions(), mem_sql.defined(bigint), mem_sql.redefined(),
     mem_sql.my_bytes(), mem_sql.my_catalog_bytes(), mem_sql.my_relations(), mem_sql.my_living_bytes(), mem_sql.note(boolean),
-    mem_sql.holds_too_many(), mem_sql.settle(bigint, boolean), mem_sql.settle_definition(bigint, boolean), mem_sql.ease(bigint), mem_sql.append_only() TO PUBLIC;
+    mem_sql.holds_too_many(), mem_sql.has_too_many(), mem_sql.settle(bigint, boolean), mem_sql.settle_definition(bigint, boolean), mem_sql.ease(bigint), mem_sql.append_only() TO PUBLIC;
