@@ -1,7 +1,7 @@
 //! What dumps of SQL databases have in common: a header, tables with their rows, counts at the end. Each line is a JSON
 //! value; the lines of each dialect are specified in `docs/spec`.
 
-use memory_core::sql::RestoreOutcome;
+use memory_core::sql::{RestoreMode, RestoreOutcome};
 use memory_core::{Error, ErrorKind, Result};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -128,9 +128,31 @@ pub struct DumpReader {
     begun: bool,
     ended: bool,
     rows_may_follow: bool,
+    replaces: bool,
 }
 
 impl DumpReader {
+    /// For a restore in this mode.
+    #[must_use]
+    pub fn new(mode: RestoreMode) -> Self {
+        Self { replaces: mode == RestoreMode::Replace, ..Self::default() }
+    }
+
+    /// Tells that a row is left out, because its table was refused.
+    ///
+    /// # Errors
+    /// `invalid_argument` if the dump is to replace something: the row may be the only copy then.
+    pub fn leave_out_row(&self) -> Result<()> {
+        if !self.replaces {
+            return Ok(());
+        }
+        let reason = self.outcome.skipped.last().map(String::as_str).unwrap_or_default();
+        Err(Error::invalid(format!(
+            "a table of the dump cannot be recreated, and replacing would lose its rows ({reason}); nothing was replaced: restore \
+             into an empty scope to have the rest of the dump"
+        )))
+    }
+
     /// The next line; `None` for an empty one.
     ///
     /// # Errors

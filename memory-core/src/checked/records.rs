@@ -9,8 +9,8 @@ use crate::backend::{Record, RecordStream, check_vectors};
 use crate::error::{Error, Result};
 use crate::limits::MAX_TEXT_BYTES;
 
-/// The highest version that an import stores. Higher ones are lowered to this.
-const MAX_IMPORTED_VERSION: u64 = 1 << 62;
+/// The highest version and access count that an import stores. Higher ones are lowered to this.
+const MAX_IMPORTED_COUNT: u64 = 1 << 62;
 
 #[derive(Clone, Copy)]
 pub(super) struct RecordLimits {
@@ -41,8 +41,9 @@ impl Stream for CheckedRecords {
             self.seen += 1;
             let mut record = record?;
             self.limits.check(&record).map_err(|error| error.with_detail("index", index))?;
-            // The target's version counter follows the record's; a version near the maximum would block later writes.
-            record.entry.version = record.entry.version.min(MAX_IMPORTED_VERSION);
+            // Both go on from here: near the maximum they would block later writes.
+            record.entry.version = record.entry.version.min(MAX_IMPORTED_COUNT);
+            record.entry.access_count = record.entry.access_count.min(MAX_IMPORTED_COUNT);
             Ok(record)
         }))
     }

@@ -306,7 +306,7 @@ pub trait SqlFacet: Send + Sync + Debug {
     ///   empty.
     /// - SQL-6: A statement that fails changes nothing, however much of it ran: not one row of many, not a table.
     /// - SQL-9: `exec` also runs a statement that only reads, and returns its rows in `returning`.
-    /// - ARG-1 to ARG-9, DAT-1 to DAT-10: Arguments are bound, never spliced, and values come back without loss.
+    /// - ARG-1 to ARG-10, DAT-1 to DAT-10: Arguments are bound, never spliced, and values come back without loss.
     /// - RES-1 to RES-4: Rows beyond `max_rows` or `max_bytes` are cut off, and `truncated` says so.
     /// - REF-1 to REF-9: A second statement, a statement about transactions and one that reaches out of the
     ///   database are refused.
@@ -475,6 +475,7 @@ pub trait SqlFacet: Send + Sync + Debug {
     ///   its error. Neither leaves anything behind.
     /// - DMP-8: With [`RestoreMode::Replace`], the dump replaces the whole database in one transaction; if it
     ///   fails, the database is unchanged.
+    /// - DMP-9: It does not replace anything by a dump with rows of a table that is refused here.
     /// - FGT-14: A dump of a copy that is older than a tombstone of its scope or tenant is not restored: the
     ///   outcome says `forgotten`.
     ///

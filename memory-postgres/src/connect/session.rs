@@ -207,6 +207,20 @@ impl Connection {
     }
 }
 
+/// A statement of a transaction. If dropped before it finishes, the server may still run it, before the rollback.
+struct Running<'a> {
+    abandoned: &'a AtomicBool,
+    finished: bool,
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        if !self.finished {
+            self.abandoned.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
 /// A transaction; dropping it rolls back.
 pub(crate) struct Transaction<'c> {
     inner: deadpool_postgres::Transaction<'c>,
@@ -244,11 +258,14 @@ impl Transaction<'_> {
         &self,
         work: impl Future<Output = std::result::Result<T, tokio_postgres::Error>>,
     ) -> Result<T> {
+        let mut running = Running { abandoned: self.abandoned, finished: false };
         let mut work = pin!(work);
         let done = match timeout(self.deadline, work.as_mut()).await {
-            Ok(done) => done.map_err(|error| engine(&error, Effect::None)),
+            Ok(done) => {
+                running.finished = true;
+                done.map_err(|error| engine(&error, Effect::None))
+            }
             Err(_) => {
-                self.abandoned.store(true, Ordering::Relaxed);
                 let _ =
                     timeout(GRACE, self.inner.cancel_token().cancel_query(self.settings.tls.clone())).await;
                 match timeout(GRACE, work).await {
@@ -272,23 +289,21 @@ impl Transaction<'_> {
         if self.failed.load(Ordering::Relaxed) {
             return Err(Error::internal("commit was called after a statement of the transaction had failed"));
         }
-        match timeout(self.deadline, self.inner.commit()).await {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(error)) => Err(engine(&error, Effect::Commits)),
-            Err(_) => {
-                self.abandoned.store(true, Ordering::Relaxed);
-                Err(outcome_unknown())
-            }
+        let mut running = Running { abandoned: self.abandoned, finished: false };
+        let done = timeout(self.deadline, self.inner.commit()).await;
+        running.finished = done.is_ok();
+        match done {
+            Ok(done) => done.map_err(|error| engine(&error, Effect::Commits)),
+            Err(_) => Err(outcome_unknown()),
         }
     }
 
     /// Rolls back.
     /// Never fails: a transaction that cannot be rolled back ends with its connection.
     pub(crate) async fn rollback(self) {
-        match timeout(self.deadline, self.inner.rollback()).await {
-            Ok(Ok(())) => {}
-            _ => self.abandoned.store(true, Ordering::Relaxed),
-        }
+        let mut running = Running { abandoned: self.abandoned, finished: false };
+        let done = timeout(self.deadline, self.inner.rollback()).await;
+        running.finished = matches!(done, Ok(Ok(())));
     }
 }
 

@@ -112,14 +112,35 @@ const MAY_VACUUM: &str = "SELECT t.name, pg_has_role(c.relowner, 'USAGE') OR pg_
      FROM unnest($1) t(name) JOIN pg_class c ON c.oid = ('@schema@.' || t.name)::regclass \
      JOIN pg_database d ON d.datname = current_database()";
 
-/// Deletes invisible rows and vacuums the tables. Returns a message for each thing that remains for later.
-pub(crate) async fn scrub(store: &Store) -> Result<Vec<String>> {
-    expiry::sweep(store).await?;
+/// Deletes invisible rows and vacuums the tables. Returns a message for each thing that remains for later: the erasure is
+/// committed, whatever fails here.
+pub(crate) async fn scrub(store: &Store) -> Vec<String> {
     let mut remains = vec![
         "the server's write-ahead log, standbys and base backups hold the data until they are rotated; vacuumed pages \
          are overwritten when reused"
             .to_owned(),
     ];
+    if let Err(error) = expiry::sweep(store).await {
+        remains.push(format!(
+            "rows that nobody can read any more stay in the tables, because they could not be deleted ({}); erase again, \
+             with the rights that `memory postgres provision --apply --role` grants",
+            error.message()
+        ));
+    }
+    let all = || TABLES.iter().map(|table| store.named(&format!("@schema@.{table}"))).collect();
+    let left = vacuum(store).await.unwrap_or_else(|_| all());
+    if !left.is_empty() {
+        remains.push(format!(
+            "pages of tables that this role did not vacuum hold the data until autovacuum runs; to do it now, the owner runs \
+             `VACUUM {}`",
+            left.join(", ")
+        ));
+    }
+    remains
+}
+
+/// Vacuums the tables that this role may vacuum; returns the others.
+async fn vacuum(store: &Store) -> Result<Vec<String>> {
     let connection = store.connections.take().await?;
     let tables = TABLES.to_vec();
     let values: [Value<'_>; 1] = [(&tables, Type::TEXT_ARRAY)];
@@ -132,12 +153,5 @@ pub(crate) async fn scrub(store: &Store) -> Result<Vec<String>> {
             left.push(table);
         }
     }
-    if !left.is_empty() {
-        remains.push(format!(
-            "pages of tables that this role may not vacuum hold the data until autovacuum runs; to do it now, the owner runs \
-             `VACUUM {}`",
-            left.join(", ")
-        ));
-    }
-    Ok(remains)
+    Ok(left)
 }

@@ -300,7 +300,7 @@ impl Provider for PostgresProvider {
                 _ => {}
             }
         }
-        erased.remains = erase::scrub(&self.store).await?;
+        erased.remains = erase::scrub(&self.store).await;
         if let Some(engine) = &self.sql {
             erased.remains.extend(engine.scrub().await);
         }

@@ -14,6 +14,9 @@ pub(crate) const QUOTA_EXCEEDED: &str = "MM002";
 /// The transaction holds too many locks.
 const TOO_MANY_LOCKS: &str = "MM003";
 
+/// The scope's database has too many objects.
+const TOO_MANY_OBJECTS: &str = "MM005";
+
 /// Whether the session's database is gone, or waits for the decision whether to remove it.
 pub(crate) fn is_of_another_generation(error: &Error) -> bool {
     error.details().get("sqlstate").and_then(|state| state.as_str()) == Some("MM001")
@@ -48,6 +51,12 @@ pub(crate) fn statement(fault: &Fault) -> Error {
             ErrorKind::TooLarge,
             "the transaction would hold locks on too many objects; nothing of this statement was done: commit, and go on in \
              another transaction",
+        )
+        .with_detail("layer", "limits"),
+        TOO_MANY_OBJECTS => Error::new(
+            ErrorKind::TooLarge,
+            "the scope's database would have more tables, indexes and constraints than the server can drop at once; nothing of \
+             this statement was done: drop some first, or ask the operator to raise max_locks_per_transaction",
         )
         .with_detail("layer", "limits"),
         // The table of locks, which all of the server's transactions share.
@@ -252,6 +261,7 @@ mod tests {
             ("53200", "out of shared memory", ErrorKind::Unavailable),
             ("53200", "out of memory", ErrorKind::TooLarge),
             (TOO_MANY_LOCKS, "the transaction holds too many locks", ErrorKind::TooLarge),
+            (TOO_MANY_OBJECTS, "the database has too many objects", ErrorKind::TooLarge),
             ("XX000", "cache lookup failed for text search configuration 30777", ErrorKind::InvalidArgument),
             ("XX000", "cache lookup failed for relation 1", ErrorKind::Internal),
         ] {

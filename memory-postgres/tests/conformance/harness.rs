@@ -55,15 +55,20 @@ impl Harness for Entries {
 pub(crate) struct Sql {
     name: &'static str,
     place: Place,
+    shares: bool,
 }
 
 impl Sql {
     pub(crate) fn new(name: &'static str, place: Place) -> Self {
-        place.run("CREATE SCHEMA facts");
+        Self { name, place, shares: false }
+    }
+
+    pub(crate) fn with_shared_data(self) -> Self {
+        self.place.run("CREATE SCHEMA facts");
         for statement in SHARED_DATA {
-            place.run(&statement.replace("conformance_shared", "facts.conformance_shared"));
+            self.place.run(&statement.replace("conformance_shared", "facts.conformance_shared"));
         }
-        Self { name, place }
+        Self { shares: true, ..self }
     }
 }
 
@@ -76,7 +81,7 @@ impl Harness for Sql {
     async fn open(&self, fixture: Fixture) -> Result<Box<dyn Provider>> {
         let mut config = self.place.config();
         if let Some(options) = &mut config.sql {
-            options.shared = vec!["facts".to_owned()];
+            options.shared.extend(self.shares.then(|| "facts".to_owned()));
             if let Some(idle) = fixture.tx_idle {
                 options.tx_idle_ms = idle.as_millis().try_into().unwrap();
             }
@@ -90,6 +95,7 @@ impl Harness for Sql {
     }
 
     fn sql_setup(&self) -> SqlSetup {
-        SqlSetup::default().with_tx_idle().with_shared_data()
+        let setup = SqlSetup::default().with_tx_idle();
+        if self.shares { setup.with_shared_data() } else { setup }
     }
 }

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use libtest_mimic::Trial;
 use memory_conformance::trials::{self, Configuration};
-use memory_conformance::{Case, cases};
+use memory_conformance::{Case, Harness as _, cases};
 
 use self::harness::{Entries, Sql};
 use self::support::sql::Place;
@@ -41,11 +41,18 @@ fn entries(
     Configuration::new(name, Arc::new(harness(database))).with_expected_failures(expected).trials()
 }
 
-/// The cases about SQL, on the server that a variable names.
-fn sql(name: &'static str, variable: &str) -> Vec<Trial> {
+/// Cases about SQL, on the server that a variable names.
+fn sql(variable: &str, harness: impl FnOnce(Place) -> Sql, is_run: fn(&Case) -> bool) -> Vec<Trial> {
     let Some(place) = Place::fresh(variable) else { return Vec::new() };
-    let about_sql = cases::all().into_iter().filter(Case::is_sql).collect();
-    Configuration::new(name, Arc::new(Sql::new(name, place))).with_timeout(SQL_TIMEOUT).trials_of(about_sql)
+    let harness = harness(place);
+    let about_sql = cases::all().into_iter().filter(Case::is_sql).filter(is_run).collect();
+    let name = harness.name().to_owned();
+    Configuration::new(&name, Arc::new(harness)).with_timeout(SQL_TIMEOUT).trials_of(about_sql)
+}
+
+/// Where no schema is shared, statements stay prepared: everything about their arguments and what changes under them.
+fn is_about_kept_statements(case: &Case) -> bool {
+    ["sql.args.", "sql.value.", "sql.tx.", "sql.drop."].iter().any(|about| case.id.starts_with(about))
 }
 
 fn main() -> ExitCode {
@@ -55,7 +62,8 @@ fn main() -> ExitCode {
     all.extend(entries("unprepared", Database::fresh(), |database| {
         Entries::new(database).without_prepared_statements()
     }));
-    all.extend(sql("sql", SERVER));
-    all.extend(sql("sql-plain", PLAIN_SERVER));
+    all.extend(sql(SERVER, |place| Sql::new("sql", place).with_shared_data(), |_| true));
+    all.extend(sql(SERVER, |place| Sql::new("sql-unshared", place), is_about_kept_statements));
+    all.extend(sql(PLAIN_SERVER, |place| Sql::new("sql-plain", place).with_shared_data(), |_| true));
     trials::run(all)
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use memory_core::{BackendExt as _, ErrorKind, HealthStatus, Json, Key, Provider as _, Scope};
+use memory_core::{BackendExt as _, EraseTarget, ErrorKind, HealthStatus, Json, Key, Provider as _, Scope};
 use memory_postgres::{PostgresConfig, PostgresProvider};
 
 use crate::support;
@@ -101,6 +101,24 @@ async fn a_cancelled_call_does_not_harm_the_next() {
     holder.batch_execute("ROLLBACK").await.unwrap();
     provider.put(&scope(), &key("k"), json("1")).await.unwrap();
     assert_eq!(provider.value(&scope(), &key("k")).await.unwrap().unwrap().as_str(), "1");
+}
+
+/// The server runs what was sent to its end, and only then rolls back.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_transaction_that_is_given_up_holds_up_nobody_else() {
+    let Some(database) = support::Database::fresh().await else { return };
+    let provider = PostgresProvider::open(database.config().with_pool_size(1)).await.unwrap();
+    let held = Scope::agent("acme", "held").unwrap();
+    provider.put(&held, &key("k"), json("1")).await.unwrap();
+    let holder = database.client().await;
+    holder.batch_execute("BEGIN; SELECT FROM memory.scope WHERE name = 'held' FOR UPDATE").await.unwrap();
+    let target = EraseTarget::Scope(held);
+    let erasing = provider.erase(&target);
+    assert!(tokio::time::timeout(Duration::from_millis(300), erasing).await.is_err());
+    let (scope, key) = (scope(), key("k"));
+    let writing = provider.put(&scope, &key, json("2"));
+    tokio::time::timeout(Duration::from_secs(15), writing).await.expect("it waits for another's").unwrap();
+    holder.batch_execute("ROLLBACK").await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -147,6 +147,30 @@ async fn a_role_without_the_rights_is_refused_with_advice() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_fails_after_the_erasure_remains_and_is_said() {
+    let Some(database) = Database::fresh().await else { return };
+    let (role, config) = program(&database).await;
+    let owner = PostgresProvider::open(database.config()).await.unwrap();
+    for name in ["a", "b"] {
+        put(&owner, &ada(), name).await;
+    }
+    let granted = format!(
+        "GRANT USAGE ON SCHEMA memory TO {role}; GRANT SELECT ON ALL TABLES IN SCHEMA memory TO {role}; \
+         GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA memory TO {role}"
+    );
+    database.client().await.batch_execute(&granted).await.unwrap();
+    let provider = PostgresProvider::open(config).await.unwrap();
+    let erased = provider.erase(&forgotten()).await.unwrap();
+    assert_eq!((erased.scopes, erased.entries), (1, 2));
+    assert!(!is_there(&owner, &ada(), "a").await && is_buried(&owner, &forgotten()).await);
+    let told = |what: &str| erased.remains.iter().any(|text| text.contains(what));
+    assert!(told("erase again") && told("`VACUUM "), "{:?}", erased.remains);
+    provider.close().await.unwrap();
+    owner.close().await.unwrap();
+    drop_role(&database, &role).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn tombstones_hold_whatever_backslashes_mean_to_the_database() {
     let Some(database) = Database::fresh().await else { return };
     let off = "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET standard_conforming_strings = off', \

@@ -317,6 +317,16 @@ impl Gate<'_> {
                 .refuse("temp", at, name.to_ascii_uppercase())
                 .because("temporary objects are not allowed")
                 .instead("create a plain table and drop it when it is not needed")),
+            "unlogged"
+                if at > 0
+                    && (self.word_is(at - 1, &["create"])
+                        || self.alters() && self.word_is(at - 1, &["set"])) =>
+            {
+                Err(self
+                    .refuse("unlogged", at, "UNLOGGED")
+                    .because("a crash of the server empties what is unlogged")
+                    .instead("leave UNLOGGED out"))
+            }
             _ => Ok(()),
         }
     }

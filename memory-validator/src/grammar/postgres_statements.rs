@@ -120,7 +120,7 @@ impl<'l, 'a> Cursor<'l, 'a> {
     fn statement(mut self) -> Option<Statement> {
         if self.words("refresh materialized view").is_some() {
             self.refresh()?;
-        } else if self.words("create sequence").or_else(|| self.words("create unlogged sequence")).is_some() {
+        } else if self.words("create sequence").is_some() {
             self.statement.kind = StatementKind::CreateSequence;
             let _ = self.words("if not exists");
             self.relation(Access::Define)?;
@@ -171,7 +171,7 @@ impl<'l, 'a> Cursor<'l, 'a> {
         {
             return self.relation(Access::Define);
         }
-        self.words("set logged").or_else(|| self.words("set unlogged"))
+        self.words("set logged")
     }
 
     /// `DEFAULT`, `FOR VALUES …`: nothing but plain values.

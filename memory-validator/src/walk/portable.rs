@@ -199,6 +199,9 @@ impl Walk<'_> {
             "temporary" => refuse("temp", "TEMPORARY")
                 .because("temporary objects are not allowed")
                 .instead("create a plain table and drop it when it is not needed"),
+            "unlogged" => refuse("unlogged", "UNLOGGED")
+                .because("a crash of the server empties what is unlogged")
+                .instead("leave UNLOGGED out"),
             _ => refuse(
                 "construct",
                 &format!("{} {}", spaced(ty), field.replace('_', " ").to_ascii_uppercase()),

@@ -210,7 +210,7 @@ pub(super) const NODES: &[(&str, &str)] = &[
     // Definitions.
     (
         "CreateTable",
-        "unlogged if_not_exists name columns constraints hive_distribution table_options query \
+        "if_not_exists name columns constraints hive_distribution table_options query \
          without_rowid like inherits partition_by partition_of for_values strict with_data",
     ),
     ("HiveDistributionStyle::NONE", ""),

@@ -52,7 +52,6 @@ const ALTERATIONS: &[AlterTableType] = &[
     AlterTableType::AtDropConstraint,
     AlterTableType::AtAlterColumnType,
     AlterTableType::AtSetLogged,
-    AlterTableType::AtSetUnLogged,
     AlterTableType::AtSetRelOptions,
     AlterTableType::AtResetRelOptions,
     AlterTableType::AtAddInherit,
@@ -386,6 +385,13 @@ impl Walk<'_> {
                 .refuse("temp", at, "TEMPORARY")
                 .because("temporary objects are not allowed")
                 .instead("create a plain table and drop it when it is not needed"));
+        }
+        if self.text(at, "relpersistence") == "u" {
+            return Err(self
+                .judge
+                .refuse("unlogged", at, "UNLOGGED")
+                .because("a crash of the server empties what is unlogged")
+                .instead("leave UNLOGGED out"));
         }
         let access = match (above.ty, above.field) {
             ("InsertStmt" | "UpdateStmt" | "DeleteStmt" | "MergeStmt", "relation") | ("TruncateStmt", _) => {

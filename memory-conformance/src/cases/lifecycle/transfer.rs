@@ -288,6 +288,22 @@ pub(crate) const CASES: &[Case] = &[
             expect_eq!(cx.all_keys(&copy).await?, ["k", "other"], "the keys of a copy after later writes");
         }
     }),
+    case!("export.import.greatest-access-count", [Kv], ["EXP-9"], |cx, scope: Scope| {
+        let own = cx.on(cx.open().await?);
+        let mut often = Entry::new(key("often")?, Json::null(), 1, cx.now());
+        often.access_count = u64::MAX;
+        let once = Entry::new(key("once")?, Json::null(), 1, cx.now());
+        own.import(&scope, vec![Record::from(often), Record::from(once)], OnExisting::Skip).await?;
+        for name in ["often", "once"] {
+            own.access(&scope, name).await?;
+        }
+        // Stores the counts.
+        own.provider().close().await?;
+        let beside = cx.on(own.store().another_handle().await?);
+        for (name, due) in [("often", (1 << 62) + 1), ("once", 1)] {
+            expect_eq!(beside.live(&scope, name).await?.access_count, due, "accesses of `{name}`");
+        }
+    }),
     case!("export.import.malformed-ends", [Kv], ["EXP-9"], |cx| {
         let entry = |name: &str| -> memory_core::Result<Entry> {
             Ok(Entry::new(key(name)?, Json::null(), 1, cx.now()))

@@ -291,6 +291,37 @@ pub(crate) const CASES: &[Case] = &[
             expect_eq!(dumped(cx, &db.scope).await?, before, "what {what} was to replace");
         }
     }),
+    case!("sql.restore.replacing-loses-no-rows", [Sql], ["DMP-9"], |cx| {
+        let db = tangled(cx).await?;
+        let refused: Vec<Vec<u8>> = dumped(cx, &db.scope)
+            .await?
+            .iter()
+            .map(|line| {
+                String::from_utf8_lossy(line)
+                    .replace("CREATE TABLE parents", "CREATE TEMP TABLE parents")
+                    .into_bytes()
+            })
+            .collect();
+        let before = dumped(cx, &db.scope).await?;
+        let items: Vec<Result<Vec<u8>>> = refused.iter().cloned().map(Ok).collect();
+        expect_kind!(
+            replaced(cx, &db.scope, items).await,
+            ErrorKind::InvalidArgument,
+            "replacing by a dump with rows of a table that is refused"
+        );
+        expect_eq!(dumped(cx, &db.scope).await?, before, "what that dump was to replace");
+        let empty = cx.database()?;
+        let outcome = cx
+            .sql()
+            .restore(&empty.scope, lines(refused.into_iter().map(Ok).collect()), RestoreOptions::default())
+            .await?;
+        check!(!outcome.skipped.is_empty(), "a refused table was left out, and nothing says so");
+        expect_eq!(
+            empty.texts("SELECT other FROM t").await?,
+            ["of before"],
+            "rows of another table of that dump"
+        );
+    }),
     case!("sql.dump.of-one-moment", [Sql], ["DMP-5"], |cx, db: Database| {
         db.exec("CREATE TABLE t (id INTEGER PRIMARY KEY, v TEXT)").await?;
         db.exec(

@@ -54,6 +54,8 @@ mutants! {
             let records = stream::records(records.into_iter().map(Ok).collect());
             Ok(Reply::ImportScope(kv(&next)?.import_scope(&scope, records, options).await?))
         });
+    "import.counts-to-the-brim": ["EXP-9"], "an imported access count leaves no room for more"
+        => imported(|record| if record.entry.access_count >= 1 << 62 { record.entry.access_count = u64::MAX >> 1; });
     "import.malformed-skipped": ["EXP-9"], "a malformed record is silently skipped" => around_ahead(malformed_skipped);
     "moment.moves": ["MOM-1", "MOM-2", "MOM-3"] needs [Kv, ReadSnapshot], "a read snapshot shows later writes" => fault(Fault::MomentMoves);
     "import.whole-in-steps": ["EXP-12", "EXP-13", "EXP-15"], "an atomic import stores record by record" => fault(Fault::ImportInSteps);

@@ -30,6 +30,32 @@ mutants! {
         => ask_ahead(|request| change_arrays(request, |array| serde_json::to_string(array).ok().map(SqlValue::Text)));
     "sql.args-ragged-arrays": ["ARG-9"] needs [Sql], "an array argument with arrays in it is NULL if they differ"
         => ask_ahead(|request| change_arrays(request, |array| is_ragged(array).then_some(SqlValue::Null)));
+    "sql.args-typed-for-another-scope": ["ARG-10"] needs [Sql], "fractions are texts once another scope has run the same text"
+        => ask(Request::Exec { scope, sql, args, .. } => {
+            let mut memory = memory.lock();
+            if memory.texts.iter().any(|(other, text)| text == sql && other != scope) {
+                fractions_as_texts(args);
+            }
+            memory.texts.insert((scope.clone(), sql.clone()));
+        });
+    "sql.args-typed-before-definitions": ["ARG-10"] needs [Sql], "fractions are texts once a text has run on a table that was made anew"
+        => ask(Request::Exec { scope, sql, args, .. } => {
+            let mut memory = memory.lock();
+            let made = memory.notes.entry(format!("made in {scope}")).or_default();
+            *made += u64::from(sql.starts_with("CREATE TABLE"));
+            let made = *made;
+            if *memory.notes.entry(format!("{sql} in {scope}")).or_insert(made) != made {
+                fractions_as_texts(args);
+            }
+        });
+}
+
+fn fractions_as_texts(args: &mut [SqlValue]) {
+    for arg in args {
+        if let SqlValue::Real(real) = arg {
+            *arg = SqlValue::Text(format!("{real:e}"));
+        }
+    }
 }
 
 /// Replaces array arguments for which `change` returns a value.

@@ -86,6 +86,8 @@ mutants! {
             next.run(request).await
         });
     "sql.replace-adds": ["DMP-8"] needs [Sql], "a replaced database keeps an old table" => around(keeps_a_table);
+    "sql.replace-loses-rows": ["DMP-9"] needs [Sql], "rows of refused tables are left out of a replacement too"
+        => around(replaces_anyway);
     "sql.dump-as-it-is-later": ["DMP-5"] needs [Sql], "a dump shows writes made while it streamed" => around(later);
     "sql.dump-commits": ["DMP-5"] needs [Sql, SqlTransactions], "a dump commits the open transaction"
         => ask(Request::Dump { .. } => {
@@ -98,6 +100,24 @@ mutants! {
         => instead(Request::Dump { scope } if super::isolation::is_missing(&next, scope).await?
             => Err(Error::new(ErrorKind::NotFound, "this scope has no database; write to it first")));
     "sql.dump-with-entries": ["DMP-7"] needs [Kv, Sql], "a dump holds the scope's keys" => around(with_entries);
+}
+
+/// Replaces by what can be restored into an empty scope.
+async fn replaces_anyway(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let Request::Restore { scope, mut dump, options } = request else { return next.run(request).await };
+    let mut all = Vec::new();
+    while let Some(Ok(line)) = next_line(&mut dump).await {
+        all.push(line);
+    }
+    let copy = || lines(all.iter().cloned().map(Ok).collect());
+    match sql(&next)?.restore(&scope, copy(), options.clone()).await {
+        Err(error) if error.kind() == ErrorKind::InvalidArgument && options.mode == RestoreMode::Replace => {
+            sql(&next)?.drop_sql_scope(&scope).await?;
+            let options = options.with_mode(RestoreMode::IntoEmpty);
+            Ok(Reply::Restore(sql(&next)?.restore(&scope, copy(), options).await?))
+        }
+        done => Ok(Reply::Restore(done?)),
+    }
 }
 
 /// The scope that a request restores into.

@@ -20,6 +20,9 @@ CREATE TABLE IF NOT EXISTS mem_sql.scopes (
 -- answer whether the database goes. Until then nobody enters it.
 ALTER TABLE mem_sql.scopes ADD COLUMN IF NOT EXISTS leaving bigint;
 ALTER TABLE mem_sql.scopes ADD COLUMN IF NOT EXISTS left_at timestamptz;
+-- Another number after each definition, and never one that was there before: what is known about the types of a statement's
+-- arguments holds for one number. Null: the generation.
+ALTER TABLE mem_sql.scopes ADD COLUMN IF NOT EXISTS definitions bigint;
 CREATE INDEX IF NOT EXISTS scopes_by_id ON mem_sql.scopes (tenant, kind, id);
 CREATE INDEX IF NOT EXISTS scopes_leaving ON mem_sql.scopes (hex) WHERE leaving IS NOT NULL;
 CREATE SEQUENCE IF NOT EXISTS mem_sql.generations;
@@ -67,6 +70,43 @@ BEGIN
         RAISE EXCEPTION 'the database was dropped' USING ERRCODE = 'MM001';
     END IF;
 END $$;
+
+-- The number of the definitions that this transaction sees.
+CREATE OR REPLACE FUNCTION mem_sql.definitions() RETURNS bigint LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS
+$$ SELECT coalesce(definitions, generation) FROM mem_sql.scopes WHERE hex = mem_sql.mine() $$;
+
+-- Whether it is this one. It runs with statements that have arguments, and is named in full for the same reason.
+CREATE OR REPLACE FUNCTION mem_sql.defined(known bigint) RETURNS void LANGUAGE plpgsql SECURITY DEFINER AS $$
+BEGIN
+    PERFORM FROM mem_sql.scopes
+    WHERE hex OPERATOR(pg_catalog.=) pg_catalog.substr(session_user::pg_catalog.text, 7)
+        AND COALESCE(definitions, generation) OPERATOR(pg_catalog.=) known;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'something was defined since' USING ERRCODE = 'MM004';
+    END IF;
+END $$;
+
+-- Both for a writer; `known` is null for a statement without arguments.
+CREATE OR REPLACE FUNCTION mem_sql.enter(expected bigint, known bigint) RETURNS void LANGUAGE plpgsql SECURITY DEFINER AS $$
+DECLARE
+    found bigint;
+BEGIN
+    PERFORM pg_catalog.pg_advisory_xact_lock(
+        ('x'::pg_catalog.text OPERATOR(pg_catalog.||) pg_catalog.substr(session_user::pg_catalog.text, 7, 16))
+        ::pg_catalog.bit(64)::pg_catalog.int8);
+    SELECT COALESCE(definitions, generation) INTO found FROM mem_sql.scopes
+    WHERE hex OPERATOR(pg_catalog.=) pg_catalog.substr(session_user::pg_catalog.text, 7)
+        AND generation OPERATOR(pg_catalog.=) expected;
+    IF found IS NULL THEN
+        RAISE EXCEPTION 'the database was dropped' USING ERRCODE = 'MM001';
+    ELSIF found OPERATOR(pg_catalog.<>) known THEN
+        RAISE EXCEPTION 'something was defined since' USING ERRCODE = 'MM004';
+    END IF;
+END $$;
+
+-- Something was defined.
+CREATE OR REPLACE FUNCTION mem_sql.redefined() RETURNS void LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS
+$$ UPDATE mem_sql.scopes SET definitions = nextval('mem_sql.generations') WHERE hex = mem_sql.mine() $$;
 
 -- What a session of a scope is: the server's process.
 CREATE OR REPLACE FUNCTION mem_sql.process() RETURNS int LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS
@@ -209,6 +249,25 @@ SET search_path = pg_catalog, pg_temp AS $$
     FROM pg_locks WHERE pid = pg_backend_pid()
 $$;
 
+-- Whether dropping the scope's database would take three quarters of those locks: one for each object, in one transaction.
+CREATE OR REPLACE FUNCTION mem_sql.has_too_many() RETURNS boolean LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+DECLARE
+    space oid := to_regnamespace('mem_s_' || mem_sql.mine())::oid;
+BEGIN
+    RETURN 4 * (
+        SELECT coalesce(sum(CASE WHEN c.oid IS NULL THEN 1 ELSE
+            -- It, its types, its TOAST with an index.
+            3 + CASE WHEN c.reltoastrelid <> 0 THEN 2 ELSE 0 END
+            + (SELECT count(*) FROM pg_index i WHERE i.indrelid = c.oid)
+            + (SELECT count(*) FROM pg_constraint k WHERE k.conrelid = c.oid)
+            + (SELECT count(*) FROM pg_attrdef a WHERE a.adrelid = c.oid) END), 0)
+        FROM pg_depend d LEFT JOIN pg_class c ON c.oid = d.objid AND d.classid = 'pg_class'::regclass
+        WHERE d.refclassid = 'pg_namespace'::regclass AND d.refobjid = space
+    ) > 3 * current_setting('max_locks_per_transaction')::bigint
+        * (current_setting('max_connections')::bigint + current_setting('max_prepared_transactions')::bigint);
+END $$;
+
 -- Notes that something was committed, and whether what lives is to be counted.
 CREATE OR REPLACE FUNCTION mem_sql.note(now_crowded boolean) RETURNS void LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp AS $$
@@ -255,6 +314,10 @@ BEGIN
     IF NOT frees AND mem_sql.holds_too_many() THEN
         RAISE EXCEPTION 'the transaction holds too many locks' USING ERRCODE = 'MM003';
     END IF;
+    IF NOT frees AND mem_sql.has_too_many() THEN
+        RAISE EXCEPTION 'the database has too many objects' USING ERRCODE = 'MM005';
+    END IF;
+    PERFORM mem_sql.redefined();
     RETURN mem_sql.settle(quota, frees);
 END $$;
 
@@ -383,7 +446,7 @@ BEGIN
     IF known IS NULL THEN
         INSERT INTO mem_sql.scopes (hex, tenant, kind, id, generation)
         VALUES (scope_hex, scope_tenant, scope_kind, scope_id, nextval('mem_sql.generations'))
-        ON CONFLICT (hex) DO UPDATE SET generation = excluded.generation, written = false, crowded = false
+        ON CONFLICT (hex) DO UPDATE SET generation = excluded.generation, definitions = NULL, written = false, crowded = false
         RETURNING generation INTO known;
     END IF;
     RETURN known;
@@ -437,6 +500,7 @@ REVOKE ALL ON ALL TABLES IN SCHEMA mem_sql FROM PUBLIC;
 REVOKE ALL ON ALL SEQUENCES IN SCHEMA mem_sql FROM PUBLIC;
 REVOKE ALL ON ALL ROUTINES IN SCHEMA mem_sql FROM PUBLIC;
 GRANT USAGE ON SCHEMA mem_sql, mem_ext TO PUBLIC;
-GRANT EXECUTE ON FUNCTION mem_sql.mine(), mem_sql.look(bigint), mem_sql.enter(bigint), mem_sql.process(),
+GRANT EXECUTE ON FUNCTION mem_sql.mine(), mem_sql.look(bigint), mem_sql.enter(bigint), mem_sql.enter(bigint, bigint), mem_sql.process(),
+    mem_sql.definitions(), mem_sql.defined(bigint), mem_sql.redefined(),
     mem_sql.my_bytes(), mem_sql.my_catalog_bytes(), mem_sql.my_relations(), mem_sql.my_living_bytes(), mem_sql.note(boolean),
-    mem_sql.holds_too_many(), mem_sql.settle(bigint, boolean), mem_sql.settle_definition(bigint, boolean), mem_sql.ease(bigint), mem_sql.append_only() TO PUBLIC;
+    mem_sql.holds_too_many(), mem_sql.has_too_many(), mem_sql.settle(bigint, boolean), mem_sql.settle_definition(bigint, boolean), mem_sql.ease(bigint), mem_sql.append_only() TO PUBLIC;

@@ -86,17 +86,18 @@ SELECT place, kind, name::text, text, columns, id, pg_catalog.array_remove(needs
             s.quoted, pg_catalog.format_type(s.seqtypid, NULL), s.seqincrement, s.seqmin, s.seqmax, s.seqstart, s.seqcache,
             CASE WHEN s.seqcycle THEN ' CYCLE' ELSE '' END), NULL, 'c' || s.oid, NULL
     FROM sequences s WHERE s.deptype IS DISTINCT FROM 'i'
-    -- Tables, with their checks.
+    -- Tables, with the checks that hold for their rows.
     UNION ALL
     SELECT 3, CASE WHEN c.relkind = 'r' AND NOT c.is_child THEN 'table' ELSE 'skipped' END, c.relname,
         CASE WHEN c.relkind <> 'r' OR c.is_child
             THEN 'partitioned, inherited and foreign tables are not dumped'
-            ELSE pg_catalog.concat('CREATE ', CASE c.relpersistence WHEN 'u' THEN 'UNLOGGED ' END, 'TABLE ', c.quoted, ' (',
+            ELSE pg_catalog.concat('CREATE TABLE ', c.quoted, ' (',
                 (SELECT pg_catalog.string_agg(p.text, ', ' ORDER BY p.place, p.number, p.name) FROM (
                     SELECT 1 AS place, k.attnum AS number, k.attname AS name, k.text FROM columns k WHERE k.attrelid = c.oid
                     UNION ALL
                     SELECT 2, 0, k.conname, 'CONSTRAINT ' || pg_catalog.quote_ident(k.conname) || ' ' || pg_catalog.pg_get_constraintdef(k.oid, true)
-                    FROM pg_catalog.pg_constraint k WHERE k.conrelid = c.oid AND k.contype = 'c') p), ')') END,
+                    FROM pg_catalog.pg_constraint k WHERE k.conrelid = c.oid AND k.contype = 'c'
+                        AND pg_catalog.pg_get_constraintdef(k.oid) NOT LIKE '% NOT VALID') p), ')') END,
         coalesce((SELECT pg_catalog.array_agg(k.attname::text ORDER BY k.attnum) FROM columns k
             WHERE k.attrelid = c.oid AND k.attgenerated = ''), '{}'),
         'c' || c.oid, (SELECT m.needs FROM made_of m WHERE m.oid = c.oid)
@@ -108,7 +109,9 @@ SELECT place, kind, name::text, text, columns, id, pg_catalog.array_remove(needs
         CASE WHEN k.conindid <> 0 AND k.contype <> 'f' THEN 'c' || k.conindid END,
         ARRAY['c' || k.conrelid, CASE WHEN k.contype = 'f' THEN 'c' || k.confrelid END, CASE WHEN k.contype = 'f' THEN 'c' || k.conindid END]
     FROM pg_catalog.pg_constraint k JOIN relations c ON c.oid = k.conrelid
-    WHERE (k.contype IN ('p', 'u', 'x', 'f') OR k.contype = 'n' AND NOT k.convalidated)
+    -- What rows were not checked against comes after them.
+    WHERE (k.contype IN ('p', 'u', 'x', 'f') OR k.contype = 'n' AND NOT k.convalidated
+            OR k.contype = 'c' AND pg_catalog.pg_get_constraintdef(k.oid) LIKE '% NOT VALID')
         AND k.conparentid = 0 AND c.relkind = 'r' AND NOT c.is_child
     UNION ALL
     SELECT 5, 'owned', s.relname, NULL, ARRAY[c.relname::text, a.attname::text], NULL, ARRAY['c' || s.oid, 'c' || c.oid]

@@ -24,16 +24,17 @@ const STEP_ROWS: usize = 200;
 const STEP_VALUES: usize = 20_000;
 const STEP_BYTES: usize = 1 << 20;
 /// The objects of a schema, without parts of others, in the order to drop them: relations before the types of their
-/// columns.
+/// columns. Also whether no dump holds them.
 const THERE: &str = "\
-    SELECT what, name FROM ( \
+    SELECT what, name, is_in_no_dump FROM ( \
         SELECT 0 AS turn, CASE relkind WHEN 'v' THEN 'VIEW' WHEN 'm' THEN 'MATERIALIZED VIEW' WHEN 'f' THEN 'FOREIGN TABLE' \
-            ELSE 'TABLE' END AS what, quote_ident(relname) AS name \
-        FROM pg_class WHERE relnamespace = to_regnamespace($1) AND relkind IN ('r', 'p', 'v', 'm', 'f') \
-        UNION ALL SELECT 1, 'SEQUENCE', quote_ident(relname) FROM pg_class c \
+            ELSE 'TABLE' END AS what, quote_ident(relname) AS name, \
+            relkind IN ('p', 'f') OR EXISTS (SELECT FROM pg_inherits i WHERE i.inhrelid = c.oid) AS is_in_no_dump \
+        FROM pg_class c WHERE relnamespace = to_regnamespace($1) AND relkind IN ('r', 'p', 'v', 'm', 'f') \
+        UNION ALL SELECT 1, 'SEQUENCE', quote_ident(relname), false FROM pg_class c \
         WHERE relnamespace = to_regnamespace($1) AND relkind = 'S' AND NOT EXISTS (SELECT FROM pg_depend d \
             WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype IN ('a', 'i')) \
-        UNION ALL SELECT 2, CASE typtype WHEN 'd' THEN 'DOMAIN' ELSE 'TYPE' END, quote_ident(typname) FROM pg_type t \
+        UNION ALL SELECT 2, CASE typtype WHEN 'd' THEN 'DOMAIN' ELSE 'TYPE' END, quote_ident(typname), false FROM pg_type t \
         WHERE typnamespace = to_regnamespace($1) AND (typtype IN ('d', 'e', 'r') OR typtype = 'c' AND EXISTS \
             (SELECT FROM pg_class c WHERE c.oid = t.typrelid AND c.relkind = 'c'))) o \
     ORDER BY turn, name";
@@ -114,6 +115,16 @@ impl Engine {
         if mode == RestoreMode::IntoEmpty && !there.is_empty() {
             return Err(memory_sql::errors::not_empty());
         }
+        if let Some(row) = there.iter().find(|row| row.get(2)) {
+            return Err(Error::new(
+                ErrorKind::Conflict,
+                format!(
+                    "replacing would delete the table {}, which is partitioned, inherited or foreign, so that no dump holds it; copy \
+                     its rows into a table of another kind, or drop it",
+                    row.get::<_, &str>(1)
+                ),
+            ));
+        }
         for chunk in there.chunks(STEP_ROWS) {
             let deadline = self.deadline(None);
             // Objects that depend on an earlier one are already gone.
@@ -129,7 +140,7 @@ impl Engine {
             run_silent(leased, &words, deadline).await?;
         }
         let longest = longest_line(self.config.value_bytes);
-        let mut progress = Progress::default();
+        let mut progress = Progress { reader: DumpReader::new(mode), ..Progress::default() };
         loop {
             let patience = self.deadline(None);
             let line = match timeout_at(patience, poll_fn(|context| dump.as_mut().poll_next(context))).await {
@@ -146,8 +157,8 @@ impl Engine {
         }
         progress.reader.check_ended()?;
         let quota = self.config.quota_bytes.map_or("NULL".to_owned(), |quota| quota.to_string());
-        match run_silent(leased, &format!("SELECT mem_sql.settle({quota}, false)"), self.deadline(None)).await
-        {
+        let settle = format!("SELECT mem_sql.redefined(); SELECT mem_sql.settle({quota}, false)");
+        match run_silent(leased, &settle, self.deadline(None)).await {
             Err(Refused { state, .. }) if state == errors::QUOTA_EXCEEDED => {
                 return Err(errors::quota_exceeded(self.config.quota_bytes.unwrap_or_default()));
             }
@@ -177,13 +188,17 @@ impl Engine {
                 let (word, kinds) = (object.kind.name(), object.kind.statements());
                 self.define(leased, progress, word, &object.name, &object.sql, kinds).await?;
             }
-            Line::Table(table) => {
+            Line::Table(mut table) => {
+                // Earlier versions let agents make such tables.
+                if let Some(rest) = table.sql.strip_prefix("CREATE UNLOGGED ") {
+                    table.sql = format!("CREATE {rest}");
+                }
                 let made = self.define(leased, progress, "table", &table.name, &table.sql, TABLES).await?;
                 progress.reader.outcome.tables += u64::from(made);
                 progress.table = made.then_some(table);
             }
             Line::Row(row) => {
-                let Some(table) = &progress.table else { return Ok(()) };
+                let Some(table) = &progress.table else { return progress.reader.leave_out_row() };
                 if row.len() != table.columns.len() {
                     return Err(Error::invalid(
                         "a row of the dump does not have as many values as its table has columns; nothing was restored",

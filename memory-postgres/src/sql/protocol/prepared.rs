@@ -118,6 +118,11 @@ impl Named {
         self.agents.clear();
     }
 
+    /// The names of agents' statements, which are no longer known.
+    pub(super) fn forget_agents(&mut self) -> Vec<String> {
+        self.agents.drain(..).map(|kept| name(kept.number)).collect()
+    }
+
     /// The statement must be parsed again the next time, because its result changed.
     pub(crate) fn doubt(&mut self, sql: &str) {
         self.agents.retain(|kept| !matches!(&kept.of, Of::Agent(text, _) if **text == *sql));

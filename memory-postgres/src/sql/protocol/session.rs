@@ -67,6 +67,8 @@ pub(crate) struct Session {
     pub(crate) moved: bool,
     /// The generation of its database.
     pub(crate) generation: i64,
+    /// The number of the definitions under which agents' statements were prepared; `None`: unknown.
+    definitions: Option<i64>,
     /// Statements that the server has parsed and keeps.
     pub(crate) named: Named,
     canceller: Option<Arc<Canceller>>,
@@ -104,6 +106,7 @@ impl Session {
             unread: 0,
             moved: false,
             generation: 0,
+            definitions: None,
             named: Named::default(),
             canceller: None,
             cancelling: None,
@@ -160,6 +163,21 @@ impl Session {
         if sql == FORGET {
             self.named.forget();
             self.moved = false;
+        }
+    }
+
+    pub(crate) fn definitions(&self) -> Option<i64> {
+        self.definitions
+    }
+
+    /// Notes the number of the scope's definitions. The types of a prepared statement's arguments are those that the
+    /// server found when it parsed it: after another definition it must be parsed again.
+    pub(crate) fn note_definitions(&mut self, number: Option<i64>) {
+        if self.definitions != number {
+            self.definitions = number;
+            for gone in self.named.forget_agents() {
+                self.write(|out| frontend::close(b'S', &gone, out));
+            }
         }
     }
 

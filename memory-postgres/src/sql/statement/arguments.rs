@@ -142,16 +142,21 @@ fn hex(bytes: &[u8]) -> Vec<u8> {
     text
 }
 
-/// Writes a whole number without a point, so that the engine reads it as one.
+/// As the engine prints it, so that a column of texts stores the same whether or not it is declared as a number.
 fn real_text(real: f64) -> String {
     if real.is_nan() {
-        "NaN".to_owned()
-    } else if real.is_infinite() {
-        if real > 0.0 { "Infinity".to_owned() } else { "-Infinity".to_owned() }
-    } else if real.fract() == 0.0 && real.abs() < 1e15 {
-        format!("{real:.0}")
-    } else {
-        format!("{real:e}")
+        return "NaN".to_owned();
+    }
+    if real.is_infinite() {
+        return if real > 0.0 { "Infinity".to_owned() } else { "-Infinity".to_owned() };
+    }
+    let scientific = format!("{real:e}");
+    match scientific.split_once('e').map(|(digits, exponent)| (digits, exponent.parse::<i32>())) {
+        Some((digits, Ok(exponent))) if !(-4..15).contains(&exponent) => {
+            let sign = if exponent < 0 { '-' } else { '+' };
+            format!("{digits}e{sign}{:02}", exponent.unsigned_abs())
+        }
+        _ => real.to_string(),
     }
 }
 
@@ -285,7 +290,18 @@ mod tests {
         for real in [0.1, 1e22, 5e-324, f64::MAX, -1.5, 3.0, 9_007_199_254_740_993.0, 1e15] {
             assert_eq!(real_text(real).parse::<f64>().unwrap().to_bits(), real.to_bits(), "{real}");
         }
-        assert_eq!((real_text(3.0), real_text(f64::NEG_INFINITY)), ("3".to_owned(), "-Infinity".to_owned()));
+        for (real, text) in [
+            (3.0, "3"),
+            (-2.5, "-2.5"),
+            (1e-4, "0.0001"),
+            (1.5e-5, "1.5e-05"),
+            (123_456_789_012_345.0, "123456789012345"),
+            (1e15, "1e+15"),
+            (1e300, "1e+300"),
+            (f64::NEG_INFINITY, "-Infinity"),
+        ] {
+            assert_eq!(real_text(real), text);
+        }
     }
 
     #[test]
@@ -304,7 +320,7 @@ mod tests {
             (array(&[]), "{}"),
             (
                 array(&[SqlValue::Int(1), SqlValue::Null, SqlValue::Real(2.5), SqlValue::Bool(true)]),
-                "{1,NULL,2.5e0,true}",
+                "{1,NULL,2.5,true}",
             ),
             (
                 array(&[text("NULL"), text(""), text(r#"a"b\c"#), text("{x,y} ")]),

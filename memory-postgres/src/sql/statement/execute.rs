@@ -17,6 +17,9 @@ use crate::sql::statement::parameter_types::{ParameterTypes, Shape};
 const INT8: Oid = 20;
 const BOOL: Oid = 16;
 
+/// Something was defined in the scope since the session last looked.
+const REDEFINED: &str = "MM004";
+
 /// The quota check after a statement that wrote.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct QuotaCheck {
@@ -94,11 +97,9 @@ impl From<Broken> for Failed {
     }
 }
 
-/// The types of a statement's arguments, and how they were found.
+/// The types of a statement's arguments.
 struct Types {
     oids: Vec<Oid>,
-    /// Cached from an earlier call.
-    were_known: bool,
     /// The server has just parsed the statement with them.
     are_parsed: bool,
 }
@@ -111,20 +112,31 @@ pub(crate) async fn run(
     opening: &Opening,
     asked: &Asked,
 ) -> Result<(Answer, Sink), Failed> {
-    let shape = (!asked.args.is_empty()).then(|| Shape::new(&asked.text, &asked.args));
-    let known = shape.as_ref().and_then(|shape| parameter_types.get(shape));
-    let types = match known {
-        Some(oids) => Types { oids, were_known: true, are_parsed: false },
-        None if depends_on_types(&asked.args) => {
-            let oids = find(exchange, &opening.first, &opening.again, asked).await?;
-            Types { oids, were_known: false, are_parsed: true }
-        }
-        None => Types { oids: first_types(&asked.args), were_known: false, are_parsed: false },
-    };
     let was_kept = exchange.session.named.knows(&asked.text);
-    let (heard, sink) = send(exchange, &opening.first, opening, asked, &types).await?;
+    let known = known(exchange.session, parameter_types, asked);
+    let sent = match &known {
+        None => None,
+        Some(types) => match send(exchange, &opening.first, opening, asked, types).await {
+            Err(Failed::Opening(fault)) if fault.state == REDEFINED => None,
+            done => Some(done?),
+        },
+    };
+    let (types, (heard, sink)) = match (known, sent) {
+        (Some(types), Some(done)) => (types, done),
+        (known, _) => {
+            let start = if known.is_some() { &opening.again } else { &opening.first };
+            let types = find(exchange, start, &opening.again, asked).await?;
+            let done = send(exchange, start, opening, asked, &types).await?;
+            (types, done)
+        }
+    };
+    let shape = exchange
+        .session
+        .definitions()
+        .filter(|_| asked.may_be_kept && !asked.args.is_empty())
+        .map(|number| Shape::new(number, &asked.text, &asked.args));
     let Some(refused) = &heard.fault else {
-        if let (Some(shape), false) = (shape, types.were_known) {
+        if let (Some(shape), true) = (shape, types.are_parsed) {
             parameter_types.put(shape, types.oids);
         }
         return Ok((heard, sink));
@@ -135,35 +147,38 @@ pub(crate) async fn run(
     if !(is_outdated || may_differ) {
         return Ok((heard, sink));
     }
-    // Cached types may be another scope's, a prepared statement may refer to tables that have changed, and types that
-    // the engine could not infer can be declared.
+    // A prepared statement may return other columns now, and types that the engine could not infer can be declared.
     exchange.session.named.doubt(&asked.text);
-    let second = if is_outdated {
-        Ok(Types { are_parsed: false, ..types })
-    } else if types.were_known && depends_on_types(&asked.args) {
-        let found = find(exchange, &opening.again, &opening.again, asked).await;
-        found.map(|oids| Types { oids, were_known: false, are_parsed: true })
-    } else {
-        Ok(Types { oids: literal, were_known: false, are_parsed: false })
-    };
-    let tried = match second {
-        Ok(types) => {
-            send(exchange, &opening.again, opening, asked, &types).await.map(|done| (done, types.oids))
-        }
-        Err(Failed::Statement(_)) => return Ok((heard, sink)),
-        Err(failed) => return Err(failed),
-    };
-    match tried {
-        Ok(((second, second_sink), types)) if second.fault.is_none() => {
-            if let Some(shape) = shape {
-                parameter_types.put(shape, types);
-            }
-            Ok((second, second_sink))
-        }
+    let oids = if is_outdated { types.oids } else { literal };
+    let types = Types { oids, are_parsed: false };
+    let (second, second_sink) = send(exchange, &opening.again, opening, asked, &types).await?;
+    if second.fault.is_some() {
         // The first refusal says what is wrong.
-        Ok(((second, _), _)) => Ok((Answer { status: second.status, ..heard }, sink)),
-        Err(failed) => Err(failed),
+        return Ok((Answer { status: second.status, ..heard }, sink));
     }
+    // Errors of class 22 are about this call's values: the next call's may be right.
+    if let (Some(shape), true) = (shape, refused.state.starts_with("42")) {
+        parameter_types.put(shape, types.oids);
+    }
+    Ok((second, second_sink))
+}
+
+/// The types to declare, if nothing needs to be found out. What is known holds for the definitions that the session
+/// knows, and [`send`] checks that they are still the scope's.
+fn known(session: &Session, parameter_types: &ParameterTypes, asked: &Asked) -> Option<Types> {
+    let is_certain = asked.args.is_empty() || !asked.may_be_kept && !depends_on_types(&asked.args);
+    let oids = if is_certain {
+        first_types(&asked.args)
+    } else if asked.may_be_kept {
+        let shape = Shape::new(session.definitions()?, &asked.text, &asked.args);
+        match parameter_types.get(&shape) {
+            None if depends_on_types(&asked.args) => return None,
+            known => known.unwrap_or_else(|| first_types(&asked.args)),
+        }
+    } else {
+        return None;
+    };
+    Some(Types { oids, are_parsed: false })
 }
 
 /// `cached plan must not change result type`, and an unknown prepared statement.
@@ -179,7 +194,12 @@ async fn send(
     asked: &Asked,
     types: &Types,
 ) -> Result<(Answer, Sink), Failed> {
-    let begun = if types.are_parsed { Begun::default() } else { begin(exchange.session, start) };
+    let begun = if types.are_parsed {
+        Begun::default()
+    } else {
+        let known = exchange.session.definitions().filter(|_| asked.may_be_kept && !asked.args.is_empty());
+        begin(exchange.session, start, known)
+    };
     let session = &mut *exchange.session;
     if types.are_parsed {
         session.bind(&asked.values);
@@ -213,7 +233,15 @@ async fn send(
     }
     exchange.send().await?;
     let mut sink = asked.sink();
-    let heard = opened(exchange, begun, &mut sink).await?;
+    let heard = match opened(exchange, begun, &mut sink).await {
+        Err(Failed::Opening(fault)) if fault.state == REDEFINED => {
+            if !opening.tail.is_empty() {
+                exchange.receive(&mut Sink::default()).await?;
+            }
+            return Err(Failed::Opening(fault));
+        }
+        heard => heard?,
+    };
     if heard.fault.is_none() {
         exchange.session.unread += u32::from(!opening.tail.is_empty());
     } else if !opening.tail.is_empty() {
@@ -232,9 +260,10 @@ struct Begun {
     leading: u32,
 }
 
-/// Sends the start.
-fn begin(session: &mut Session, start: &Start) -> Begun {
-    match start {
+/// Sends the start, and has it fail unless the scope's definitions have this number.
+fn begin(session: &mut Session, start: &Start, definitions: Option<i64>) -> Begun {
+    let number = |number: i64| Some(number.to_string().into_bytes());
+    let mut begun = match start {
         Start::Words(words) => {
             session.query(words);
             Begun { apart: true, leading: 0 }
@@ -242,7 +271,7 @@ fn begin(session: &mut Session, start: &Start) -> Begun {
         Start::Read(age) => {
             session.own("BEGIN READ ONLY", &[], &[]);
             if let Some(age) = age {
-                session.own("SELECT mem_sql.look($1)", &[INT8], &[Some(age.to_string().into_bytes())]);
+                session.own("SELECT mem_sql.look($1)", &[INT8], &[number(*age)]);
             }
             Begun { apart: false, leading: 1 + u32::from(age.is_some()) }
         }
@@ -255,10 +284,16 @@ fn begin(session: &mut Session, start: &Start) -> Begun {
         }
         Start::Write(age) => {
             session.own("BEGIN", &[], &[]);
-            session.own("SELECT mem_sql.enter($1)", &[INT8], &[Some(age.to_string().into_bytes())]);
-            Begun { apart: false, leading: 2 }
+            let values = [number(*age), definitions.and_then(number)];
+            session.own("SELECT mem_sql.enter($1, $2)", &[INT8, INT8], &values);
+            return Begun { apart: false, leading: 2 };
         }
+    };
+    if let Some(definitions) = definitions {
+        session.own("SELECT mem_sql.defined($1)", &[INT8], &[number(definitions)]);
+        begun.leading += 1;
     }
+    begun
 }
 
 /// Receives the answers to the start and to the statement.
@@ -283,42 +318,52 @@ async fn find(
     start: &Start,
     again: &Start,
     asked: &Asked,
-) -> Result<Vec<Oid>, Failed> {
+) -> Result<Types, Failed> {
     let first = first_types(&asked.args);
-    let heard = parse(exchange, start, asked, &first).await?;
+    let (heard, number) = parse(exchange, Some(start), asked, &first).await?;
+    exchange.session.note_definitions(number);
+    let parsed = |oids| Ok(Types { oids, are_parsed: true });
     if let Some(refused) = heard.fault {
         let literal = literal_types(&asked.args);
         if is_about_types(&refused.state)
             && literal != first
-            && parse(exchange, again, asked, &literal).await?.fault.is_none()
+            && parse(exchange, Some(again), asked, &literal).await?.0.fault.is_none()
         {
-            return Ok(literal);
+            return parsed(literal);
         }
         return Err(Failed::Statement(errors::statement(&refused)));
     }
-    let Some(second) = second_types(&asked.args, &first, &heard.parameters) else { return Ok(first) };
-    if parse(exchange, again, asked, &second).await?.fault.is_none() {
-        return Ok(second);
+    let Some(second) = second_types(&asked.args, &first, &heard.parameters) else { return parsed(first) };
+    // In the same transaction, whose locks keep the tables as they were found.
+    if parse(exchange, None, asked, &second).await?.0.fault.is_none() {
+        return parsed(second);
     }
-    match parse(exchange, again, asked, &first).await?.fault {
-        None => Ok(first),
+    match parse(exchange, Some(again), asked, &first).await?.0.fault {
+        None => parsed(first),
         Some(refused) => Err(Failed::Statement(errors::statement(&refused))),
     }
 }
 
+/// Also returns the number of the scope's definitions, as they were before the statement was parsed.
 async fn parse(
     exchange: &mut Exchange<'_>,
-    start: &Start,
+    start: Option<&Start>,
     asked: &Asked,
     types: &[Oid],
-) -> Result<Answer, Failed> {
-    let begun = begin(exchange.session, start);
+) -> Result<(Answer, Option<i64>), Failed> {
+    let begun = start.map(|start| begin(exchange.session, start, None)).unwrap_or_default();
     let session = &mut *exchange.session;
+    if asked.may_be_kept {
+        session.own("SELECT mem_sql.definitions()", &[], &[]);
+    }
     session.parse(&asked.text, types);
     session.describe_statement();
     session.sync();
     exchange.send().await?;
-    opened(exchange, begun, &mut Sink::default()).await
+    let mut sink = Sink::raw(1 << 10);
+    let heard = opened(exchange, begun, &mut sink).await?;
+    let number = sink.into_raw().into_iter().flatten().flatten().next();
+    Ok((heard, number.and_then(|number| number.parse().ok())))
 }
 
 /// The error of a failed statement; `None`: it was cancelled because it had enough rows.

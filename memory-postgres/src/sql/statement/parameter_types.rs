@@ -11,15 +11,17 @@ use crate::sql::statement::arguments::{element_type, has_fraction};
 /// Longer texts are not cached.
 const LONGEST: usize = 8 << 10;
 
-/// A text, and the kinds of its arguments.
+/// A text under definitions of one scope, and the kinds of its arguments.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Shape {
+    /// Two scopes never have the same.
+    definitions: i64,
     text: Arc<str>,
     kinds: Vec<u8>,
 }
 
 impl Shape {
-    pub(crate) fn new(text: &Arc<str>, args: &[SqlValue]) -> Self {
+    pub(crate) fn new(definitions: i64, text: &Arc<str>, args: &[SqlValue]) -> Self {
         let mut kinds = Vec::with_capacity(args.len());
         for arg in args {
             let kind = match arg {
@@ -38,11 +40,11 @@ impl Shape {
             };
             kinds.push(kind);
         }
-        Self { text: Arc::clone(text), kinds }
+        Self { definitions, text: Arc::clone(text), kinds }
     }
 }
 
-/// The types that worked last.
+/// The types that were found.
 #[derive(Debug)]
 pub(crate) struct ParameterTypes(WeightedCache<Shape, Vec<Oid>>);
 

@@ -1,4 +1,4 @@
-//! Array arguments.
+//! Arguments: arrays, and the types that numbers get.
 
 use memory_conformance::random::Random;
 use memory_core::sql::{SqlFacet as _, SqlValue, StatementOptions};
@@ -100,6 +100,32 @@ async fn elements_of_another_type_do_not_inherit_the_type_of_an_earlier_call() {
     assert_eq!(refused.kind(), ErrorKind::InvalidArgument, "{refused:?}");
     let refused = count(by_number, json!(["x"])).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::InvalidArgument, "{refused:?}");
+}
+
+/// A number out of the range of its type is tried again as another type.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_number_out_of_range_decides_nothing_for_the_next_call() {
+    let Some(place) = sql::Place::made(support::SERVER).await else { return };
+    let (provider, scope, run) = opened(&place).await;
+    for (divisor, due) in [(2.0, SqlValue::Int(3)), (1e10, SqlValue::Real(7e-10)), (2.0, SqlValue::Int(3))] {
+        let args = [SqlValue::Real(divisor)];
+        let rows = provider.query(&run, &scope, "SELECT 7 / ?", &args, StatementOptions::default()).await;
+        assert_eq!(rows.unwrap().rows, [[due]], "7 / {divisor}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_number_in_a_text_is_what_the_engine_prints() {
+    let Some(place) = sql::Place::made(support::SERVER).await else { return };
+    let (provider, scope, run) = opened(&place).await;
+    let options = StatementOptions::default;
+    provider.exec(&run, &scope, "CREATE TABLE t (a char(30), b name)", &[], options()).await.unwrap();
+    for real in [2.5, -0.000_012, 1e15, 1e21, 0.123_456_789_012_345_66] {
+        let compare = "INSERT INTO t VALUES ($1, $2) RETURNING a = CAST($3 AS double precision)::text, b::text = CAST($3 AS double precision)::text";
+        let args = vec![SqlValue::Real(real); 3];
+        let kept = provider.exec(&run, &scope, compare, &args, options()).await.unwrap().returning.unwrap();
+        assert_eq!(kept.rows, [[SqlValue::Bool(true), SqlValue::Bool(true)]], "{real}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -2,8 +2,8 @@
 
 use std::future::poll_fn;
 
-use memory_core::Scope;
-use memory_core::sql::{DumpStream, RestoreOptions, RestoreOutcome, SqlFacet as _};
+use memory_core::sql::{DumpStream, RestoreMode, RestoreOptions, RestoreOutcome, SqlFacet as _};
+use memory_core::{ErrorKind, Scope};
 use memory_postgres::PostgresProvider;
 
 use crate::support;
@@ -196,6 +196,14 @@ const ODD: &[(&str, &[&str])] = &[
             "INSERT INTO children VALUES ('x')",
         ],
     ),
+    (
+        "checks that older rows need not meet",
+        &[
+            "CREATE TABLE t (n int CHECK (n < 9))",
+            "INSERT INTO t VALUES (-1)",
+            "ALTER TABLE t ADD CONSTRAINT late CHECK (n > 0) NOT VALID",
+        ],
+    ),
 ];
 
 #[tokio::test(flavor = "multi_thread")]
@@ -262,4 +270,30 @@ async fn the_dump_reports_what_a_restore_will_leave_out() {
     for scope in [from, to] {
         provider.drop_sql_scope(&scope).await.unwrap();
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_table_that_no_dump_holds_is_not_replaced() {
+    let Some(place) = sql::Place::made(support::SERVER).await else { return };
+    let provider = PostgresProvider::open(place.config()).await.unwrap();
+    let scope = Scope::agent("dumps", "parted").unwrap();
+    run_all(&provider, &scope, &["CREATE TABLE kept (n int)"]).await;
+    let admin = place.client().await;
+    let names = "SELECT 'mem_s_' || hex, 'mem_r_' || hex FROM mem_sql.scopes";
+    let row = admin.query_one(names, &[]).await.unwrap();
+    let (schema, role): (String, String) = (row.get(0), row.get(1));
+    let parted = format!(
+        "SET search_path = {schema}; CREATE TABLE parted (n int) PARTITION BY RANGE (n); \
+         CREATE TABLE part_one PARTITION OF parted FOR VALUES FROM (1) TO (9); INSERT INTO parted VALUES (1); \
+         GRANT ALL ON ALL TABLES IN SCHEMA {schema} TO {role}"
+    );
+    admin.batch_execute(&parted).await.unwrap();
+    let items = lines_of(provider.dump(&scope).await.unwrap()).await;
+    let dump = futures_util::stream::iter(items.into_iter().map(Ok));
+    let replace = RestoreOptions::default().with_mode(RestoreMode::Replace);
+    let refused = provider.restore(&scope, Box::pin(dump), replace).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Conflict, "{refused}");
+    let left = admin.query_one(&format!("SELECT count(*) FROM {schema}.part_one"), &[]).await.unwrap();
+    assert_eq!(left.get::<_, i64>(0), 1);
+    provider.drop_sql_scope(&scope).await.unwrap();
 }

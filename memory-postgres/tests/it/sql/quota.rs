@@ -143,3 +143,24 @@ async fn one_transaction_does_not_use_up_the_server_s_locks() {
     provider.commit(&run, &scope, &state.tx).await.unwrap();
     sql::exec(&provider, &scope, &format!("CREATE TABLE more ({columns})")).await.unwrap();
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_has_no_more_objects_than_can_be_dropped_at_once() {
+    let Some(place) = sql::Place::made(support::SERVER).await else { return };
+    let provider = PostgresProvider::open(place.config()).await.unwrap();
+    let scope = Scope::agent("t", "sprawling").unwrap();
+    let columns =
+        (0..700).map(|at| format!("c{at} int DEFAULT 1 CHECK (c{at} > 0)")).collect::<Vec<_>>().join(", ");
+    let mut made = 0;
+    let error = loop {
+        match sql::exec(&provider, &scope, &format!("CREATE TABLE t{made} ({columns})")).await {
+            Ok(_) if made < 200 => made += 1,
+            done => break done.expect_err("there is no end to it"),
+        }
+    };
+    assert_eq!(error.kind(), ErrorKind::TooLarge, "{error}");
+    assert!(error.message().contains("drop some first"), "{error}");
+    sql::exec(&provider, &scope, "DROP TABLE t0").await.unwrap();
+    sql::exec(&provider, &scope, &format!("CREATE TABLE more ({columns})")).await.unwrap();
+    assert!(provider.drop_sql_scope(&scope).await.unwrap());
+}

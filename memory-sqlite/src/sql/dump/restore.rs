@@ -127,7 +127,7 @@ impl Engine {
         // A table may refer to one that is created later, or was dropped.
         conn.sandbox.enforce_foreign_keys(false)?;
         conn.sandbox.set_quota(self.config.quota_bytes);
-        Ok(Restoring { conn, guard, reader: DumpReader::default(), table: None })
+        Ok(Restoring { conn, guard, reader: DumpReader::new(mode), table: None })
     }
 
     /// The next lines, and whether they are the last.
@@ -249,7 +249,7 @@ impl Engine {
     }
 
     fn row(&self, restoring: &mut Restoring, cells: Vec<Cell>, cancel: &Cancel) -> Result<()> {
-        let Some(table) = &restoring.table else { return Ok(()) };
+        let Some(table) = &restoring.table else { return restoring.reader.leave_out_row() };
         if table.columns.is_empty() || cells.len() != table.columns.len() {
             return Err(Error::invalid(
                 "a row of the dump does not have as many values as its table has columns; nothing was restored",

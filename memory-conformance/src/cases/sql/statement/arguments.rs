@@ -198,7 +198,93 @@ pub(crate) const CASES: &[Case] = &[
         }
         expect_eq!(db.count("t").await?, 0, "rows of refused statements");
     }),
+    case!("sql.args.alike-in-scopes-that-differ", [Sql], ["ARG-10"], |cx| {
+        let mut all = alone(cx).await?;
+        for alias in ["forwards", "backwards"] {
+            for (declared, due) in &all {
+                let db = cx.database()?;
+                create(&db, declared).await?;
+                let found = stored(&db, alias).await?;
+                expect_eq!(&found, due, "in a column of type {declared}, after other scopes");
+            }
+            all.reverse();
+        }
+    }),
+    case!("sql.args.alike-after-definitions", [Sql], ["ARG-10"], |cx| {
+        let due = alone(cx).await?;
+        let beside = cx.on(cx.store().another_handle().await?);
+        let here = cx.database()?;
+        let there = beside.database_of(here.scope.clone())?;
+        for (declared, due) in due.iter().chain(due.iter().rev()) {
+            create(&here, declared).await?;
+            expect_eq!(&stored(&here, "own").await?, due, "in a new column of type {declared}");
+        }
+        for (declared, due) in due.iter().chain(due.iter().rev()) {
+            create(&there, declared).await?;
+            expect_eq!(
+                &stored(&here, "own").await?,
+                due,
+                "in a column of type {declared} that another handle made"
+            );
+        }
+        for (declared, due) in due.iter().filter(|_| cx.dialect() == SqlDialect::Postgres) {
+            there.exec(&format!("ALTER TABLE pt ALTER COLUMN c TYPE {declared} USING NULL")).await?;
+            expect_eq!(&stored(&here, "own").await?, due, "in a column that another handle made {declared}");
+        }
+    }),
+    case!("sql.args.alike-after-rollback", [Sql, SqlTransactions], ["ARG-10"], |cx| {
+        let due = alone(cx).await?;
+        let db = cx.database()?;
+        for ((declared, due), (other, due_within)) in due.iter().zip(due.iter().skip(1)) {
+            create(&db, declared).await?;
+            stored(&db, "own").await?;
+            let (tx, _) = db.begin().await?;
+            create(&tx, other).await?;
+            expect_eq!(&stored(&tx, "own").await?, due_within, "in a column that a transaction made {other}");
+            tx.rollback().await?;
+            expect_eq!(&stored(&db, "own").await?, due, "in a column that a rollback left {declared}");
+        }
+    }),
 ];
+
+/// What each type of column stores if nothing else ran with the same text.
+async fn alone(cx: &Cx) -> CaseResult<Vec<(&'static str, Vec<Vec<SqlValue>>)>> {
+    let mut all = Vec::new();
+    for (declared, alias) in [("TEXT", "alone_t"), ("NUMERIC", "alone_n"), ("DOUBLE PRECISION", "alone_d")] {
+        let db = cx.database()?;
+        create(&db, declared).await?;
+        all.push((declared, stored(&db, alias).await?));
+    }
+    Ok(all)
+}
+
+async fn create(db: &Database<'_>, declared: &str) -> CaseResult {
+    db.exec("DROP TABLE IF EXISTS pt").await?;
+    db.exec(&format!("CREATE TABLE pt (n INTEGER, c {declared})")).await?;
+    Ok(())
+}
+
+/// What the table holds after every statement that may depend on the type of its column; the alias tells texts apart.
+async fn stored(db: &Database<'_>, alias: &str) -> CaseResult<Vec<Vec<SqlValue>>> {
+    db.exec("DELETE FROM pt").await?;
+    let insert = format!("INSERT INTO pt AS {alias} (n, c) VALUES (?, ?)");
+    let values = [
+        SqlValue::Real(2.5),
+        SqlValue::Real(0.123_456_789_012_345_66),
+        SqlValue::Real(1e21),
+        SqlValue::Int(5),
+        SqlValue::Int(9_007_199_254_740_993),
+        SqlValue::Numeric("1.10".to_owned()),
+        text("1e3"),
+    ];
+    for (n, value) in (0..).map(SqlValue::Int).zip(values) {
+        db.exec_with(&insert, &[n, value]).await?;
+    }
+    let mut rows = db.rows("SELECT n, c FROM pt ORDER BY n").await?;
+    let half = format!("SELECT count(*) FROM pt AS {alias} WHERE c = ?");
+    rows.push(vec![db.value_with(&half, &[text("2.5")]).await?]);
+    Ok(rows)
+}
 
 async fn table<'a>(cx: &'a Cx) -> CaseResult<Database<'a>> {
     let db = cx.database()?;
