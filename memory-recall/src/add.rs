@@ -12,9 +12,10 @@ use crate::known::{Said, Sorted, sort};
 use crate::rank::Turn;
 use crate::recall::Recall;
 use crate::store::digest;
+use crate::store::forgotten::Forgotten;
 use crate::store::keys;
 use crate::store::log::{ATTEMPTS, Log, SeenHead, contended, item, turn_item};
-use crate::store::record::{self, Answered, Head, Known, StoredTurn};
+use crate::store::record::{self, Answered, Known, StoredTurn};
 use crate::store::vector::StoredVector;
 
 impl<P: Provider> Recall<P> {
@@ -66,14 +67,20 @@ impl<P: Provider> Recall<P> {
                 let at = said.iter().filter_map(|said| said.message.at).max().unwrap_or(now);
                 items.extend(changes::confirm(log, &options.confirms, at.as_millis(), &mut next).await?);
             }
+            if options.again {
+                let again: Vec<&str> =
+                    new.iter().filter_map(|(said, _)| digests.get(said.at)).map(String::as_str).collect();
+                let mut forgotten = Forgotten::of(log, &again).await?;
+                again.iter().for_each(|digest| forgotten.remove(digest));
+                items.extend(forgotten.writes()?);
+            }
             items.extend(changes::said_again(log, &said_again, now.as_millis(), &mut next).await?);
             let stored = new.iter().filter_map(|(said, _)| digests.get(said.at));
             outcome.status = AddStatus::Done(stored.map(FactId::new).collect::<Result<_>>()?);
             if items.is_empty() {
                 return Ok(outcome);
             }
-            let epoch = seen.head.as_ref().map_or_else(|| self.epoch(), |head| head.epoch.clone());
-            items.push(seen.moved_to(&Head { epoch, next })?);
+            items.push(seen.moved_to(&seen.then(next, || self.epoch()))?);
             match log.write(items, options.quota).await {
                 Ok(Some(())) => return Ok(outcome),
                 Ok(None) => self.after_conflict(log, &seen).await?,

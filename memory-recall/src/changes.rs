@@ -119,7 +119,10 @@ pub(crate) async fn at_numbers(log: &Log<'_>, numbers: &[u64]) -> Result<Vec<Fou
 }
 
 /// The turns of what is known, by number, as far as they are there.
-pub(crate) async fn turns_of(log: &Log<'_>, known: &[Option<(u64, Known)>]) -> Result<BTreeMap<u64, Found>> {
+pub(crate) async fn turns_of(
+    log: &Log<'_>,
+    known: &[Option<(Expect, Known)>],
+) -> Result<BTreeMap<u64, Found>> {
     let numbers: BTreeSet<u64> = known.iter().flatten().filter_map(|(_, known)| known.n).collect();
     let numbers: Vec<u64> = numbers.into_iter().collect();
     Ok(at_numbers(log, &numbers).await?.into_iter().map(|found| (found.number, found)).collect())

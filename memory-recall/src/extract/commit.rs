@@ -12,9 +12,9 @@ use super::extractor::DrawnFact;
 use super::queue::{Batch, ExtractionQueue};
 use super::step::Extracted;
 use crate::changes::{self, Found};
-use crate::store::log::{ATTEMPTS, Log, contended, item, turn_item};
+use crate::store::log::{ATTEMPTS, Log, contended, gone, item, turn_item};
 use crate::store::progress::Spent;
-use crate::store::record::{self, Derived, Head, Known, Record, StoredTurn, Support};
+use crate::store::record::{self, Derived, Known, StoredTurn, Support};
 use crate::store::vector::StoredVector;
 use crate::store::{digest, keys};
 
@@ -69,20 +69,18 @@ impl ExtractionQueue {
             for (fact, vector) in facts.iter().zip(&vectors) {
                 self.store(log, (fact, vector.clone()), &turns, by, &mut writes, &mut ended).await?;
             }
-            if !writes.replaced.is_empty() {
-                let told = record::written(&Record::Forgot(writes.replaced.clone()))?;
-                writes.items.push(item(keys::log(writes.next)?, told, Expect::Absent, Ttl::Never)?);
-                writes.next = writes.next.saturating_add(1);
-            }
             if !writes.items.is_empty() {
-                let epoch = seen.head.as_ref().map_or_else(|| self.recall.epoch(), |head| head.epoch.clone());
-                writes.items.push(seen.moved_to(&Head { epoch, next: writes.next })?);
+                let mut head = seen.then(writes.next, || self.recall.epoch());
+                if !writes.replaced.is_empty() {
+                    let told = log.forgot(writes.replaced, &mut head, || self.recall.epoch()).await?;
+                    writes.items.extend(told);
+                }
+                writes.items.push(seen.moved_to(&head)?);
             }
             progress.done_with(numbers, batch.next);
             progress.spent.add(spent);
             writes.items.push(progress.written(Some(version))?);
             if log.write(writes.items, self.options.quota).await?.is_some() {
-                delete(log, &writes.replaced).await;
                 return Ok(Some(writes.done));
             }
             self.recall.after_conflict(log, &seen).await?;
@@ -126,8 +124,7 @@ impl ExtractionQueue {
             Place::Holds(found) => {
                 writes.done.known += 1;
                 let Found { number, turn, entry } = *found;
-                let gone = record::written(&Record::Gone)?;
-                writes.items.push(item(entry.key.clone(), gone, Expect::Version(entry.version), Ttl::Never)?);
+                writes.items.push(gone(&entry)?);
                 writes.replaced.push(number);
                 (turn.id.clone(), Expect::Any, turn, entry.metadata)
             }
@@ -190,16 +187,6 @@ impl ExtractionQueue {
     }
 }
 
-/// Removes records that were replaced. What stays after a failure is empty, and is skipped by every reader.
-async fn delete(log: &Log<'_>, replaced: &[u64]) {
-    for number in replaced {
-        let Ok(key) = keys::log(*number) else { continue };
-        if let Err(error) = log.delete(&key).await {
-            tracing::warn!(%error, "an empty record stays in the log of a conversation");
-        }
-    }
-}
-
 fn drawn(id: String, fact: &DrawnFact, by: &str, vector: Option<StoredVector>) -> StoredTurn {
     StoredTurn {
         id,
@@ -228,15 +215,15 @@ async fn place(log: &Log<'_>, text: &str) -> Result<Place> {
     let mut after = String::new();
     for _ in 0..MAX_AGAIN {
         let id = digest::of_fact(log.scope, text, &after);
-        let Some((version, known)) = log.known(&[&id]).await?.pop().flatten() else {
+        let Some((expect, known)) = log.known(&[&id]).await?.pop().flatten() else {
             return Ok(Place::Free(id, Expect::Absent));
         };
         let Some(number) = known.n else {
-            let free = known.dropped.then_some(Place::Free(id, Expect::Version(version)));
+            let free = known.dropped.then_some(Place::Free(id, expect));
             return Ok(free.unwrap_or(Place::Forgotten));
         };
         let Some(found) = changes::at_numbers(log, &[number]).await?.pop() else {
-            return Ok(Place::Free(id, Expect::Version(version)));
+            return Ok(Place::Free(id, expect));
         };
         if found.turn.superseded_by.is_none() {
             return Ok(Place::Holds(Box::new(found)));

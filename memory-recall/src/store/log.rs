@@ -1,22 +1,27 @@
 //! Reading and writing the log of one scope.
 
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use memory_core::backend::NewEntry;
 use memory_core::{
-    Backend, BulkOptions, Capabilities, Cursor, DeleteOptions, DriftChange, DriftCheck, Embed, Entry, Error,
-    ErrorKind, Expect, GetOptions, Json, Key, ListQuery, Metadata, Quota, Result, Retry, Scope, SetOptions,
-    Source, Ttl,
+    Backend, BulkOptions, Capabilities, Cursor, DriftChange, DriftCheck, Embed, Entry, Error, ErrorKind,
+    Expect, GetOptions, Json, Key, ListQuery, Metadata, Quota, Result, Retry, Scope, SetOptions, Source, Ttl,
 };
 
+use super::forgotten::Forgotten;
 use super::keys;
 use super::progress::Progress;
-use super::record::{self, Head, Known};
+use super::record::{self, Head, Known, Record};
 
 /// How often a change is tried again because another writer was first.
 pub(crate) const ATTEMPTS: usize = 64;
 /// Records read at once.
 pub(crate) const PAGE: usize = 1_000;
+/// Forgotten records that one record tells of; with more, readers begin anew.
+const MOST_TOLD: usize = 1_000;
+/// Of an entry that holds nothing any more: it leaves by itself.
+pub(crate) const SOON: Ttl = Ttl::After(Duration::from_millis(1));
 
 /// The conversation of a scope in a backend.
 #[derive(Debug)]
@@ -40,6 +45,14 @@ impl SeenHead {
     /// The number of the next record.
     pub(crate) fn next(&self) -> u64 {
         self.head.as_ref().map_or(0, |head| head.next)
+    }
+
+    /// The head that goes on from this one; the first begins an epoch.
+    pub(crate) fn then(&self, next: u64, epoch: impl FnOnce() -> String) -> Head {
+        match &self.head {
+            Some(head) => Head { next, ..head.clone() },
+            None => Head { epoch: epoch(), next, forgot: None },
+        }
     }
 
     /// The write that moves the head, if nobody did since it was read.
@@ -94,14 +107,28 @@ impl<'a> Log<'a> {
         Ok(entries)
     }
 
-    /// What is known of digests, with the version of each.
-    pub(crate) async fn known(&self, digests: &[&str]) -> Result<Vec<Option<(u64, Known)>>> {
-        let keys: Vec<Key> = digests.iter().map(|digest| keys::id(digest)).collect::<Result<_>>()?;
-        let entries = self.entries(&keys).await?;
-        let read = |entry: Option<Entry>| {
-            entry.map(|entry| Ok((entry.version, record::read::<Known>(&entry)?))).transpose()
+    /// What is known of digests, with what a write to each has to expect.
+    pub(crate) async fn known(&self, digests: &[&str]) -> Result<Vec<Option<(Expect, Known)>>> {
+        if digests.is_empty() {
+            return Ok(Vec::new());
+        }
+        let of_digests = digests.iter().map(|digest| keys::id(digest));
+        let keys: Vec<Key> = std::iter::once(keys::forgotten("")).chain(of_digests).collect::<Result<_>>()?;
+        let mut entries = self.entries(&keys).await?.into_iter();
+        let first = entries.next().flatten();
+        let entries: Vec<Option<Entry>> = entries.collect();
+        let missing: Vec<&str> = digests
+            .iter()
+            .zip(&entries)
+            .filter(|(_, entry)| entry.is_none())
+            .map(|(digest, _)| *digest)
+            .collect();
+        let forgotten = Forgotten::behind(self, first, &missing).await?;
+        let read = |(digest, entry): (&&str, Option<Entry>)| match entry {
+            Some(entry) => Ok(Some((Expect::Version(entry.version), record::read(&entry)?))),
+            None => Ok(forgotten.holds(digest).then(|| (Expect::Absent, Known::default()))),
         };
-        entries.into_iter().map(read).collect()
+        digests.iter().zip(entries).map(read).collect()
     }
 
     /// How far facts were derived, with the entry's version; `None`: that never began.
@@ -133,11 +160,30 @@ impl<'a> Log<'a> {
         }
     }
 
-    /// Removes a record that holds nothing any more.
-    pub(crate) async fn delete(&self, key: &Key) -> Result<()> {
-        let options = DeleteOptions::default().with_drift(self.check);
-        self.changed(self.backend.delete(self.scope, key, options).await?.drift);
-        Ok(())
+    /// The writes by which readers learn that these records are gone: one record for all since the epoch began, which takes the
+    /// place of the one before. With too many the head begins an epoch instead.
+    pub(crate) async fn forgot(
+        &self,
+        mut numbers: Vec<u64>,
+        head: &mut Head,
+        epoch: impl FnOnce() -> String,
+    ) -> Result<Vec<NewEntry>> {
+        let mut items = Vec::new();
+        if let Some(before) = head.forgot.take()
+            && let Some(entry) = self.entries(&[keys::log(before)?]).await?.pop().flatten()
+            && let Record::Forgot(told) = record::read(&entry)?
+        {
+            numbers.extend(told);
+            items.push(gone(&entry)?);
+        }
+        if numbers.len() > MOST_TOLD {
+            head.epoch = epoch();
+        } else {
+            let told = record::written(&Record::Forgot(numbers))?;
+            items.push(item(keys::log(head.next)?, told, Expect::Absent, Ttl::Never)?);
+            (head.forgot, head.next) = (Some(head.next), head.next.saturating_add(1));
+        }
+        Ok(items)
     }
 
     /// Moves the head behind every record of the log, and begins an epoch: for a log that was put together by other means
@@ -149,7 +195,8 @@ impl<'a> Log<'a> {
             let Some(last) = page.last() else { break };
             next = keys::number(&last.key)?.saturating_add(1);
         }
-        self.write(vec![seen.moved_to(&Head { epoch, next })?], Quota::default()).await.map(drop)
+        let head = Head { epoch, ..seen.then(next, String::new) };
+        self.write(vec![seen.moved_to(&head)?], Quota::default()).await.map(drop)
     }
 }
 
@@ -160,6 +207,11 @@ pub(crate) fn item(key: Key, value: Json, expect: Expect, ttl: Ttl) -> Result<Ne
         SetOptions::default().with_text("").with_expect(expect).with_ttl(ttl).with_embed(Embed::Never);
     entry.options.source = Some(Source::new(keys::SOURCE)?);
     Ok(entry)
+}
+
+/// The write that leaves nothing of a record, if nobody changed it meanwhile.
+pub(crate) fn gone(entry: &Entry) -> Result<NewEntry> {
+    item(entry.key.clone(), record::written(&Record::Gone)?, Expect::Version(entry.version), SOON)
 }
 
 /// The write of a turn.
