@@ -14,7 +14,7 @@ use super::step::Extracted;
 use crate::changes::{self, Found};
 use crate::store::log::{ATTEMPTS, Log, contended, gone, item, turn_item};
 use crate::store::progress::Spent;
-use crate::store::record::{self, Derived, Known, StoredTurn, Support};
+use crate::store::record::{self, Derived, Head, Known, StoredTurn, Support};
 use crate::store::vector::StoredVector;
 use crate::store::{digest, keys};
 
@@ -36,7 +36,7 @@ struct Writes {
     items: Vec<NewEntry>,
     /// Records that are replaced.
     replaced: Vec<u64>,
-    next: u64,
+    head: Head,
     done: Extracted,
 }
 
@@ -64,18 +64,18 @@ impl ExtractionQueue {
                 turns: u64::try_from(batch.turns.len()).unwrap_or(u64::MAX),
                 ..Extracted::default()
             };
-            let mut writes = Writes { items: Vec::new(), replaced: Vec::new(), next: seen.next(), done };
+            let head = seen.then(seen.next(), || self.recall.epoch());
+            let mut writes = Writes { items: Vec::new(), replaced: Vec::new(), head, done };
             let mut ended = BTreeSet::new();
             for (fact, vector) in facts.iter().zip(&vectors) {
                 self.store(log, (fact, vector.clone()), &turns, by, &mut writes, &mut ended).await?;
             }
             if !writes.items.is_empty() {
-                let mut head = seen.then(writes.next, || self.recall.epoch());
                 if !writes.replaced.is_empty() {
-                    let told = log.forgot(writes.replaced, &mut head, || self.recall.epoch()).await?;
+                    let told = log.forgot(writes.replaced, &mut writes.head, || self.recall.epoch()).await?;
                     writes.items.extend(told);
                 }
-                writes.items.push(seen.moved_to(&head)?);
+                writes.items.push(seen.moved_to(&writes.head)?);
             }
             progress.done_with(numbers, batch.next);
             progress.spent.add(spent);
@@ -152,10 +152,10 @@ impl ExtractionQueue {
         }
         let ttl = self.lifetime(log, &sources).await?;
         let until = fact.valid_from.map(Timestamp::as_millis).or(said).unwrap_or_default();
-        writes.items.push(turn_item(writes.next, turn, metadata, Expect::Absent, ttl)?);
-        let known = Known { n: Some(writes.next), ..Known::default() };
+        writes.items.push(turn_item(writes.head.next, turn, metadata, Expect::Absent, ttl)?);
+        let known = Known { n: Some(writes.head.next), ..Known::default() };
         writes.items.push(item(keys::id(&id)?, record::written(&known)?, expect, ttl)?);
-        writes.next = writes.next.saturating_add(1);
+        writes.head.next = writes.head.next.saturating_add(1);
         // Facts that hold, and not what others of this commit ended already.
         let mut supersedes = Vec::new();
         for other in &fact.supersedes {
@@ -167,7 +167,7 @@ impl ExtractionQueue {
         writes.done.superseded += u64::try_from(supersedes.len()).unwrap_or(u64::MAX);
         let correction = changes::Correction { id: &id, ended_by: None };
         let items =
-            changes::supersede(log, &supersedes, correction, until, Vec::new(), &mut writes.next).await?;
+            changes::supersede(log, &supersedes, correction, until, Vec::new(), &mut writes.head).await?;
         writes.items.extend(items);
         ended.extend(supersedes);
         Ok(())

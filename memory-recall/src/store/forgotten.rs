@@ -1,14 +1,14 @@
-//! The digests of what was forgotten, many to an entry: each counts against a quota for ever.
+//! What is known of digests. Those of what was forgotten share entries, because they stay, and count against a quota, for ever.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use memory_core::backend::NewEntry;
-use memory_core::{Entry, Expect, Result, Ttl};
+use memory_core::{Entry, Expect, Key, Result, Ttl};
 use serde::{Deserialize, Serialize};
 
 use super::keys;
 use super::log::{Log, item};
-use super::record;
+use super::record::{self, Known};
 
 /// Digests of a page. Those for which it has no room are on the pages whose prefix is longer by one digit.
 const MOST: usize = 512;
@@ -29,6 +29,32 @@ struct SeenPage {
     changed: bool,
 }
 
+impl Log<'_> {
+    /// What is known of digests, with what a write to each has to expect.
+    pub(crate) async fn known(&self, digests: &[&str]) -> Result<Vec<Option<(Expect, Known)>>> {
+        if digests.is_empty() {
+            return Ok(Vec::new());
+        }
+        let of_digests = digests.iter().map(|digest| keys::id(digest));
+        let keys: Vec<Key> = std::iter::once(keys::forgotten("")).chain(of_digests).collect::<Result<_>>()?;
+        let mut entries = self.entries(&keys).await?.into_iter();
+        let first = entries.next().flatten();
+        let entries: Vec<Option<Entry>> = entries.collect();
+        let missing: Vec<&str> = digests
+            .iter()
+            .zip(&entries)
+            .filter(|(_, entry)| entry.is_none())
+            .map(|(digest, _)| *digest)
+            .collect();
+        let forgotten = Forgotten::behind(self, first, &missing).await?;
+        let read = |(digest, entry): (&&str, Option<Entry>)| match entry {
+            Some(entry) => Ok(Some((Expect::Version(entry.version), record::read(&entry)?))),
+            None => Ok(forgotten.holds(digest).then(|| (Expect::Absent, Known::default()))),
+        };
+        digests.iter().zip(entries).map(read).collect()
+    }
+}
+
 /// The pages that may hold some digests, by prefix.
 #[derive(Debug)]
 pub(crate) struct Forgotten(BTreeMap<String, SeenPage>);
@@ -40,7 +66,7 @@ impl Forgotten {
     }
 
     /// As [`Forgotten::of`], given the first page.
-    pub(crate) async fn behind(log: &Log<'_>, first: Option<Entry>, digests: &[&str]) -> Result<Self> {
+    async fn behind(log: &Log<'_>, first: Option<Entry>, digests: &[&str]) -> Result<Self> {
         let mut pages = BTreeMap::new();
         let mut read = vec![(String::new(), first)];
         while !read.is_empty() {
@@ -66,7 +92,7 @@ impl Forgotten {
         Ok(Self(pages))
     }
 
-    pub(crate) fn holds(&self, digest: &str) -> bool {
+    fn holds(&self, digest: &str) -> bool {
         prefixes(digest)
             .any(|prefix| self.0.get(prefix).is_some_and(|seen| seen.page.digests.contains(digest)))
     }

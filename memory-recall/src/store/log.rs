@@ -1,5 +1,6 @@
 //! Reading and writing the log of one scope.
 
+use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -9,16 +10,15 @@ use memory_core::{
     Expect, GetOptions, Json, Key, ListQuery, Metadata, Quota, Result, Retry, Scope, SetOptions, Source, Ttl,
 };
 
-use super::forgotten::Forgotten;
 use super::keys;
 use super::progress::Progress;
-use super::record::{self, Head, Known, Record};
+use super::record::{self, Head, Record};
 
 /// How often a change is tried again because another writer was first.
 pub(crate) const ATTEMPTS: usize = 64;
 /// Records read at once.
 pub(crate) const PAGE: usize = 1_000;
-/// Forgotten records that one record tells of; with more, readers begin anew.
+/// Changes that one record tells of, which takes the place of the one before.
 const MOST_TOLD: usize = 1_000;
 /// Of an entry that holds nothing any more: it leaves by itself.
 pub(crate) const SOON: Ttl = Ttl::After(Duration::from_millis(1));
@@ -51,7 +51,7 @@ impl SeenHead {
     pub(crate) fn then(&self, next: u64, epoch: impl FnOnce() -> String) -> Head {
         match &self.head {
             Some(head) => Head { next, ..head.clone() },
-            None => Head { epoch: epoch(), next, forgot: None },
+            None => Head { epoch: epoch(), next, forgot: None, confirmed: None },
         }
     }
 
@@ -59,6 +59,15 @@ impl SeenHead {
     pub(crate) fn moved_to(&self, head: &Head) -> Result<NewEntry> {
         let expect = self.version.map_or(Expect::Absent, Expect::Version);
         item(keys::head()?, record::written(head)?, expect, Ttl::Never)
+    }
+}
+
+impl Head {
+    /// The write of the next record.
+    pub(crate) fn append(&mut self, record: &Record) -> Result<NewEntry> {
+        let appended = item(keys::log(self.next)?, record::written(record)?, Expect::Absent, Ttl::Never)?;
+        self.next = self.next.saturating_add(1);
+        Ok(appended)
     }
 }
 
@@ -107,30 +116,6 @@ impl<'a> Log<'a> {
         Ok(entries)
     }
 
-    /// What is known of digests, with what a write to each has to expect.
-    pub(crate) async fn known(&self, digests: &[&str]) -> Result<Vec<Option<(Expect, Known)>>> {
-        if digests.is_empty() {
-            return Ok(Vec::new());
-        }
-        let of_digests = digests.iter().map(|digest| keys::id(digest));
-        let keys: Vec<Key> = std::iter::once(keys::forgotten("")).chain(of_digests).collect::<Result<_>>()?;
-        let mut entries = self.entries(&keys).await?.into_iter();
-        let first = entries.next().flatten();
-        let entries: Vec<Option<Entry>> = entries.collect();
-        let missing: Vec<&str> = digests
-            .iter()
-            .zip(&entries)
-            .filter(|(_, entry)| entry.is_none())
-            .map(|(digest, _)| *digest)
-            .collect();
-        let forgotten = Forgotten::behind(self, first, &missing).await?;
-        let read = |(digest, entry): (&&str, Option<Entry>)| match entry {
-            Some(entry) => Ok(Some((Expect::Version(entry.version), record::read(&entry)?))),
-            None => Ok(forgotten.holds(digest).then(|| (Expect::Absent, Known::default()))),
-        };
-        digests.iter().zip(entries).map(read).collect()
-    }
-
     /// How far facts were derived, with the entry's version; `None`: that never began.
     pub(crate) async fn progress(&self) -> Result<Option<(u64, Progress)>> {
         let entry = self.backend.get(self.scope, &keys::extract()?, GetOptions::uncounted()).await?;
@@ -169,21 +154,43 @@ impl<'a> Log<'a> {
         epoch: impl FnOnce() -> String,
     ) -> Result<Vec<NewEntry>> {
         let mut items = Vec::new();
-        if let Some(before) = head.forgot.take()
-            && let Some(entry) = self.entries(&[keys::log(before)?]).await?.pop().flatten()
-            && let Record::Forgot(told) = record::read(&entry)?
-        {
+        if let Some((entry, Record::Forgot(told))) = self.told(head.forgot.take()).await? {
             numbers.extend(told);
             items.push(gone(&entry)?);
         }
         if numbers.len() > MOST_TOLD {
             head.epoch = epoch();
         } else {
-            let told = record::written(&Record::Forgot(numbers))?;
-            items.push(item(keys::log(head.next)?, told, Expect::Absent, Ttl::Never)?);
-            (head.forgot, head.next) = (Some(head.next), head.next.saturating_add(1));
+            head.forgot = Some(head.next);
+            items.push(head.append(&Record::Forgot(numbers))?);
         }
         Ok(items)
+    }
+
+    /// The writes by which readers learn when turns were confirmed. One record tells of all since the last correction, which orders
+    /// them: what was confirmed after it holds again.
+    pub(crate) async fn confirmed(&self, pairs: Vec<(u64, i64)>, head: &mut Head) -> Result<Vec<NewEntry>> {
+        let mut items = Vec::new();
+        if pairs.is_empty() {
+            return Ok(items);
+        }
+        let mut all: BTreeMap<u64, i64> = BTreeMap::new();
+        if let Some((entry, Record::Confirmed(told))) = self.told(head.confirmed).await?
+            && told.len() < MOST_TOLD
+        {
+            all.extend(told);
+            items.push(gone(&entry)?);
+        }
+        all.extend(pairs);
+        head.confirmed = Some(head.next);
+        items.push(head.append(&Record::Confirmed(all.into_iter().collect()))?);
+        Ok(items)
+    }
+
+    async fn told(&self, number: Option<u64>) -> Result<Option<(Entry, Record)>> {
+        let Some(number) = number else { return Ok(None) };
+        let entry = self.entries(&[keys::log(number)?]).await?.pop().flatten();
+        entry.map(|entry| record::read(&entry).map(|record| (entry, record))).transpose()
     }
 
     /// Moves the head behind every record of the log, and begins an epoch: for a log that was put together by other means

@@ -18,6 +18,9 @@ pub(crate) struct Head {
     /// The record of what was forgotten since the epoch began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) forgot: Option<u64>,
+    /// The record of what was confirmed since the last correction.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) confirmed: Option<u64>,
 }
 
 /// What is known of a digest.

@@ -6,8 +6,8 @@ use std::time::Duration;
 use memory_conformance::{Fixture, Reference};
 use memory_core::layer::{AddOptions, AddStatus, FactId, Forget, Message, RecallQuery, Role};
 use memory_core::{
-    Backend, Checked, Embedder, Entry, ErrorKind, ImportOptions, Json, ListQuery, MemoryLayer, OnExisting,
-    Provider, Quota, Record, RunContext, Scope, SearchQuery, SetOptions, Timestamp,
+    Backend, Checked, Clock as _, Embedder, Entry, ErrorKind, ImportOptions, Json, ListQuery, MemoryLayer,
+    OnExisting, Provider, Quota, Record, RunContext, Scope, SearchQuery, SetOptions, Timestamp,
 };
 use memory_recall::{RESERVED_PREFIX, Recall, RecallOptions, TurnVectors, is_reserved};
 
@@ -147,6 +147,45 @@ async fn what_is_forgotten_makes_room_for_what_is_new() {
     }
     // The head, the digests, and what was forgotten for who has read the log before.
     assert_eq!(entries(&memory).await.len(), 3);
+}
+
+#[tokio::test]
+async fn what_is_said_again_and_again_takes_no_more_room() {
+    let store = Store::new("again");
+    let (memory, other) = (store.open(), store.open());
+    add(&memory, &said("I own a theremin")).await;
+    let ids = add(&memory, &said("I live in Oslo")).await;
+    assert_eq!(recall(&other, "theremin").await.len(), 2);
+    let mut since = store.fixture.clock.now();
+    for _ in 0..10 {
+        store.fixture.clock.advance(MILLISECOND);
+        since = store.fixture.clock.now();
+        add(&memory, &said("I own a theremin")).await;
+    }
+    store.fixture.clock.advance(MILLISECOND);
+    // The head, two turns with their digests, and when they were confirmed.
+    assert_eq!(entries(&memory).await.len(), 6);
+    let unconfirmed = async |memory: &Conversations| {
+        let mut query = RecallQuery::new("theremin Oslo");
+        query.unconfirmed_since = Some(since);
+        let found = memory.recall(&run(), &scope(), query).await.unwrap();
+        found.into_iter().map(|fact| fact.memory).collect::<Vec<_>>()
+    };
+    assert_eq!(unconfirmed(&other).await, ["I live in Oslo"]);
+
+    // What was confirmed, corrected and followed by other confirmations is what was said last, for each reader.
+    let confirms = AddOptions::default().with_confirms(ids.clone());
+    memory.add(&run(), &scope(), &said("Yes"), confirms).await.unwrap();
+    assert_eq!(unconfirmed(&other).await, ["Yes"; 0]);
+    let corrects = AddOptions::default().with_supersedes(ids);
+    memory.add(&run(), &scope(), &said("I live in Bergen"), corrects).await.unwrap();
+    store.fixture.clock.advance(MILLISECOND);
+    add(&memory, &said("I own a theremin")).await;
+    for handle in [&memory, &other, &store.open()] {
+        let found = recall(handle, "live").await;
+        assert_eq!(found[0], "I live in Bergen");
+        assert!(!found.contains(&"I live in Oslo".to_owned()), "{found:?}");
+    }
 }
 
 #[tokio::test]
