@@ -12,9 +12,10 @@ use crate::known::{Said, Sorted, sort};
 use crate::rank::Turn;
 use crate::recall::Recall;
 use crate::store::digest;
+use crate::store::forgotten::Forgotten;
 use crate::store::keys;
 use crate::store::log::{ATTEMPTS, Log, SeenHead, contended, item, turn_item};
-use crate::store::record::{self, Answered, Head, Known, StoredTurn};
+use crate::store::record::{self, Answered, Known, StoredTurn};
 use crate::store::vector::StoredVector;
 
 impl<P: Provider> Recall<P> {
@@ -51,8 +52,9 @@ impl<P: Provider> Recall<P> {
                     u64::try_from(new.iter().filter(without).count()).unwrap_or(u64::MAX);
             }
             self.refuse_left_out(log, options, &outcome).await?;
-            let mut next = seen.next();
-            let mut items = turns(log, &new, &digests, &contents, &vectors, options, &mut next).await?;
+            let mut head = seen.then(seen.next(), || self.epoch());
+            let mut items = turns(log, &new, &digests, &contents, &vectors, options, &mut head.next).await?;
+            let mut confirmed = Vec::new();
             let now = self.clock.now();
             if let Some(id) = digests.first() {
                 let until = said.first().and_then(|said| said.message.at).unwrap_or(now);
@@ -60,20 +62,31 @@ impl<P: Provider> Recall<P> {
                 let until = until.as_millis();
                 let correction = Correction { id, ended_by: ended_by.as_deref() };
                 items.extend(
-                    changes::supersede(log, &options.supersedes, correction, until, standing, &mut next)
+                    changes::supersede(log, &options.supersedes, correction, until, standing, &mut head)
                         .await?,
                 );
                 let at = said.iter().filter_map(|said| said.message.at).max().unwrap_or(now);
-                items.extend(changes::confirm(log, &options.confirms, at.as_millis(), &mut next).await?);
+                let (writes, pairs) = changes::confirm(log, &options.confirms, at.as_millis()).await?;
+                items.extend(writes);
+                confirmed.extend(pairs);
             }
-            items.extend(changes::said_again(log, &said_again, now.as_millis(), &mut next).await?);
+            if options.again {
+                let again: Vec<&str> =
+                    new.iter().filter_map(|(said, _)| digests.get(said.at)).map(String::as_str).collect();
+                let mut forgotten = Forgotten::of(log, &again).await?;
+                again.iter().for_each(|digest| forgotten.remove(digest));
+                items.extend(forgotten.writes()?);
+            }
+            let (writes, pairs) = changes::said_again(log, &said_again, now.as_millis()).await?;
+            items.extend(writes);
+            confirmed.extend(pairs);
+            items.extend(log.confirmed(confirmed, &mut head).await?);
             let stored = new.iter().filter_map(|(said, _)| digests.get(said.at));
             outcome.status = AddStatus::Done(stored.map(FactId::new).collect::<Result<_>>()?);
             if items.is_empty() {
                 return Ok(outcome);
             }
-            let epoch = seen.head.as_ref().map_or_else(|| self.epoch(), |head| head.epoch.clone());
-            items.push(seen.moved_to(&Head { epoch, next })?);
+            items.push(seen.moved_to(&head)?);
             match log.write(items, options.quota).await {
                 Ok(Some(())) => return Ok(outcome),
                 Ok(None) => self.after_conflict(log, &seen).await?,

@@ -8,8 +8,8 @@ use memory_core::{Entry, Error, ErrorKind, Expect, Result, Retry, Ttl};
 
 use crate::store::digest;
 use crate::store::keys;
-use crate::store::log::{Log, item, turn_item};
-use crate::store::record::{self, Known, Record, StoredTurn};
+use crate::store::log::{Log, turn_item};
+use crate::store::record::{self, Head, Known, Record, StoredTurn};
 
 /// A turn, or a derived fact, that is there.
 #[derive(Debug)]
@@ -41,7 +41,7 @@ pub(crate) async fn supersede(
     correction: Correction<'_>,
     until: i64,
     standing: Vec<Found>,
-    next: &mut u64,
+    head: &mut Head,
 ) -> Result<Vec<NewEntry>> {
     let corrected_by = correction.id;
     let (mut items, mut pairs) = (Vec::new(), Vec::new());
@@ -71,7 +71,11 @@ pub(crate) async fn supersede(
         pairs.push((found.number, until));
         items.push(found.rewritten()?);
     }
-    told(items, pairs, Record::Superseded, next)
+    if !pairs.is_empty() {
+        items.push(head.append(&Record::Superseded(pairs))?);
+        head.confirmed = None;
+    }
+    Ok(items)
 }
 
 /// What superseded a turn, unless that was forgotten or has expired.
@@ -81,27 +85,25 @@ async fn successor<'a>(log: &Log<'_>, turn: &'a StoredTurn) -> Result<Option<&'a
     Ok(found.values().any(|found| found.turn.id == by).then_some(by))
 }
 
-/// The writes that confirm turns, by their ids.
-pub(crate) async fn confirm(log: &Log<'_>, ids: &[FactId], at: i64, next: &mut u64) -> Result<Vec<NewEntry>> {
+/// Writes that confirm turns, and when each was confirmed.
+type Confirmed = (Vec<NewEntry>, Vec<(u64, i64)>);
+
+/// Confirms turns, by their ids.
+pub(crate) async fn confirm(log: &Log<'_>, ids: &[FactId], at: i64) -> Result<Confirmed> {
     let found = turns(log, ids, "confirm").await?;
     for (id, found) in ids.iter().zip(&found) {
         if let Some(by) = successor(log, &found.turn).await? {
             return Err(superseded(id, by, "confirm"));
         }
     }
-    confirmed(found, at, next)
+    confirmed(found, at)
 }
 
-/// The writes that confirm turns whose words were said again. What was corrected or is gone stays as it is.
-pub(crate) async fn said_again(
-    log: &Log<'_>,
-    numbers: &[u64],
-    at: i64,
-    next: &mut u64,
-) -> Result<Vec<NewEntry>> {
+/// Confirms turns whose words were said again. What was corrected or is gone stays as it is.
+pub(crate) async fn said_again(log: &Log<'_>, numbers: &[u64], at: i64) -> Result<Confirmed> {
     let mut found = at_numbers(log, numbers).await?;
     found.retain(|found| found.turn.superseded_by.is_none());
-    confirmed(found, at, next)
+    confirmed(found, at)
 }
 
 /// What is there of these numbers, in their order.
@@ -119,13 +121,16 @@ pub(crate) async fn at_numbers(log: &Log<'_>, numbers: &[u64]) -> Result<Vec<Fou
 }
 
 /// The turns of what is known, by number, as far as they are there.
-pub(crate) async fn turns_of(log: &Log<'_>, known: &[Option<(u64, Known)>]) -> Result<BTreeMap<u64, Found>> {
+pub(crate) async fn turns_of(
+    log: &Log<'_>,
+    known: &[Option<(Expect, Known)>],
+) -> Result<BTreeMap<u64, Found>> {
     let numbers: BTreeSet<u64> = known.iter().flatten().filter_map(|(_, known)| known.n).collect();
     let numbers: Vec<u64> = numbers.into_iter().collect();
     Ok(at_numbers(log, &numbers).await?.into_iter().map(|found| (found.number, found)).collect())
 }
 
-fn confirmed(found: Vec<Found>, at: i64, next: &mut u64) -> Result<Vec<NewEntry>> {
+fn confirmed(found: Vec<Found>, at: i64) -> Result<Confirmed> {
     let (mut items, mut pairs) = (Vec::new(), Vec::new());
     for mut found in found {
         let last = found.turn.confirmed_at.unwrap_or_else(|| found.turn.said(&found.entry));
@@ -138,22 +143,7 @@ fn confirmed(found: Vec<Found>, at: i64, next: &mut u64) -> Result<Vec<NewEntry>
             items.push(found.rewritten()?);
         }
     }
-    told(items, pairs, Record::Confirmed, next)
-}
-
-/// Adds the record by which readers of the log learn of changes, if there are any.
-fn told(
-    mut items: Vec<NewEntry>,
-    pairs: Vec<(u64, i64)>,
-    record: fn(Vec<(u64, i64)>) -> Record,
-    next: &mut u64,
-) -> Result<Vec<NewEntry>> {
-    if !pairs.is_empty() {
-        let record = record::written(&record(pairs))?;
-        items.push(item(keys::log(*next)?, record, Expect::Absent, Ttl::Never)?);
-        *next = next.saturating_add(1);
-    }
-    Ok(items)
+    Ok((items, pairs))
 }
 
 /// The turns of ids, in their order.

@@ -8,7 +8,8 @@ use memory_core::{Entry, Error, ErrorKind, Expect, Op, Provider, Result, Retry, 
 
 use crate::add::NO_QUOTA;
 use crate::recall::Recall;
-use crate::store::log::{ATTEMPTS, Log, SeenHead, contended, item};
+use crate::store::forgotten::Forgotten;
+use crate::store::log::{ATTEMPTS, Log, SOON, SeenHead, contended, gone, item};
 use crate::store::record::{self, Head, Known, Record};
 use crate::store::{digest, keys};
 
@@ -101,26 +102,25 @@ impl<P: Provider> Recall<P> {
         let numbers: Vec<u64> = found.iter().map(|entry| keys::number(&entry.key)).collect::<Result<_>>()?;
         let dropped = |number| dropped.contains(&number);
         items.extend(buried(log, &found, &dropped).await?);
-        let number = seen.next();
-        let told = record::written(&Record::Forgot(numbers))?;
-        items.push(item(keys::log(number)?, told, Expect::Absent, Ttl::Never)?);
-        let epoch = seen.head.as_ref().map_or_else(|| self.epoch(), |head| head.epoch.clone());
-        items.push(seen.moved_to(&Head { epoch, next: number.saturating_add(1) })?);
+        let mut head = seen.then(seen.next(), || self.epoch());
+        items.extend(log.forgot(numbers, &mut head, || self.epoch()).await?);
+        items.push(seen.moved_to(&head)?);
         if log.write(items, NO_QUOTA).await?.is_none() {
             self.after_conflict(log, seen).await?;
             return Ok(false);
         }
-        delete(log, &found).await;
         Ok(true)
     }
 
     /// Forgets what was there when it began, in batches. Each begins an epoch, so that every reader starts anew.
     async fn forget_all(&self, log: &Log<'_>) -> Result<ForgetOutcome> {
         let end = log.head().await?.next();
-        let (mut forgotten, mut attempts) = (0_u64, 0);
+        let (mut from, mut forgotten, mut attempts) = (0, 0_u64, 0);
         loop {
-            match self.forget_batch(log, end).await {
-                Ok(Batch::Done(turns)) => (forgotten, attempts) = (forgotten.saturating_add(turns), 0),
+            match self.forget_batch(log, from, end).await {
+                Ok(Batch::Done { turns, next }) => {
+                    (from, forgotten, attempts) = (next, forgotten.saturating_add(turns), 0);
+                }
                 Ok(Batch::Nothing) => {
                     self.cache.drop_scope(log.scope);
                     return Ok(ForgetOutcome::new(Some(forgotten)));
@@ -134,20 +134,21 @@ impl<P: Provider> Recall<P> {
         }
     }
 
-    async fn forget_batch(&self, log: &Log<'_>, end: u64) -> Result<Batch> {
+    async fn forget_batch(&self, log: &Log<'_>, from: u64, end: u64) -> Result<Batch> {
         let seen = log.head().await?;
-        let mut page = log.page(0, BATCH).await?;
+        let mut page = log.page(from, BATCH).await?;
         page.retain(|entry| keys::number(&entry.key).is_ok_and(|number| number < end));
-        if page.is_empty() {
+        let Some(last) = page.last() else {
             // What was derived meanwhile, from turns that are forgotten now.
             let mut outcome = ForgetOutcome::new(Some(0));
             let buried = self.bury(log, &seen, Vec::new(), &|number| number < end, &mut outcome).await?;
             return Ok(match outcome.forgotten {
                 _ if !buried => Batch::Contended,
-                Some(forgotten @ 1..) => Batch::Done(forgotten),
+                Some(turns @ 1..) => Batch::Done { turns, next: end },
                 _ => Batch::Nothing,
             });
-        }
+        };
+        let next = keys::number(&last.key)?.saturating_add(1);
         let turns = page.iter().filter(|entry| matches!(record::read(entry), Ok(Record::Turn(_)))).count();
         let mut items = buried(log, &page, &|_| true).await?;
         if let Some((version, mut progress)) = log.progress().await?
@@ -155,21 +156,19 @@ impl<P: Provider> Recall<P> {
         {
             items.push(progress.written(Some(version))?);
         }
-        items.push(seen.moved_to(&Head { epoch: self.epoch(), next: seen.next() })?);
-        match log.write(items, NO_QUOTA).await? {
-            Some(()) => {
-                delete(log, &page).await;
-                Ok(Batch::Done(u64::try_from(turns).unwrap_or(u64::MAX)))
-            }
-            None => Ok(Batch::Contended),
-        }
+        let head = Head { epoch: self.epoch(), ..seen.then(seen.next(), String::new) };
+        items.push(seen.moved_to(&head)?);
+        Ok(match log.write(items, NO_QUOTA).await? {
+            Some(()) => Batch::Done { turns: u64::try_from(turns).unwrap_or(u64::MAX), next },
+            None => Batch::Contended,
+        })
     }
 }
 
 /// What became of a batch.
 enum Batch {
-    /// So many turns are forgotten.
-    Done(u64),
+    /// So many turns are forgotten, and every record before the next.
+    Done { turns: u64, next: u64 },
     /// There was nothing left.
     Nothing,
     /// Another writer was first.
@@ -194,12 +193,10 @@ async fn buried(
     entries: &[Entry],
     dropped: &(dyn Fn(u64) -> bool + Sync),
 ) -> Result<Vec<NewEntry>> {
-    let tombstone = record::written(&Known::default())?;
-    let gone = record::written(&Record::Gone)?;
-    let mut items = Vec::with_capacity(entries.len() * 3);
+    let mut items = Vec::with_capacity(entries.len() * 2);
     let (mut ids, mut contents) = (BTreeSet::new(), BTreeSet::new());
     for entry in entries {
-        items.push(item(entry.key.clone(), gone.clone(), Expect::Version(entry.version), Ttl::Never)?);
+        items.push(gone(entry)?);
         let Record::Turn(turn) = record::read(entry)? else { continue };
         if turn.derived.is_none() {
             contents.insert(digest::of_parts(
@@ -218,23 +215,16 @@ async fn buried(
         ids.insert(turn.id);
     }
     let contents: Vec<&str> = contents.difference(&ids).map(String::as_str).collect();
-    for (content, known) in contents.iter().zip(log.known(&contents).await?) {
-        if known.is_none() {
-            items.push(item(keys::id(content)?, tombstone.clone(), Expect::Absent, Ttl::Never)?);
-        }
-    }
+    let known = log.known(&contents).await?;
+    let unknown =
+        contents.iter().zip(known).filter(|(_, known)| known.is_none()).map(|(content, _)| *content);
+    let digests: Vec<&str> = ids.iter().map(String::as_str).chain(unknown).collect();
+    let mut forgotten = Forgotten::of(log, &digests).await?;
+    digests.iter().for_each(|digest| forgotten.add(digest));
+    items.extend(forgotten.writes()?);
+    let tombstone = record::written(&Known::default())?;
     for id in &ids {
-        items.push(item(keys::id(id)?, tombstone.clone(), Expect::Any, Ttl::Never)?);
+        items.push(item(keys::id(id)?, tombstone.clone(), Expect::Any, SOON)?);
     }
     Ok(items)
-}
-
-/// Removes records that hold nothing any more. What stays after a failure is empty, and is skipped by every reader.
-async fn delete(log: &Log<'_>, entries: &[Entry]) {
-    for entry in entries {
-        if let Err(error) = log.delete(&entry.key).await {
-            tracing::warn!(%error, "an empty record stays in the log of a conversation");
-            return;
-        }
-    }
 }

@@ -94,7 +94,7 @@ pub(crate) async fn sort<'a>(
                 }
                 continue;
             }
-            Some((version, Known { n: None, .. })) if options.again => Expect::Version(*version),
+            Some((expect, Known { n: None, .. })) if options.again => *expect,
             Some((_, Known { n: None, .. })) => {
                 outcome.forgotten += 1;
                 continue;
@@ -104,7 +104,7 @@ pub(crate) async fn sort<'a>(
                 continue;
             }
             // Its turn is not there: an import that wrote the digest was interrupted before it came to the turn.
-            Some((version, _)) => Expect::Version(*version),
+            Some((expect, _)) => *expect,
             None => Expect::Absent,
         };
         if let Some(of_message) = sorted.digests.get_mut(said.at) {
@@ -131,7 +131,7 @@ fn says_the_same(message: &Message, turn: &StoredTurn) -> bool {
 #[derive(Debug)]
 struct Place {
     digest: String,
-    known: Option<(u64, Known)>,
+    known: Option<(Expect, Known)>,
 }
 
 impl Place {

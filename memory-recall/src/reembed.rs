@@ -179,7 +179,7 @@ impl TurnVectors {
     async fn tell(&self, log: &Log<'_>) -> Result<()> {
         for _ in 0..ATTEMPTS {
             let seen = log.head().await?;
-            let head = Head { epoch: self.recall.epoch(), next: seen.next() };
+            let head = Head { epoch: self.recall.epoch(), ..seen.then(seen.next(), String::new) };
             if seen.version.is_none() || log.write(vec![seen.moved_to(&head)?], NO_QUOTA).await?.is_some() {
                 return Ok(());
             }

@@ -13,8 +13,8 @@ use memory_core::{
     Atomicity, Backend, BulkOptions, Cursor, DeleteOptions, DeleteOutcome, DriftState, DriftToken,
     DropOutcome, Embed, EmbedRole, Embedder, Embedding, EmbeddingModel, Entry, Error, ErrorKind, Expect,
     GetOptions, ImportOptions, ImportOutcome, IncrementOutcome, Json, Key, ListQuery, ModelStats, NewEntry,
-    Op, Page, Quota, RecordStream, RecordVector, Reducer, ReembedOptions, ReembedOutcome, Result, Scope,
-    ScopeId, ScopeInfo, ScopeKind, ScopePage, ScopeStats, ScopesQuery, SearchMode, SearchQuery,
+    Op, Page, Quota, Record, RecordStream, RecordVector, Reducer, ReembedOptions, ReembedOutcome, Result,
+    Scope, ScopeId, ScopeInfo, ScopeKind, ScopePage, ScopeStats, ScopesQuery, SearchMode, SearchQuery,
     SearchResults, SetOptions, SetOutcome, TenantId, Timestamp, UpdateOptions, UpdateOutcome,
 };
 
@@ -105,7 +105,11 @@ impl Reference {
                 after.give_way(scope.kind);
             }
             if options.atomicity == Atomicity::Mirror {
-                let named: BTreeSet<Key> = all.iter().map(|record| record.entry.key.clone()).collect();
+                let keeps = |record: &&Record| {
+                    !record.entry.is_expired(now) || self.faults.has(Fault::MirrorKeepsExpired)
+                };
+                let named: BTreeSet<Key> =
+                    all.iter().filter(keeps).map(|record| record.entry.key.clone()).collect();
                 let held = after.entries.len();
                 after.entries.retain(|key, _| named.contains(key));
                 if after.entries.len() < held {

@@ -114,6 +114,8 @@ pub(crate) enum Fault {
     ReplacedRunsBeginAnew,
     /// An unchanged record is stored again.
     ImportStoresSame,
+    /// A mirroring import keeps an entry whose record has expired.
+    MirrorKeepsExpired,
     /// An atomic import stores record by record.
     ImportInSteps,
     /// A replacing record keeps the old vectors.

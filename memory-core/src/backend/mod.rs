@@ -395,7 +395,8 @@ pub trait Backend: Send + Sync + Debug {
     /// - EXP-13: With [`Atomicity::Replacement`], the scope's entries are removed in the same transaction.
     /// - EXP-14: A record whose value's text contains line feeds is still written as one line (`Record::to_line`)
     ///   and is read back with them.
-    /// - EXP-15: With [`Atomicity::Mirror`], the same transaction removes every entry whose key has no record.
+    /// - EXP-15: With [`Atomicity::Mirror`], the same transaction removes every entry whose key has no record,
+    ///   or one that has expired.
     /// - FGT-7 to FGT-10: An import of a copy leaves out what was erased after the copy was taken, where
     ///   `Capabilities::erase`.
     ///

@@ -140,8 +140,8 @@ pub enum Atomicity {
     Scope,
     /// All records; the same transaction first removes every entry of the scope. Requires the same capability.
     Replacement,
-    /// All records; the same transaction removes every entry whose key has no record. An entry equal to its record
-    /// stays as it is, with its version and its vectors. Requires the same capability.
+    /// All records; the same transaction removes every entry whose key has no record, or one that has expired. An entry
+    /// equal to its record stays as it is, with its version and its vectors. Requires the same capability.
     Mirror,
 }
 

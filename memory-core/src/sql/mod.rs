@@ -262,6 +262,8 @@ pub struct RestoreOptions {
     /// When the copy was taken: if its scope or tenant was forgotten since then, nothing is restored. `None`: it is no
     /// copy. Requires [`Capabilities::erase`](crate::Capabilities::erase).
     pub taken_at: Option<Timestamp>,
+    /// Quota of the scope's database in bytes; `None`: the provider's default.
+    pub quota_bytes: Option<u64>,
 }
 
 setters! { RestoreOptions {
@@ -269,6 +271,8 @@ setters! { RestoreOptions {
     with_mode(mode: RestoreMode);
     /// Sets when the copy was taken.
     with_taken_at(taken_at: Option<Timestamp>);
+    /// Sets the quota.
+    with_quota_bytes(quota_bytes: Option<u64>);
 } }
 
 /// The result of [`SqlFacet::restore`].

@@ -69,7 +69,7 @@ async fn whole(
         let values = target.parameters([(&now, Type::INT8), (&keeps_versions, Type::BOOL)]);
         transaction.query(&store.statements.drop, &values).await?;
     }
-    let keys = Arc::new(Mutex::new(Vec::new()));
+    let keys = Arc::new(Mutex::new(Keys::default()));
     let mirrors = options.atomicity == Atomicity::Mirror;
     let records: RecordStream = match mirrors {
         true => Box::pin(Noting { records, keys: Arc::clone(&keys) }),
@@ -89,11 +89,13 @@ async fn whole(
     }
 }
 
-/// Records the keys of a stream.
+/// Records the keys of a stream, and when the records expire.
 struct Noting {
     records: RecordStream,
-    keys: Arc<Mutex<Vec<String>>>,
+    keys: Arc<Mutex<Keys>>,
 }
+
+type Keys = (Vec<String>, Vec<Option<i64>>);
 
 impl Stream for Noting {
     type Item = Result<Record>;
@@ -102,26 +104,30 @@ impl Stream for Noting {
         let next = self.records.as_mut().poll_next(context);
         if let Poll::Ready(Some(Ok(record))) = &next {
             let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
-            keys.push(record.entry.key.as_str().to_owned());
+            keys.0.push(record.entry.key.as_str().to_owned());
+            keys.1.push(record.entry.expires_at.map(|at| at.as_millis()));
         }
         next
     }
 }
 
-/// EXP-15: removes every entry whose key is not among these, as deletes do.
+/// EXP-15: removes every entry whose key is not among these, or has expired there, as deletes do.
 async fn remove_others(
     store: &Store,
     target: &ScopeRef,
     transaction: &Transaction<'_>,
-    keys: &[String],
+    (keys, expires): &Keys,
 ) -> Result<()> {
     // A set operation, which sorts or hashes. Of a join the planner may compare each entry with all keys.
     let sql = store.named(&format!(
-        "SELECT e.key FROM @schema@.entry e WHERE e.tenant = $1 AND e.space = {SPACE} EXCEPT SELECT unnest($4::text[])"
+        "SELECT e.key FROM @schema@.entry e WHERE e.tenant = $1 AND e.space = {SPACE} \
+         EXCEPT SELECT r.key FROM unnest($4::text[], $5::bigint[]) r (key, expires) \
+         WHERE r.expires IS NULL OR r.expires > coalesce($6, @schema@.now_ms())"
     ));
-    let [tenant, kind, name] = target.values();
-    let others = transaction.query(&sql, &[tenant, kind, name, (&keys, Type::TEXT_ARRAY)]).await?;
     let (now, any) = (store.time.parameter(), Expected::from(Expect::Any));
+    let given =
+        target.parameters([(keys, Type::TEXT_ARRAY), (expires, Type::INT8_ARRAY), (&now, Type::INT8)]);
+    let others = transaction.query(&sql, &given).await?;
     for other in &others {
         let key: &str = column(other, 0, "key")?;
         let values = target.parameters([

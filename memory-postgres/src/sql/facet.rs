@@ -141,7 +141,7 @@ impl SqlFacet for PostgresProvider {
     ) -> Result<RestoreOutcome> {
         let engine = self.engine()?;
         engine.used(scope, true).await?;
-        let Some(taken_at) = options.taken_at else { return engine.restore(scope, dump, options.mode).await };
+        let Some(taken_at) = options.taken_at else { return engine.restore(scope, dump, options).await };
         // A forget of the scope waits for this transaction, and then drops what was restored.
         let mut connection = self.store.connections.take().await?;
         let transaction = connection.transaction(IsolationLevel::ReadCommitted, false).await?;
@@ -151,7 +151,7 @@ impl SqlFacet for PostgresProvider {
             outcome.forgotten = true;
             Ok(outcome)
         } else {
-            engine.restore(scope, dump, options.mode).await
+            engine.restore(scope, dump, options).await
         };
         transaction.rollback().await;
         restored

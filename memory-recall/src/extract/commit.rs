@@ -12,9 +12,9 @@ use super::extractor::DrawnFact;
 use super::queue::{Batch, ExtractionQueue};
 use super::step::Extracted;
 use crate::changes::{self, Found};
-use crate::store::log::{ATTEMPTS, Log, contended, item, turn_item};
+use crate::store::log::{ATTEMPTS, Log, contended, gone, item, turn_item};
 use crate::store::progress::Spent;
-use crate::store::record::{self, Derived, Head, Known, Record, StoredTurn, Support};
+use crate::store::record::{self, Derived, Head, Known, StoredTurn, Support};
 use crate::store::vector::StoredVector;
 use crate::store::{digest, keys};
 
@@ -36,7 +36,7 @@ struct Writes {
     items: Vec<NewEntry>,
     /// Records that are replaced.
     replaced: Vec<u64>,
-    next: u64,
+    head: Head,
     done: Extracted,
 }
 
@@ -64,25 +64,23 @@ impl ExtractionQueue {
                 turns: u64::try_from(batch.turns.len()).unwrap_or(u64::MAX),
                 ..Extracted::default()
             };
-            let mut writes = Writes { items: Vec::new(), replaced: Vec::new(), next: seen.next(), done };
+            let head = seen.then(seen.next(), || self.recall.epoch());
+            let mut writes = Writes { items: Vec::new(), replaced: Vec::new(), head, done };
             let mut ended = BTreeSet::new();
             for (fact, vector) in facts.iter().zip(&vectors) {
                 self.store(log, (fact, vector.clone()), &turns, by, &mut writes, &mut ended).await?;
             }
-            if !writes.replaced.is_empty() {
-                let told = record::written(&Record::Forgot(writes.replaced.clone()))?;
-                writes.items.push(item(keys::log(writes.next)?, told, Expect::Absent, Ttl::Never)?);
-                writes.next = writes.next.saturating_add(1);
-            }
             if !writes.items.is_empty() {
-                let epoch = seen.head.as_ref().map_or_else(|| self.recall.epoch(), |head| head.epoch.clone());
-                writes.items.push(seen.moved_to(&Head { epoch, next: writes.next })?);
+                if !writes.replaced.is_empty() {
+                    let told = log.forgot(writes.replaced, &mut writes.head, || self.recall.epoch()).await?;
+                    writes.items.extend(told);
+                }
+                writes.items.push(seen.moved_to(&writes.head)?);
             }
             progress.done_with(numbers, batch.next);
             progress.spent.add(spent);
             writes.items.push(progress.written(Some(version))?);
             if log.write(writes.items, self.options.quota).await?.is_some() {
-                delete(log, &writes.replaced).await;
                 return Ok(Some(writes.done));
             }
             self.recall.after_conflict(log, &seen).await?;
@@ -126,8 +124,7 @@ impl ExtractionQueue {
             Place::Holds(found) => {
                 writes.done.known += 1;
                 let Found { number, turn, entry } = *found;
-                let gone = record::written(&Record::Gone)?;
-                writes.items.push(item(entry.key.clone(), gone, Expect::Version(entry.version), Ttl::Never)?);
+                writes.items.push(gone(&entry)?);
                 writes.replaced.push(number);
                 (turn.id.clone(), Expect::Any, turn, entry.metadata)
             }
@@ -155,10 +152,10 @@ impl ExtractionQueue {
         }
         let ttl = self.lifetime(log, &sources).await?;
         let until = fact.valid_from.map(Timestamp::as_millis).or(said).unwrap_or_default();
-        writes.items.push(turn_item(writes.next, turn, metadata, Expect::Absent, ttl)?);
-        let known = Known { n: Some(writes.next), ..Known::default() };
+        writes.items.push(turn_item(writes.head.next, turn, metadata, Expect::Absent, ttl)?);
+        let known = Known { n: Some(writes.head.next), ..Known::default() };
         writes.items.push(item(keys::id(&id)?, record::written(&known)?, expect, ttl)?);
-        writes.next = writes.next.saturating_add(1);
+        writes.head.next = writes.head.next.saturating_add(1);
         // Facts that hold, and not what others of this commit ended already.
         let mut supersedes = Vec::new();
         for other in &fact.supersedes {
@@ -170,7 +167,7 @@ impl ExtractionQueue {
         writes.done.superseded += u64::try_from(supersedes.len()).unwrap_or(u64::MAX);
         let correction = changes::Correction { id: &id, ended_by: None };
         let items =
-            changes::supersede(log, &supersedes, correction, until, Vec::new(), &mut writes.next).await?;
+            changes::supersede(log, &supersedes, correction, until, Vec::new(), &mut writes.head).await?;
         writes.items.extend(items);
         ended.extend(supersedes);
         Ok(())
@@ -187,16 +184,6 @@ impl ExtractionQueue {
         }
         let left = last.saturating_since(self.recall.clock.now());
         Ok(Ttl::After(left.max(Duration::from_millis(1))))
-    }
-}
-
-/// Removes records that were replaced. What stays after a failure is empty, and is skipped by every reader.
-async fn delete(log: &Log<'_>, replaced: &[u64]) {
-    for number in replaced {
-        let Ok(key) = keys::log(*number) else { continue };
-        if let Err(error) = log.delete(&key).await {
-            tracing::warn!(%error, "an empty record stays in the log of a conversation");
-        }
     }
 }
 
@@ -228,15 +215,15 @@ async fn place(log: &Log<'_>, text: &str) -> Result<Place> {
     let mut after = String::new();
     for _ in 0..MAX_AGAIN {
         let id = digest::of_fact(log.scope, text, &after);
-        let Some((version, known)) = log.known(&[&id]).await?.pop().flatten() else {
+        let Some((expect, known)) = log.known(&[&id]).await?.pop().flatten() else {
             return Ok(Place::Free(id, Expect::Absent));
         };
         let Some(number) = known.n else {
-            let free = known.dropped.then_some(Place::Free(id, Expect::Version(version)));
+            let free = known.dropped.then_some(Place::Free(id, expect));
             return Ok(free.unwrap_or(Place::Forgotten));
         };
         let Some(found) = changes::at_numbers(log, &[number]).await?.pop() else {
-            return Ok(Place::Free(id, Expect::Version(version)));
+            return Ok(Place::Free(id, expect));
         };
         if found.turn.superseded_by.is_none() {
             return Ok(Place::Holds(Box::new(found)));

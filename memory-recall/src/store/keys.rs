@@ -9,6 +9,7 @@ pub const RESERVED_PREFIX: &str = "~turn/";
 /// What the keys of the log begin with: turns, in the order in which they were added, and what happened to them.
 pub(crate) const LOG_PREFIX: &str = "~turn/log/";
 const ID_PREFIX: &str = "~turn/id/";
+const FORGOTTEN_PREFIX: &str = "~turn/forgotten/";
 const HEAD: &str = "~turn/head";
 const EXTRACT: &str = "~turn/extract";
 
@@ -47,6 +48,11 @@ pub(crate) fn number(key: &Key) -> Result<u64> {
 /// What is known of a message with this digest.
 pub(crate) fn id(digest: &str) -> Result<Key> {
     Key::new(format!("{ID_PREFIX}{digest}"))
+}
+
+/// The page of digests that begin so, of what was forgotten.
+pub(crate) fn forgotten(prefix: &str) -> Result<Key> {
+    Key::new(format!("{FORGOTTEN_PREFIX}{prefix}"))
 }
 
 #[cfg(test)]

@@ -1,22 +1,27 @@
 //! Reading and writing the log of one scope.
 
+use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use memory_core::backend::NewEntry;
 use memory_core::{
-    Backend, BulkOptions, Capabilities, Cursor, DeleteOptions, DriftChange, DriftCheck, Embed, Entry, Error,
-    ErrorKind, Expect, GetOptions, Json, Key, ListQuery, Metadata, Quota, Result, Retry, Scope, SetOptions,
-    Source, Ttl,
+    Backend, BulkOptions, Capabilities, Cursor, DriftChange, DriftCheck, Embed, Entry, Error, ErrorKind,
+    Expect, GetOptions, Json, Key, ListQuery, Metadata, Quota, Result, Retry, Scope, SetOptions, Source, Ttl,
 };
 
 use super::keys;
 use super::progress::Progress;
-use super::record::{self, Head, Known};
+use super::record::{self, Head, Record};
 
 /// How often a change is tried again because another writer was first.
 pub(crate) const ATTEMPTS: usize = 64;
 /// Records read at once.
 pub(crate) const PAGE: usize = 1_000;
+/// Changes that one record tells of, which takes the place of the one before.
+const MOST_TOLD: usize = 1_000;
+/// Of an entry that holds nothing any more: it leaves by itself.
+pub(crate) const SOON: Ttl = Ttl::After(Duration::from_millis(1));
 
 /// The conversation of a scope in a backend.
 #[derive(Debug)]
@@ -42,10 +47,27 @@ impl SeenHead {
         self.head.as_ref().map_or(0, |head| head.next)
     }
 
+    /// The head that goes on from this one; the first begins an epoch.
+    pub(crate) fn then(&self, next: u64, epoch: impl FnOnce() -> String) -> Head {
+        match &self.head {
+            Some(head) => Head { next, ..head.clone() },
+            None => Head { epoch: epoch(), next, forgot: None, confirmed: None },
+        }
+    }
+
     /// The write that moves the head, if nobody did since it was read.
     pub(crate) fn moved_to(&self, head: &Head) -> Result<NewEntry> {
         let expect = self.version.map_or(Expect::Absent, Expect::Version);
         item(keys::head()?, record::written(head)?, expect, Ttl::Never)
+    }
+}
+
+impl Head {
+    /// The write of the next record.
+    pub(crate) fn append(&mut self, record: &Record) -> Result<NewEntry> {
+        let appended = item(keys::log(self.next)?, record::written(record)?, Expect::Absent, Ttl::Never)?;
+        self.next = self.next.saturating_add(1);
+        Ok(appended)
     }
 }
 
@@ -94,16 +116,6 @@ impl<'a> Log<'a> {
         Ok(entries)
     }
 
-    /// What is known of digests, with the version of each.
-    pub(crate) async fn known(&self, digests: &[&str]) -> Result<Vec<Option<(u64, Known)>>> {
-        let keys: Vec<Key> = digests.iter().map(|digest| keys::id(digest)).collect::<Result<_>>()?;
-        let entries = self.entries(&keys).await?;
-        let read = |entry: Option<Entry>| {
-            entry.map(|entry| Ok((entry.version, record::read::<Known>(&entry)?))).transpose()
-        };
-        entries.into_iter().map(read).collect()
-    }
-
     /// How far facts were derived, with the entry's version; `None`: that never began.
     pub(crate) async fn progress(&self) -> Result<Option<(u64, Progress)>> {
         let entry = self.backend.get(self.scope, &keys::extract()?, GetOptions::uncounted()).await?;
@@ -133,11 +145,52 @@ impl<'a> Log<'a> {
         }
     }
 
-    /// Removes a record that holds nothing any more.
-    pub(crate) async fn delete(&self, key: &Key) -> Result<()> {
-        let options = DeleteOptions::default().with_drift(self.check);
-        self.changed(self.backend.delete(self.scope, key, options).await?.drift);
-        Ok(())
+    /// The writes by which readers learn that these records are gone: one record for all since the epoch began, which takes the
+    /// place of the one before. With too many the head begins an epoch instead.
+    pub(crate) async fn forgot(
+        &self,
+        mut numbers: Vec<u64>,
+        head: &mut Head,
+        epoch: impl FnOnce() -> String,
+    ) -> Result<Vec<NewEntry>> {
+        let mut items = Vec::new();
+        if let Some((entry, Record::Forgot(told))) = self.told(head.forgot.take()).await? {
+            numbers.extend(told);
+            items.push(gone(&entry)?);
+        }
+        if numbers.len() > MOST_TOLD {
+            head.epoch = epoch();
+        } else {
+            head.forgot = Some(head.next);
+            items.push(head.append(&Record::Forgot(numbers))?);
+        }
+        Ok(items)
+    }
+
+    /// The writes by which readers learn when turns were confirmed. One record tells of all since the last correction, which orders
+    /// them: what was confirmed after it holds again.
+    pub(crate) async fn confirmed(&self, pairs: Vec<(u64, i64)>, head: &mut Head) -> Result<Vec<NewEntry>> {
+        let mut items = Vec::new();
+        if pairs.is_empty() {
+            return Ok(items);
+        }
+        let mut all: BTreeMap<u64, i64> = BTreeMap::new();
+        if let Some((entry, Record::Confirmed(told))) = self.told(head.confirmed).await?
+            && told.len() < MOST_TOLD
+        {
+            all.extend(told);
+            items.push(gone(&entry)?);
+        }
+        all.extend(pairs);
+        head.confirmed = Some(head.next);
+        items.push(head.append(&Record::Confirmed(all.into_iter().collect()))?);
+        Ok(items)
+    }
+
+    async fn told(&self, number: Option<u64>) -> Result<Option<(Entry, Record)>> {
+        let Some(number) = number else { return Ok(None) };
+        let entry = self.entries(&[keys::log(number)?]).await?.pop().flatten();
+        entry.map(|entry| record::read(&entry).map(|record| (entry, record))).transpose()
     }
 
     /// Moves the head behind every record of the log, and begins an epoch: for a log that was put together by other means
@@ -149,7 +202,8 @@ impl<'a> Log<'a> {
             let Some(last) = page.last() else { break };
             next = keys::number(&last.key)?.saturating_add(1);
         }
-        self.write(vec![seen.moved_to(&Head { epoch, next })?], Quota::default()).await.map(drop)
+        let head = Head { epoch, ..seen.then(next, String::new) };
+        self.write(vec![seen.moved_to(&head)?], Quota::default()).await.map(drop)
     }
 }
 
@@ -160,6 +214,11 @@ pub(crate) fn item(key: Key, value: Json, expect: Expect, ttl: Ttl) -> Result<Ne
         SetOptions::default().with_text("").with_expect(expect).with_ttl(ttl).with_embed(Embed::Never);
     entry.options.source = Some(Source::new(keys::SOURCE)?);
     Ok(entry)
+}
+
+/// The write that leaves nothing of a record, if nobody changed it meanwhile.
+pub(crate) fn gone(entry: &Entry) -> Result<NewEntry> {
+    item(entry.key.clone(), record::written(&Record::Gone)?, Expect::Version(entry.version), SOON)
 }
 
 /// The write of a turn.

@@ -1,6 +1,7 @@
 //! The conversation as it is stored: keys, records and digests.
 
 pub(crate) mod digest;
+pub(crate) mod forgotten;
 pub(crate) mod keys;
 pub(crate) mod log;
 pub(crate) mod progress;

@@ -15,6 +15,12 @@ pub(crate) struct Head {
     pub(crate) epoch: String,
     /// The number of the next record.
     pub(crate) next: u64,
+    /// The record of what was forgotten since the epoch began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) forgot: Option<u64>,
+    /// The record of what was confirmed since the last correction.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) confirmed: Option<u64>,
 }
 
 /// What is known of a digest.

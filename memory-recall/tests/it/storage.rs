@@ -1,14 +1,18 @@
 //! What is in the store, and what is not.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use memory_conformance::{Fixture, Reference};
 use memory_core::layer::{AddOptions, AddStatus, FactId, Forget, Message, RecallQuery, Role};
 use memory_core::{
-    Backend, Checked, Embedder, Entry, ErrorKind, ImportOptions, ListQuery, MemoryLayer, OnExisting,
-    Provider, Quota, Record, RunContext, Scope, SearchQuery, Timestamp,
+    Backend, Checked, Clock as _, Embedder, Entry, ErrorKind, ImportOptions, Json, ListQuery, MemoryLayer,
+    OnExisting, Provider, Quota, Record, RunContext, Scope, SearchQuery, SetOptions, Timestamp,
 };
 use memory_recall::{RESERVED_PREFIX, Recall, RecallOptions, TurnVectors, is_reserved};
+
+/// After it, what was overwritten to be gone is gone.
+const MILLISECOND: Duration = Duration::from_millis(1);
 
 pub(crate) type Conversations = Checked<Recall<Reference>>;
 
@@ -116,6 +120,7 @@ async fn nothing_of_what_was_forgotten_stays_but_digests() {
     }
     memory.forget(&run(), &scope(), Forget::All).await.unwrap();
     assert_eq!(recall(&other, "theremin").await, Vec::<String>::new());
+    store.fixture.clock.advance(MILLISECOND);
     let left = entries(&memory).await;
     for entry in &left {
         let text = serde_json::to_string(entry).unwrap();
@@ -123,8 +128,124 @@ async fn nothing_of_what_was_forgotten_stays_but_digests() {
             assert!(!text.contains(word), "{text}");
         }
     }
-    // A head, and the digests: of an id and a content, and of a content.
-    assert_eq!(left.len(), 4, "{left:?}");
+    // The head, and the digests: of an id and a content, and of a content.
+    assert_eq!(left.len(), 2, "{left:?}");
+    assert_eq!(left[0].value.as_str().matches("\",\"").count(), 2, "{left:?}");
+}
+
+#[tokio::test]
+async fn what_is_forgotten_makes_room_for_what_is_new() {
+    let store = Store::new("room");
+    let memory = store.open();
+    let options = AddOptions::default().with_quota(Quota { max_entries: Some(6), max_bytes: None });
+    for n in 0..40 {
+        let message = Message::new(Role::User, format!("I own boat {n}")).with_id(format!("m-{n}"));
+        let added = memory.add(&run(), &scope(), &[message], options.clone()).await.unwrap();
+        let AddStatus::Done(ids) = added.status else { panic!() };
+        memory.forget(&run(), &scope(), Forget::Ids(ids)).await.unwrap();
+        store.fixture.clock.advance(MILLISECOND);
+    }
+    // The head, the digests, and what was forgotten for who has read the log before.
+    assert_eq!(entries(&memory).await.len(), 3);
+}
+
+#[tokio::test]
+async fn what_is_said_again_and_again_takes_no_more_room() {
+    let store = Store::new("again");
+    let (memory, other) = (store.open(), store.open());
+    add(&memory, &said("I own a theremin")).await;
+    let ids = add(&memory, &said("I live in Oslo")).await;
+    assert_eq!(recall(&other, "theremin").await.len(), 2);
+    let mut since = store.fixture.clock.now();
+    for _ in 0..10 {
+        store.fixture.clock.advance(MILLISECOND);
+        since = store.fixture.clock.now();
+        add(&memory, &said("I own a theremin")).await;
+    }
+    store.fixture.clock.advance(MILLISECOND);
+    // The head, two turns with their digests, and when they were confirmed.
+    assert_eq!(entries(&memory).await.len(), 6);
+    let unconfirmed = async |memory: &Conversations| {
+        let mut query = RecallQuery::new("theremin Oslo");
+        query.unconfirmed_since = Some(since);
+        let found = memory.recall(&run(), &scope(), query).await.unwrap();
+        found.into_iter().map(|fact| fact.memory).collect::<Vec<_>>()
+    };
+    assert_eq!(unconfirmed(&other).await, ["I live in Oslo"]);
+
+    // What was confirmed, corrected and followed by other confirmations is what was said last, for each reader.
+    let confirms = AddOptions::default().with_confirms(ids.clone());
+    memory.add(&run(), &scope(), &said("Yes"), confirms).await.unwrap();
+    assert_eq!(unconfirmed(&other).await, ["Yes"; 0]);
+    let corrects = AddOptions::default().with_supersedes(ids);
+    memory.add(&run(), &scope(), &said("I live in Bergen"), corrects).await.unwrap();
+    store.fixture.clock.advance(MILLISECOND);
+    add(&memory, &said("I own a theremin")).await;
+    for handle in [&memory, &other, &store.open()] {
+        let found = recall(handle, "live").await;
+        assert_eq!(found[0], "I live in Bergen");
+        assert!(!found.contains(&"I live in Oslo".to_owned()), "{found:?}");
+    }
+}
+
+#[tokio::test]
+async fn thousands_that_were_forgotten_do_not_come_back_unasked() {
+    let store = Store::new("thousands");
+    let (memory, other) = (store.open(), store.open());
+    let said: Vec<Message> =
+        (0..2_500).map(|n| Message::new(Role::User, format!("I own boat {n}"))).collect();
+    let mut ids = Vec::new();
+    for messages in said.chunks(500) {
+        ids.extend(add(&memory, messages).await);
+    }
+    assert_eq!(recall(&other, "boat 2499").await[0], "I own boat 2499");
+    for chunk in ids[..1_200].chunks(300) {
+        let forgotten = memory.forget(&run(), &scope(), Forget::Ids(chunk.to_vec())).await.unwrap();
+        assert_eq!(forgotten.forgotten, Some(300));
+        store.fixture.clock.advance(MILLISECOND);
+    }
+    // This handle has read the log before.
+    let mut query = RecallQuery::new("boat");
+    query.top_k = 1_000;
+    let left = other.recall(&run(), &scope(), query).await.unwrap();
+    assert_eq!(left.len(), 1_000);
+    assert!(left.iter().all(|fact| !ids[..1_200].contains(&fact.id)));
+    let forgotten = memory.forget(&run(), &scope(), Forget::All).await.unwrap();
+    assert_eq!(forgotten.forgotten, Some(1_300));
+    store.fixture.clock.advance(MILLISECOND);
+    assert_eq!(recall(&other, "boat").await, Vec::<String>::new());
+    let left = entries(&memory).await;
+    assert!(left.len() <= 18, "the head and 17 pages, not {}", left.len());
+
+    for (again, stored, forgotten) in [(false, 0, 500), (true, 500, 0), (false, 0, 0)] {
+        let options = AddOptions::default().with_again(again);
+        let outcome = memory.add(&run(), &scope(), &said[1_000..1_500], options).await.unwrap();
+        let AddStatus::Done(ids) = outcome.status else { panic!() };
+        assert_eq!((ids.len(), outcome.forgotten), (stored, forgotten), "again: {again}");
+    }
+    // Once more, and its page has room.
+    memory.forget(&run(), &scope(), Forget::Ids(ids[1_000..1_001].to_vec())).await.unwrap();
+    store.fixture.clock.advance(MILLISECOND);
+    let outcome = memory.add(&run(), &scope(), &said[1_000..1_002], AddOptions::default()).await.unwrap();
+    assert_eq!((outcome.forgotten, outcome.known), (1, 1));
+    let outcome = memory.add(&run(), &scope(), &said[2_400..], AddOptions::default()).await.unwrap();
+    assert_eq!(outcome.forgotten, 100);
+}
+
+#[tokio::test]
+async fn what_an_earlier_version_has_forgotten_stays_so() {
+    let store = Store::new("earlier");
+    let memory = store.open();
+    let ids = add(&memory, &said("I own a theremin")).await;
+    memory.drop_scope(&scope()).await.unwrap();
+    let tombstone = format!("~turn/id/{}", ids[0]).parse().unwrap();
+    memory.set(&scope(), &tombstone, Json::parse("{}").unwrap(), SetOptions::default()).await.unwrap();
+    for (again, forgotten) in [(false, 1), (true, 0)] {
+        let options = AddOptions::default().with_again(again);
+        let outcome = memory.add(&run(), &scope(), &said("I own a theremin"), options).await.unwrap();
+        assert_eq!(outcome.forgotten, forgotten, "again: {again}");
+    }
+    assert_eq!(recall(&memory, "theremin").await.len(), 1);
 }
 
 #[tokio::test]

@@ -334,6 +334,21 @@ impl Writer {
         Stuck::new("writes", count, oldest, [&self.busy, &self.checkpoint]).if_anything_is_long()
     }
 
+    /// How many of so many operations of a failed transaction get no lock when they run again.
+    #[cfg(test)]
+    pub(crate) fn left_of(&self, count: usize, timeout: Duration) -> usize {
+        let job = || Pending {
+            operation: |_: &mut Batch<'_>| Ok(()),
+            result: None,
+            reply: Reply::Thread(mpsc::sync_channel(1).0),
+        };
+        let queued = |_| Queued { job: Box::new(job()), cost: Cost::entry(0), since: Instant::now() };
+        let failed = rusqlite::Error::InvalidQuery;
+        let left =
+            self.fail(&self.combiner.lock(), (0..count).map(queued).collect(), failed, engine, timeout);
+        left.map_or(0, |left| left.len())
+    }
+
     #[cfg(test)]
     pub(crate) fn busy(&self) -> &Busy {
         &self.busy
@@ -413,7 +428,10 @@ impl Writer {
         }
         if jobs.len() > 1 && error::code(&error) != Some(ErrorCode::SystemIoFailure) {
             let mut left = Vec::new();
+            // They wait for the lock together.
+            let deadline = Instant::now() + timeout;
             for queued in jobs {
+                let timeout = deadline.saturating_duration_since(Instant::now());
                 left.extend(self.run(connection, vec![queued], timeout).into_iter().flatten());
             }
             return (!left.is_empty()).then_some(left);

@@ -3,7 +3,10 @@
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
-use memory_core::{EraseTarget, Erased, Error, Result, Scope, ScopeDigest, TenantId, Tombstone, TombstoneId};
+use memory_core::{
+    EraseTarget, Erased, Error, ErrorKind, Result, Retry, Scope, ScopeDigest, TenantId, Tombstone,
+    TombstoneId,
+};
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::tombstones::put;
@@ -115,8 +118,34 @@ fn scopes_of(batch: &Batch<'_>, tenant: &TenantId) -> Result<Vec<Scope>, Fault> 
     Ok(scopes)
 }
 
+/// What an error says that came after the entries were erased.
+pub(crate) fn entries_only(error: Error) -> Error {
+    Error::new(
+        ErrorKind::OutcomeUnknown,
+        "the entries are erased, but not every SQL database, and the file was not scrubbed; erase again to complete it",
+    )
+    .with_retry(Retry::Now)
+    .with_source(error)
+}
+
+/// What remains after cleaning failed.
+pub(crate) fn unclean(error: &Error) -> Vec<String> {
+    tracing::warn!(%error, "the file was not scrubbed after an erasure");
+    vec![
+        "the file was not scrubbed, since another process kept it locked or it could not be written, and may still contain \
+         what was erased; erase again"
+            .to_owned(),
+    ]
+}
+
+/// Removes what the erasure of entries and databases leaves in the file: see [`names`] and [`scrub`].
+pub(crate) fn clean(store: &Store, target: &EraseTarget) -> Result<Vec<String>> {
+    names(store, target)?;
+    scrub(store)
+}
+
 /// Clears the names of ended runs, which were kept until their databases were gone.
-pub(crate) fn names(store: &Store, target: &EraseTarget) -> Result<()> {
+fn names(store: &Store, target: &EraseTarget) -> Result<()> {
     let (tenant, digest) = match target {
         EraseTarget::Tenant(tenant) => (tenant.clone(), None),
         EraseTarget::Scope(scope) => (scope.tenant.clone(), Some(scope.digest())),
@@ -136,7 +165,7 @@ pub(crate) fn names(store: &Store, target: &EraseTarget) -> Result<()> {
 
 /// Deletes dropped rows, rebuilds the file and empties the log (FGT-20, FGT-22). Returns a message for each thing
 /// that could not be cleaned.
-pub(crate) fn scrub(store: &Store) -> Result<Vec<String>> {
+fn scrub(store: &Store) -> Result<Vec<String>> {
     let _one = store.erasing.lock().unwrap_or_else(PoisonError::into_inner);
     sweep::garbage(&store.writer)?;
     let mut remains = Vec::new();

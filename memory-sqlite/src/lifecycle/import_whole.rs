@@ -151,7 +151,10 @@ fn take(
         match job.given.recv_timeout(job.patience) {
             Ok(Item::Step(first, records)) => {
                 if let Some(named) = &mut named {
-                    named.extend(records.iter().map(|record| record.entry.key.as_str().to_owned()));
+                    let now = batch.now();
+                    let live =
+                        records.iter().map(|record| &record.entry).filter(|entry| !entry.is_expired(now));
+                    named.extend(live.map(|entry| entry.key.as_str().to_owned()));
                 }
                 let stored = import_step(batch, target, &records, options)?;
                 if let Some((at, error)) = stored.refused {

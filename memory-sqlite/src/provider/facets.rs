@@ -154,18 +154,11 @@ impl Provider for SqliteProvider {
         let caches = self.caches.clone();
         let mut erased =
             self.blocking(move |upkeep| erase::entries(upkeep.store(), &caches, &of_entries)).await?;
-        erased.databases = match target {
-            EraseTarget::Tenant(tenant) => self.sql.drop_tenant(tenant).await?,
-            EraseTarget::Scope(scope) => {
-                let dropped = self.sql.drop_scope(scope).await?;
-                self.sql.discard_left(&scope.tenant).await?;
-                u64::from(dropped)
-            }
-            _ => 0,
-        };
-        let of_names = target.clone();
-        self.blocking(move |upkeep| erase::names(upkeep.store(), &of_names)).await?;
-        erased.remains = self.blocking(|upkeep| erase::scrub(upkeep.store())).await?;
+        // The entries are gone: an error from here on must not say that nothing was done.
+        erased.databases = self.drop_databases(target).await.map_err(erase::entries_only)?;
+        let of = target.clone();
+        let cleaned = self.blocking(move |upkeep| erase::clean(upkeep.store(), &of)).await;
+        erased.remains = cleaned.unwrap_or_else(|error| erase::unclean(&error));
         Ok(erased)
     }
 
@@ -182,6 +175,20 @@ impl Provider for SqliteProvider {
     async fn bury(&self, tombstones: &[Tombstone]) -> Result<()> {
         let buried = tombstones.to_vec();
         self.store.writer.submit(Cost::slow(0), move |batch| tombstones::put_all(batch, &buried)).await
+    }
+}
+
+impl SqliteProvider {
+    async fn drop_databases(&self, target: &EraseTarget) -> Result<u64> {
+        Ok(match target {
+            EraseTarget::Tenant(tenant) => self.sql.drop_tenant(tenant).await?,
+            EraseTarget::Scope(scope) => {
+                let dropped = self.sql.drop_scope(scope).await?;
+                self.sql.discard_left(&scope.tenant).await?;
+                u64::from(dropped)
+            }
+            _ => 0,
+        })
     }
 }
 

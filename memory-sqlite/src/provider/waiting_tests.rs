@@ -129,6 +129,20 @@ fn health_answers_though_every_reader_is_busy() {
 }
 
 #[test]
+fn operations_of_a_failed_transaction_wait_for_the_lock_together() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("memory.db");
+    let provider = open(&path);
+    let other = rusqlite::Connection::open(&path).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let began = Instant::now();
+    assert_eq!(provider.store.writer.left_of(100, Duration::from_millis(100)), 100);
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    other.execute_batch("COMMIT").unwrap();
+    assert_eq!(provider.store.writer.left_of(100, Duration::ZERO), 0);
+}
+
+#[test]
 fn a_write_that_panics_on_its_callers_thread_leaves_no_other_waiting() {
     let folder = tempfile::tempdir().unwrap();
     let config = SqliteConfig::default().with_durability(Durability::Normal);

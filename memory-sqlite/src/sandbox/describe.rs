@@ -3,7 +3,7 @@
 use memory_core::sql::{ColumnInfo, TableInfo};
 use rusqlite::Connection;
 
-use super::authorizer::SHADOWS;
+use super::virtual_table::{has_made, reserved};
 
 /// Tables and views by name.
 pub(super) fn tables(conn: &Connection) -> rusqlite::Result<Vec<TableInfo>> {
@@ -13,18 +13,16 @@ pub(super) fn tables(conn: &Connection) -> rusqlite::Result<Vec<TableInfo>> {
     let objects = objects
         .query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?
         .collect::<rusqlite::Result<Vec<(String, String, Option<String>)>>>()?;
-    let virtual_tables: Vec<String> = objects
+    let virtual_tables: Vec<(&str, &str)> = objects
         .iter()
-        .filter(|(_, _, sql)| is_virtual(sql.as_deref()))
-        .map(|(_, name, _)| name.to_ascii_lowercase())
+        .filter_map(|(_, name, sql)| Some((name.as_str(), sql.as_deref()?)))
+        .filter(|(_, sql)| is_virtual(Some(sql)))
         .collect();
     let mut tables = Vec::new();
     for (kind, name, sql) in &objects {
         let folded = name.to_ascii_lowercase();
-        let shadow = SHADOWS.iter().any(|end| {
-            folded.strip_suffix(end).is_some_and(|table| virtual_tables.iter().any(|known| known == table))
-        });
-        if shadow || folded.starts_with("sqlite_") || folded.starts_with("_mem_") {
+        let shadow = || virtual_tables.iter().any(|(owner, sql)| has_made(owner, sql, name));
+        if shadow() || folded.starts_with("sqlite_") || folded.starts_with("_mem_") {
             continue;
         }
         let kind = if is_virtual(sql.as_deref()) { "virtual" } else { kind };
@@ -38,9 +36,27 @@ pub(super) fn tables(conn: &Connection) -> rusqlite::Result<Vec<TableInfo>> {
 
 /// Whether there is a virtual table of this name.
 pub(super) fn has_virtual_table(conn: &Connection, name: &str) -> rusqlite::Result<bool> {
+    Ok(virtual_table(conn, name)?.is_some())
+}
+
+/// Whether this is the name of a shadow table of a virtual table that is there.
+pub(super) fn is_shadow(conn: &Connection, name: &str) -> rusqlite::Result<bool> {
+    let Some((table, suffix)) = name.rsplit_once('_') else { return Ok(false) };
+    Ok(virtual_table(conn, table)?.is_some_and(|sql| reserved(&sql).contains(&suffix)))
+}
+
+/// The statement that created the virtual table of this name, in lower case.
+fn virtual_table(conn: &Connection, name: &str) -> rusqlite::Result<Option<String>> {
     conn.prepare_cached("SELECT sql FROM main.sqlite_schema WHERE type = 'table' AND lower(name) = ?1")?
         .query_map([name], |row| row.get::<_, Option<String>>(0))?
-        .try_fold(false, |found, sql| Ok(found || is_virtual(sql?.as_deref())))
+        .try_fold(None, |found, sql| Ok(found.or(sql?.filter(|sql| is_virtual(Some(sql))))))
+}
+
+/// Tables and shadow tables by name.
+pub(super) fn of_kind(conn: &Connection, kind: &str) -> rusqlite::Result<Vec<String>> {
+    conn.prepare_cached("SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = ?1")?
+        .query_map([kind], |row| row.get(0))?
+        .collect()
 }
 
 /// SQLite writes these words itself, however the agent spelled them.

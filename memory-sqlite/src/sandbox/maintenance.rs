@@ -9,6 +9,7 @@ use rusqlite::{Connection, OptionalExtension as _};
 use super::authorizer::Phase;
 use super::connection::Sandbox;
 use super::limits::interrupt::Interrupt;
+use super::limits::settings;
 use super::lock::lock;
 use super::refusal;
 use super::statement::Cancel;
@@ -163,10 +164,15 @@ impl Sandbox {
         self.watch().begin(Phase::Clearing);
         // Dropping a table deletes its rows, which `ON DELETE RESTRICT` of another would forbid.
         self.enforce_foreign_keys(false)?;
-        let cleared = drop_objects(&self.conn).map_err(engine);
-        let restored = self.enforce_foreign_keys(true);
+        let cleared = self.defend(false).and_then(|()| drop_objects(&self.conn).map_err(engine));
+        let restored = self.defend(self.layers.config).and(self.enforce_foreign_keys(true));
         self.watch().begin(Phase::Closed);
         cleared.and(restored)
+    }
+
+    /// Switches the protection of shadow tables, which a table that a virtual table took for its name counts among.
+    fn defend(&self, on: bool) -> Result<()> {
+        self.conn.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, on).map(drop).map_err(engine)
     }
 
     /// Switches the enforcement of foreign keys, also within an open transaction. It must be on when the connection
@@ -183,6 +189,8 @@ impl Sandbox {
         mut row: impl FnMut(&rusqlite::Row<'_>) -> Result<bool>,
     ) -> Result<()> {
         *lock(&self.interrupt) = Interrupt { cancel: cancel.clone(), ..Interrupt::default() };
+        // A row has its rowid besides the columns that a table may have.
+        settings::limit_columns(&self.conn, self.layers, 1)?;
         let mut read = |conn: &rusqlite::Connection| -> std::result::Result<Result<()>, rusqlite::Error> {
             self.watch().begin(Phase::Compiling(Mode::Query));
             let mut statement = conn.prepare(sql)?;
@@ -200,13 +208,14 @@ impl Sandbox {
         let done = read(&self.conn);
         self.watch().enter(Phase::Closed);
         *lock(&self.interrupt) = Interrupt::default();
+        settings::limit_columns(&self.conn, self.layers, 0)?;
         done.map_err(|error| refusal::statement(error, None))?
     }
 }
 
-/// Drops views, then virtual tables, whose shadow tables go with them, then the other tables.
+/// Drops views, then virtual tables, whose shadow tables go with them, then whatever tables are left.
 fn drop_objects(conn: &Connection) -> rusqlite::Result<()> {
-    let next = "SELECT type, name FROM pragma_table_list WHERE schema = 'main' AND type <> 'shadow' \
+    let next = "SELECT type, name FROM pragma_table_list WHERE schema = 'main' \
         AND substr(name, 1, 7) <> 'sqlite_' COLLATE NOCASE \
         ORDER BY CASE type WHEN 'view' THEN 0 WHEN 'virtual' THEN 1 ELSE 2 END LIMIT 1";
     loop {

@@ -20,6 +20,7 @@ mod run;
 mod statement;
 mod transaction;
 mod value;
+mod virtual_table;
 
 pub(crate) use connection::{Place, Sandbox};
 pub(crate) use entries::{EntryPool, EntrySource};
@@ -32,6 +33,7 @@ pub(crate) use maintenance::{Layout, SchemaObject};
 #[cfg(feature = "lab")]
 pub(crate) use run::LAST_PEAK;
 pub(crate) use statement::{Cancel, Ran, Statement};
+pub(crate) use virtual_table::{Content, content, has_made};
 
 pub(crate) use crate::file::open::Role;
 

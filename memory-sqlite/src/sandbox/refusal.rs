@@ -126,6 +126,15 @@ pub(super) fn rolls_back() -> Error {
     .with_detail("construct", "ROLLBACK")
 }
 
+/// The virtual table would take over a table that is there.
+pub(super) fn taken(table: &str) -> Error {
+    Error::invalid(format!(
+        "the name {table} is one that the virtual table keeps for itself, and that table could not be written any more; \
+         rename or drop it first, or choose another name for the virtual table"
+    ))
+    .with_detail("layer", "config")
+}
+
 /// Any other error of the engine about a statement.
 pub(super) fn statement(error: rusqlite::Error, quota: Option<u64>) -> Error {
     let extended = match &error {

@@ -9,7 +9,7 @@ use memory_validator::Mode;
 use rusqlite::fallible_iterator::FallibleIterator as _;
 use rusqlite::{Batch, ErrorCode, StatementStatus};
 
-use super::authorizer::{Denied, Phase};
+use super::authorizer::{Denied, Phase, is_shadow};
 use super::connection::{KEPT_BYTES, MAX_PAGES, Sandbox};
 use super::inline::history::{Seen, contains};
 use super::limits::heap::{Meter, Refused};
@@ -33,6 +33,7 @@ pub(super) struct Compiled<'conn> {
     /// Whether it may be kept prepared.
     pub(super) plain: bool,
     pub(super) writes_rows: bool,
+    names_virtual: bool,
     /// The relations that it reads; `None`: it also reads through a view.
     pub(super) relations: Option<Vec<String>>,
 }
@@ -138,11 +139,16 @@ impl Sandbox {
             self.measured(statement, steps, began.elapsed());
             return Ok(ran);
         }
-        let Compiled { mut program, plain, writes_rows, relations } = self.compile(statement)?;
+        let Compiled { mut program, plain, writes_rows, names_virtual, relations } =
+            self.compile(statement)?;
+        let tables = if names_virtual { self.of_kind("table")? } else { Vec::new() };
         self.watch().enter(Phase::Running(statement.mode));
         let ran = self.step(&mut program, statement, writes_rows)?;
         let steps = program.get_status(StatementStatus::VmStep);
         drop(program);
+        if tables.iter().any(|table| is_shadow(table)) {
+            self.judge_taken(&tables)?;
+        }
         // One text is kept in one mode: what an agent may do differs.
         if seen_as.is_none_or(|mode| mode == statement.mode) && plain && statement.sql.len() <= KEPT_BYTES {
             self.learn_tables(relations.as_deref(), steps);
@@ -177,11 +183,12 @@ impl Sandbox {
         let finished = self.watch().finish();
         let Some(program) = first else { return Err(refusal::empty().into()) };
         finished.map_err(|denied| refusal::denied(&denied))?;
-        let (plain, writes_rows, suspects, relations) = {
+        let (plain, writes_rows, names_virtual, suspects, relations) = {
             let mut watch = self.watch();
             let suspects = watch.take_suspects();
             let plain = watch.is_plain() && suspects.is_empty();
-            let told = (plain, watch.writes_rows(), suspects, watch.take_compiled().flatten());
+            let names_virtual = watch.names_virtual();
+            let told = (plain, watch.writes_rows(), names_virtual, suspects, watch.take_compiled().flatten());
             watch.enter(Phase::Closed);
             told
         };
@@ -192,7 +199,7 @@ impl Sandbox {
         if statement.mode == Mode::Exec && self.layers.config && !program.readonly() {
             self.judge_rollback(statement)?;
         }
-        Ok(Compiled { program, plain, writes_rows, relations })
+        Ok(Compiled { program, plain, writes_rows, names_virtual, relations })
     }
 
     /// Refuses access to the shadow tables of virtual tables.
@@ -201,9 +208,8 @@ impl Sandbox {
             return Ok(());
         }
         for name in suspects {
-            let Some((table, _)) = name.rsplit_once('_') else { continue };
             self.watch().enter(Phase::Trusted);
-            let shadow = describe::has_virtual_table(&self.conn, table);
+            let shadow = describe::is_shadow(&self.conn, name);
             self.watch().enter(Phase::Closed);
             if shadow? {
                 let denied = Denied { construct: name.clone(), writes: false };
@@ -211,6 +217,22 @@ impl Sandbox {
             }
         }
         Ok(())
+    }
+
+    /// Refuses a statement that made one of these tables a shadow table: it could not be written any more.
+    fn judge_taken(&self, tables: &[String]) -> Result<(), Failed> {
+        let shadows = self.of_kind("shadow")?;
+        match tables.iter().find(|table| shadows.contains(table)) {
+            Some(taken) => Err(refusal::taken(taken).into()),
+            None => Ok(()),
+        }
+    }
+
+    fn of_kind(&self, kind: &str) -> Result<Vec<String>, Failed> {
+        self.watch().enter(Phase::Trusted);
+        let found = describe::of_kind(&self.conn, kind);
+        self.watch().enter(Phase::Closed);
+        Ok(found?)
     }
 
     fn may_roll_back(&self, mode: Mode) -> Result<bool, Failed> {

@@ -6,6 +6,9 @@ use super::connection::Sandbox;
 use super::refusal;
 use crate::error::engine;
 
+/// The savepoint that undoes one statement; the numbers of transactions begin with 1.
+const OF_STATEMENT: u32 = 0;
+
 impl Sandbox {
     /// Begins a write transaction, waiting for the lock until the deadline.
     /// Fails with `unavailable` if the lock is held.
@@ -52,6 +55,19 @@ impl Sandbox {
     /// Undoes everything since the savepoint, which stays open.
     pub(crate) fn rollback_to(&mut self, number: u32) -> Result<()> {
         self.command(&format!("ROLLBACK TO mem_{number}"))
+    }
+
+    /// Runs a statement in a savepoint of its own, which undoes it if it fails.
+    pub(crate) fn undoing<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        self.savepoint(OF_STATEMENT)?;
+        let done = work(self);
+        if self.in_transaction() {
+            if done.is_err() {
+                self.rollback_to(OF_STATEMENT)?;
+            }
+            self.release(OF_STATEMENT)?;
+        }
+        done
     }
 
     /// Whether a transaction is open.

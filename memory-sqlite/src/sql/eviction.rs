@@ -292,36 +292,36 @@ impl Engine {
         let now = self.store.clock.now();
         let limit = query.limit.saturating_add(1);
         let (engine, of, from, kind) = (Arc::clone(self), tenant.clone(), after.clone(), query.kind);
-        let databases = self
-            .workers
-            .run(self.deadline(None), move || engine.databases(&of, from.as_ref(), kind, limit))
-            .await??;
-        let (of, kind) = (tenant.clone(), query.kind);
-        let asked: Vec<_> = databases.iter().map(|(scope, _)| (scope.digest(), scope.kind)).collect();
-        let (rows, stored) = self
+        let listed =
+            self.workers.run(self.deadline(None), move || engine.listed(&of, from.as_ref(), kind)).await??;
+        let (engine, of, kind) = (Arc::clone(self), tenant.clone(), query.kind);
+        let (rows, databases) = self
             .store
             .read_on_worker(move |connection| {
                 let snapshot = connection.unchecked_transaction()?;
                 let rows = eviction::used_rows(&snapshot, &of, after.as_ref(), kind, limit, now)?;
-                let mut stored = Vec::with_capacity(asked.len());
-                for (digest, kind) in &asked {
-                    let row = uses::stored(&snapshot, digest)?.unwrap_or_default();
+                let mut databases = Vec::new();
+                for scope in listed {
+                    let digest = scope.digest();
+                    let row = uses::stored(&snapshot, &digest)?.unwrap_or_default();
                     let ended =
-                        if *kind == ScopeKind::Run { EndedRun::read(&snapshot, digest)? } else { None };
+                        if scope.kind == ScopeKind::Run { EndedRun::read(&snapshot, &digest)? } else { None };
                     let leaves = row.intent != 0 || ended.is_some_and(|ended| ended.intent != 0);
-                    stored.push((row.used_at, leaves));
+                    let place = engine.pool.files.place(&scope, &digest);
+                    if !leaves && place.seems_written()? {
+                        databases.push(((scope.kind, scope.id), (0, place.bytes(), row.used_at)));
+                    }
+                    if databases.len() >= limit {
+                        break;
+                    }
                 }
-                Ok((rows, stored))
+                Ok((rows, databases))
             })
             .await?;
         let mut found: std::collections::BTreeMap<(ScopeKind, ScopeId), (u64, u64, i64)> =
             rows.into_iter().map(|row| ((row.kind, row.id), (row.bytes, 0, row.used_at))).collect();
-        for ((scope, bytes), (used_at, leaves)) in databases.into_iter().zip(stored) {
-            if leaves {
-                continue;
-            }
-            let place = found.entry((scope.kind, scope.id)).or_insert((0, 0, used_at));
-            place.1 = bytes;
+        for (of, database) in databases {
+            found.entry(of).or_insert(database).1 = database.1;
         }
         let mut scopes = Vec::new();
         for ((kind, id), (entries, sql, used_at)) in found {
@@ -338,30 +338,19 @@ impl Engine {
         Ok(ScopeUsesPage::new(scopes, None))
     }
 
-    /// One page of a tenant's scopes that have a database, in order, with its bytes.
-    fn databases(
+    /// A tenant's scopes that may have a database, in order.
+    fn listed(
         &self,
         tenant: &TenantId,
         after: Option<&(ScopeKind, ScopeId)>,
         kind: Option<ScopeKind>,
-        limit: usize,
-    ) -> Result<Vec<(Scope, u64)>> {
+    ) -> Result<Vec<Scope>> {
         let mut found = self.pool.files.list(tenant)?;
         found.retain(|scope| {
             kind.is_none_or(|kind| kind == scope.kind)
                 && after.is_none_or(|(kind, id)| (scope.kind, &scope.id) > (*kind, id))
         });
         found.sort_by(|a, b| (a.kind, &a.id).cmp(&(b.kind, &b.id)));
-        let mut databases = Vec::new();
-        for scope in found {
-            let place = self.pool.files.place(&scope, &scope.digest());
-            if place.seems_written()? {
-                databases.push((scope, place.bytes()));
-            }
-            if databases.len() >= limit {
-                break;
-            }
-        }
-        Ok(databases)
+        Ok(found)
     }
 }

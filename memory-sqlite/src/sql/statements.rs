@@ -16,9 +16,6 @@ use super::verdicts::{Judged, called};
 use crate::error::lost;
 use crate::sandbox::{Cancel, Layers, Ran, Sandbox, Statement};
 
-/// The savepoint that undoes one statement; the numbers of transactions begin with 1.
-const OF_STATEMENT: u32 = 0;
-
 /// A call of `exec` or `query`.
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
@@ -362,18 +359,8 @@ impl Engine {
             }
         };
         let sandbox = &mut held.conn.sandbox;
-        let undoable = !judged.kind.reads_only();
-        let begun = if undoable { sandbox.savepoint(OF_STATEMENT) } else { Ok(()) };
-        let ran = begun.and_then(|()| {
-            let ran = self.step_writing(sandbox, call, judged, cancel);
-            if undoable && sandbox.in_transaction() {
-                if ran.is_err() {
-                    sandbox.rollback_to(OF_STATEMENT)?;
-                }
-                sandbox.release(OF_STATEMENT)?;
-            }
-            ran
-        });
+        let step = |sandbox: &mut Sandbox| self.step_writing(sandbox, call, judged, cancel);
+        let ran = if judged.kind.reads_only() { step(sandbox) } else { sandbox.undoing(step) };
         let ran = match ran {
             Ok(ran) if sandbox.in_transaction() => self.mark_written(&mut held.conn, judged).map(|()| ran),
             // An `OR ROLLBACK` that reached the engine.

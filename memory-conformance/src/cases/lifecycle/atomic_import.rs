@@ -130,6 +130,21 @@ pub(crate) const CASES: &[Case] = &[
             expect_eq!(cx.all_keys(&scope).await?.len(), 0, "keys after mirroring an empty stream");
         }
     ),
+    case!("export.mirror.expired-record-is-none", [Kv, AtomicImport], ["EXP-15"], |cx, scope: Scope| {
+        cx.fill(&scope, &[("expired", "1"), ("kept", "1")]).await?;
+        let mut all = cx.export(&scope).await?;
+        for record in &mut all {
+            if record.entry.key.as_str() == "expired" {
+                record.entry.expires_at = Some(record.entry.updated_at);
+            }
+        }
+        let options =
+            ImportOptions::default().with_on_existing(OnExisting::Replace).with_atomicity(Atomicity::Mirror);
+        let all = stream::records(all.into_iter().map(Ok).collect());
+        let outcome = cx.kv().import_scope(&scope, all, options).await?;
+        expect_eq!((outcome.expired, outcome.skipped), (1, 1), "records expired and skipped");
+        expect_eq!(cx.all_keys(&scope).await?, ["kept"], "the keys of the scope");
+    }),
     case!("export.mirror.failed-leaves-all", [Kv, AtomicImport], ["EXP-15", "EXP-12"], |cx| {
         leaves_all(cx, Atomicity::Mirror).await?;
     }),

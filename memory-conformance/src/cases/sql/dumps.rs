@@ -31,6 +31,24 @@ pub(crate) const CASES: &[Case] = &[
         let copy = copied(cx, &db).await?;
         expect_eq!(copy.query(all).await?, db.query(all).await?, "rows after dump and restore");
     }),
+    case!("sql.restore.quota-holds", [Sql], ["QTA-1"], |cx, db: Database| {
+        db.exec("CREATE TABLE t (x TEXT)").await?;
+        for letter in ["a", "b", "c", "d", "e", "f"] {
+            // Nothing that a store could compress away.
+            let long: String = (0..60_000).map(|n| format!("{letter}{:04x}", n * 40_503 % 65_521)).collect();
+            db.exec_with("INSERT INTO t VALUES (?)", &[text(&long)]).await?;
+        }
+        let dump = dumped(cx, &db.scope).await?;
+        let copy = cx.database()?;
+        let restore = async |quota| {
+            let dump = lines(dump.iter().cloned().map(Ok).collect());
+            cx.sql().restore(&copy.scope, dump, RestoreOptions::default().with_quota_bytes(Some(quota))).await
+        };
+        expect_kind!(restore(512 << 10).await, ErrorKind::QuotaExceeded, "a restore past its quota");
+        has_no_database(cx, &copy, "a restore past its quota").await?;
+        restore(16 << 20).await?;
+        expect_eq!(copy.int("SELECT count(*) FROM t").await?, 6, "rows restored within the quota");
+    }),
     case!("sql.dump.schema-comes-back", [Sql], ["DMP-1"], |cx, db: Database| {
         db.exec_all(&[
         "CREATE TABLE parents (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, n INTEGER DEFAULT 7 CHECK (n > 0))",

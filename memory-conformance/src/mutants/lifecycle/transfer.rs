@@ -70,6 +70,7 @@ mutants! {
             => kv(&next)?.drop_scope(scope).await?);
     "import.mirror-keeps": ["EXP-15"], "mirroring keeps entries without a record" => ask(|request| mirror(request, Atomicity::Scope));
     "import.mirror-makes-anew": ["EXP-15"], "mirroring rewrites unchanged entries" => ask(|request| mirror(request, Atomicity::Replacement));
+    "import.mirror-keeps-expired": ["EXP-15"], "mirroring keeps an entry whose record has expired" => fault(Fault::MirrorKeepsExpired);
     "import.line-feeds-lost": ["EXP-14"], "line feeds between a value's tokens become spaces"
         => imported(|record| {
             if let Ok(value) = Json::parse(record.entry.value.as_str().replace('\n', " ")) {

@@ -42,6 +42,11 @@ mutants! {
     "sql.dump-unstable": ["DMP-1"] needs [Sql], "two dumps of the same database differ" => around(unstable);
     "sql.restore-counts-nothing": ["DMP-2"] needs [Sql], "restored tables and rows are not counted"
         => answer(Reply::Restore(outcome) => (outcome.tables, outcome.rows) = (0, 0));
+    "sql.restore-ignores-quota": ["QTA-1"] needs [Sql], "a restore has no quota"
+        => over(Request::Restore { scope, dump, options } => {
+            let options = options.with_quota_bytes(None);
+            next.run(Request::Restore { scope, dump, options }).await
+        });
     "sql.restore-merges": ["DMP-3"] needs [Sql], "a non-empty database is left as it is and reported as restored"
         => around(forgives(ErrorKind::Conflict, request, next).await);
     "sql.restore-takes-anything": ["DMP-4"] needs [Sql], "an invalid dump is reported as restored"

@@ -3,7 +3,7 @@
 use std::future::poll_fn;
 use std::sync::Arc;
 
-use memory_core::sql::{DumpStream, RestoreMode, RestoreOutcome};
+use memory_core::sql::{DumpStream, RestoreMode, RestoreOptions, RestoreOutcome};
 use memory_core::{Error, ErrorKind, Result, Scope};
 use memory_sql::{DumpReader, Table, is_about_object, longest_line, quote_identifier};
 use memory_validator::{Mode, StatementKind};
@@ -54,14 +54,14 @@ impl Engine {
         self: &Arc<Self>,
         scope: &Scope,
         mut dump: DumpStream,
-        mode: RestoreMode,
+        options: RestoreOptions,
     ) -> Result<RestoreOutcome> {
         self.wake()?;
         let state = self.pool.scope(scope);
         let deadline = self.deadline(None);
         let guard = self.lock(&state, deadline).await?;
         let mut leased = self.entered(&state, deadline).await?;
-        let restored = self.restore_into(&mut leased, &mut dump, mode).await;
+        let restored = self.restore_into(&mut leased, &mut dump, options).await;
         match restored {
             Ok(outcome) => {
                 self.pool.retire(leased);
@@ -108,7 +108,7 @@ impl Engine {
         &self,
         leased: &mut Leased,
         dump: &mut DumpStream,
-        mode: RestoreMode,
+        RestoreOptions { mode, quota_bytes, .. }: RestoreOptions,
     ) -> Result<RestoreOutcome> {
         let schema = leased.state.hex.schema();
         let there = self.admin.look(THERE, &[(&schema, Type::TEXT)]).await?;
@@ -156,11 +156,12 @@ impl Engine {
             self.apply(leased, &mut progress, &line).await?;
         }
         progress.reader.check_ended()?;
-        let quota = self.config.quota_bytes.map_or("NULL".to_owned(), |quota| quota.to_string());
+        let quota_bytes = quota_bytes.or(self.config.quota_bytes);
+        let quota = quota_bytes.map_or("NULL".to_owned(), |quota| quota.to_string());
         let settle = format!("SELECT mem_sql.redefined(); SELECT mem_sql.settle({quota}, false)");
         match run_silent(leased, &settle, self.deadline(None)).await {
             Err(Refused { state, .. }) if state == errors::QUOTA_EXCEEDED => {
-                return Err(errors::quota_exceeded(self.config.quota_bytes.unwrap_or_default()));
+                return Err(errors::quota_exceeded(quota_bytes.unwrap_or_default()));
             }
             done => drop(done?),
         }

@@ -166,6 +166,10 @@ fn narrow(caller: &Caller, request: &mut Request) {
             options.quota_bytes = smaller(options.quota_bytes, policy.sql_max_bytes);
             None
         }
+        Request::Restore { options, .. } => {
+            options.quota_bytes = smaller(options.quota_bytes, policy.sql_max_bytes);
+            None
+        }
         _ => None,
     };
     if let Some(Quota { max_entries, max_bytes }) = quota {

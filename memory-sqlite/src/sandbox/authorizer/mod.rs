@@ -4,4 +4,4 @@ mod hook;
 mod watch;
 
 pub(super) use hook::install;
-pub(super) use watch::{Denied, Phase, SHADOWS, Watch};
+pub(super) use watch::{Denied, Phase, Watch, is_shadow};

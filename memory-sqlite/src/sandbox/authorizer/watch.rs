@@ -48,8 +48,7 @@ enum Reason {
 }
 
 /// Suffixes of the names of shadow tables of full-text and r-tree tables.
-pub(in crate::sandbox) const SHADOWS: [&str; 8] =
-    ["_data", "_idx", "_content", "_docsize", "_config", "_node", "_rowid", "_parent"];
+const SHADOWS: [&str; 8] = ["_data", "_idx", "_content", "_docsize", "_config", "_node", "_rowid", "_parent"];
 
 /// Pragmas of the runtime's own statements.
 const TRUSTED_PRAGMAS: [&str; 11] = [
@@ -104,6 +103,7 @@ pub(in crate::sandbox) struct Watch {
     suspects: Vec<String>,
     denied: Option<Denied>,
     writes_rows: bool,
+    names_virtual: bool,
     second: bool,
     /// Relations whose rows the statement reads; `None`: also through a view.
     relations: Option<Vec<String>>,
@@ -126,6 +126,7 @@ impl Watch {
             suspects: Vec::new(),
             denied: None,
             writes_rows: false,
+            names_virtual: false,
             second: false,
             relations: Some(Vec::new()),
             compiles: false,
@@ -151,6 +152,7 @@ impl Watch {
         self.suspects.clear();
         self.denied = None;
         self.writes_rows = false;
+        self.names_virtual = false;
         self.second = false;
         self.relations = Some(Vec::new());
         self.compiles = false;
@@ -191,6 +193,11 @@ impl Watch {
     /// Whether the statement itself inserts, updates or deletes rows of an agent's table.
     pub(in crate::sandbox) fn writes_rows(&self) -> bool {
         self.writes_rows && self.reason.is_none()
+    }
+
+    /// Whether the statement may give a virtual table its name, which reserves the names of its shadow tables.
+    pub(in crate::sandbox) fn names_virtual(&self) -> bool {
+        self.names_virtual
     }
 
     /// Whether the statement may be kept prepared: the same names decide the next time.
@@ -317,6 +324,7 @@ impl Watch {
                 if !self.policy.modules.contains(&module_name.to_ascii_lowercase()) {
                     return Err((*module_name).to_owned());
                 }
+                self.names_virtual = true;
                 self.define(table_name, context.database_name, running)
             }
             AuthAction::DropTable { table_name }
@@ -328,6 +336,7 @@ impl Watch {
                 // The engine passes the dropped column where other actions pass the database.
                 self.define(table_name, Some(database_name), running)?;
                 self.reason = Some(Reason::Alter);
+                self.names_virtual = true;
                 Ok(())
             }
             AuthAction::Analyze { table_name } => {
@@ -465,7 +474,7 @@ fn is_reserved(name: &str) -> bool {
 }
 
 /// Whether the name could be that of a shadow table.
-fn is_shadow(name: &str) -> bool {
+pub(in crate::sandbox) fn is_shadow(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     SHADOWS.iter().any(|end| name.ends_with(end))
 }

@@ -28,25 +28,27 @@ fn like(call: &Call<'_>) -> Outcome {
         },
         _ => None,
     };
-    run(call, |pattern| Pattern::like(pattern, escape))
+    run(call, escape, |pattern| Pattern::like(pattern, escape))
 }
 
 fn glob(call: &Call<'_>) -> Outcome {
-    run(call, Pattern::glob)
+    run(call, None, Pattern::glob)
 }
 
-fn run(call: &Call<'_>, compile: impl FnOnce(&str) -> Pattern) -> Outcome {
+fn run(call: &Call<'_>, escape: Option<char>, compile: impl Fn(&str) -> Pattern) -> Outcome {
     let (Some(pattern), Some(text)) = (call.text(0), call.text(1)) else { return Outcome::Null };
     if pattern.len() > usize::try_from(PATTERN_BYTES).unwrap_or(0) {
         return Outcome::Error("LIKE or GLOB pattern too complex".to_owned());
     }
-    let kept: Result<Arc<Pattern>, String> =
-        call.kept(0, || Ok(compile(&String::from_utf8_lossy(until_nul(pattern)))));
-    match kept {
-        Ok(pattern) => match pattern.matches(&String::from_utf8_lossy(until_nul(text))) {
-            Ok(matches) => Outcome::Integer(i64::from(matches)),
-            Err(Ended) => Outcome::Ended,
-        },
+    let compile = || Ok((escape, compile(&String::from_utf8_lossy(until_nul(pattern)))));
+    let kept: Result<Arc<(Option<char>, Pattern)>, String> = match call.kept(0, compile) {
+        // The pattern is the same in every row, the escape may not be.
+        Ok(kept) if kept.0 != escape => compile().map(Arc::new),
+        kept => kept,
+    };
+    match kept.map(|kept| kept.1.matches(&String::from_utf8_lossy(until_nul(text)))) {
+        Ok(Ok(matches)) => Outcome::Integer(i64::from(matches)),
+        Ok(Err(Ended)) => Outcome::Ended,
         Err(message) => Outcome::Error(message),
     }
 }

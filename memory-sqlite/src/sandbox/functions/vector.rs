@@ -106,18 +106,18 @@ fn number(bytes: &[u8]) -> f32 {
 }
 
 /// The sum of a term over all dimensions.
-fn sum(a: &[u8], b: &[u8], term: impl Fn(f32, f32) -> f32) -> f64 {
-    let mut lanes = [0_f32; LANES];
+fn sum(a: &[u8], b: &[u8], term: impl Fn(f64, f64) -> f64) -> f64 {
+    let mut lanes = [0_f64; LANES];
     let (many_a, many_b) = (a.chunks_exact(LANES * BYTES), b.chunks_exact(LANES * BYTES));
     let rest = many_a.remainder().chunks_exact(BYTES).zip(many_b.remainder().chunks_exact(BYTES));
     for (a, b) in many_a.zip(many_b) {
         let pairs = a.chunks_exact(BYTES).zip(b.chunks_exact(BYTES));
         for (lane, (a, b)) in lanes.iter_mut().zip(pairs) {
-            *lane += term(number(a), number(b));
+            *lane += term(f64::from(number(a)), f64::from(number(b)));
         }
     }
-    let rest: f64 = rest.map(|(a, b)| f64::from(term(number(a), number(b)))).sum();
-    lanes.iter().map(|lane| f64::from(*lane)).sum::<f64>() + rest
+    let rest: f64 = rest.map(|(a, b)| term(f64::from(number(a)), f64::from(number(b)))).sum();
+    lanes.iter().sum::<f64>() + rest
 }
 
 fn dot(a: &[u8], b: &[u8]) -> f64 {

@@ -125,7 +125,6 @@ pub(in crate::sandbox) fn limit(
     let limits = [
         (Limit::SQLITE_LIMIT_LENGTH, bytes),
         (Limit::SQLITE_LIMIT_SQL_LENGTH, 1 << 20),
-        (Limit::SQLITE_LIMIT_COLUMN, 500),
         (Limit::SQLITE_LIMIT_EXPR_DEPTH, 1_000),
         (Limit::SQLITE_LIMIT_COMPOUND_SELECT, 500),
         (Limit::SQLITE_LIMIT_VDBE_OP, 1_000_000),
@@ -139,6 +138,14 @@ pub(in crate::sandbox) fn limit(
     ];
     for (limit, value) in limits {
         conn.set_limit(limit, value).map_err(engine)?;
+    }
+    limit_columns(conn, layers, 0)
+}
+
+/// Limits the columns of tables and results to 500, and `more` for what the runtime reads.
+pub(in crate::sandbox) fn limit_columns(conn: &Connection, layers: Layers, more: i32) -> Result<()> {
+    if layers.limits {
+        conn.set_limit(Limit::SQLITE_LIMIT_COLUMN, 500 + more).map_err(engine)?;
     }
     Ok(())
 }

@@ -414,6 +414,8 @@ fn vectors_are_compared_as_blobs_or_as_text() {
     assert_eq!(value("vec_distance_L2('[0, 0]', '[3, 4]')"), SqlValue::Real(5.0));
     assert_eq!(value("vec_distance_cosine('[1, 0]', '[0, 1]')"), SqlValue::Real(1.0));
     assert_eq!(value("vec_distance_cosine('[1, 0]', '[0, 0]')"), SqlValue::Null);
+    assert_eq!(value("vec_distance_cosine('[1e30, 0]', '[0, 1e30]')"), SqlValue::Real(1.0));
+    assert_eq!(value("vec_distance_cosine('[1e-30, 1]', '[1e-30, 0]')"), SqlValue::Real(1.0));
     assert_eq!(value("vec_distance_cosine(NULL, '[0, 0]')"), SqlValue::Null);
     for bad in [
         "vec_dot('[1]', '[1, 2]')",
@@ -429,6 +431,14 @@ fn vectors_are_compared_as_blobs_or_as_text() {
     let many = format!("'[{}]'", many.join(","));
     let expected = (0..37).map(f64::from).map(|x| x * x).sum::<f64>();
     assert_eq!(value(&format!("vec_dot({many}, vec_f32({many}))")), SqlValue::Real(expected));
+}
+
+#[test]
+fn each_row_has_its_own_escape() {
+    let database = TestDatabase::new();
+    database.load("CREATE TABLE t(e); INSERT INTO t VALUES ('!'), ('?'), (NULL), ('!')");
+    let told = "SELECT group_concat(coalesce('10%' LIKE '10!%' ESCAPE e, '-'), '') FROM t";
+    assert_eq!(database.value(told).unwrap(), SqlValue::Text("10-1".into()));
 }
 
 /// A pattern that is no literal advances 64 characters at a time, at worst for longer than the deadline.

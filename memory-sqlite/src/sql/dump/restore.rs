@@ -1,5 +1,6 @@
 //! Restores a dump in one transaction, with an agent's rights.
 
+use std::collections::BTreeSet;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,7 +14,7 @@ use memory_validator::{Mode, StatementKind};
 
 use super::format::{Cell, Kind, Line, Setting};
 use crate::lifecycle::tombstones;
-use crate::sandbox::{Cancel, Statement};
+use crate::sandbox::{Cancel, Sandbox, Statement};
 use crate::sql::connections::{Conn, WRITTEN, is_busy};
 use crate::sql::engine::Engine;
 
@@ -41,6 +42,8 @@ struct Restoring {
     reader: DumpReader,
     /// The table that rows belong to; `None`: it was skipped.
     table: Option<Table>,
+    /// Full-text indexes to rebuild once the views are there.
+    rebuilds: BTreeSet<String>,
 }
 
 impl Engine {
@@ -50,7 +53,7 @@ impl Engine {
         mut dump: DumpStream,
         options: RestoreOptions,
     ) -> Result<RestoreOutcome> {
-        let RestoreOptions { mode, taken_at, .. } = options;
+        let RestoreOptions { mode, taken_at, quota_bytes, .. } = options;
         self.wake()?;
         let (engine, of) = (Arc::clone(self), scope.clone());
         // Checked first, so that no folder is created for a forgotten scope.
@@ -59,7 +62,7 @@ impl Engine {
         }
         self.used(scope, true).await?;
         let in_flight = self.in_flight.begin();
-        let mut restoring = self.begin_restore(scope, mode).await?;
+        let mut restoring = self.begin_restore(scope, mode, quota_bytes).await?;
         let longest = longest_line(self.config.value_bytes);
         let mut whole = false;
         while !whole {
@@ -91,7 +94,12 @@ impl Engine {
         found.map_err(crate::error::engine)
     }
 
-    async fn begin_restore(self: &Arc<Self>, scope: &Scope, mode: RestoreMode) -> Result<Restoring> {
+    async fn begin_restore(
+        self: &Arc<Self>,
+        scope: &Scope,
+        mode: RestoreMode,
+        quota: Option<u64>,
+    ) -> Result<Restoring> {
         let deadline = self.deadline(None);
         let state = self.pool.scope(scope);
         let mut guard = Some(self.lock(&state, deadline).await?);
@@ -100,7 +108,7 @@ impl Engine {
             let Some(held) = guard.take() else { return Err(Error::internal("a lock was lost")) };
             let (engine, state) = (Arc::clone(self), Arc::clone(&state));
             let work = move || match engine.begin_write(&state, deadline) {
-                Ok(conn) => engine.prepare(conn, held, mode).map(Ok),
+                Ok(conn) => engine.prepare(conn, held, mode, quota).map(Ok),
                 Err(error) if is_busy(&error) => Ok(Err(held)),
                 Err(error) => Err(error),
             };
@@ -112,7 +120,13 @@ impl Engine {
         }
     }
 
-    fn prepare(&self, mut conn: Conn, guard: WriteLock, mode: RestoreMode) -> Result<Restoring> {
+    fn prepare(
+        &self,
+        mut conn: Conn,
+        guard: WriteLock,
+        mode: RestoreMode,
+        quota: Option<u64>,
+    ) -> Result<Restoring> {
         conn.pass();
         let cleared = match mode {
             _ if conn.sandbox.schema()?.is_empty() => Ok(()),
@@ -126,8 +140,8 @@ impl Engine {
         }
         // A table may refer to one that is created later, or was dropped.
         conn.sandbox.enforce_foreign_keys(false)?;
-        conn.sandbox.set_quota(self.config.quota_bytes);
-        Ok(Restoring { conn, guard, reader: DumpReader::new(mode), table: None })
+        conn.sandbox.set_quota(quota.or(self.config.quota_bytes));
+        Ok(Restoring { conn, guard, reader: DumpReader::new(mode), table: None, rebuilds: BTreeSet::new() })
     }
 
     /// The next lines, and whether they are the last.
@@ -157,7 +171,8 @@ impl Engine {
     fn apply(&self, restoring: &mut Restoring, line: &[u8], cancel: &Cancel) -> Result<()> {
         let Some(line) = restoring.reader.read(line)? else { return Ok(()) };
         match line {
-            Line::MemorySqlDump(_) | Line::End(_) => Ok(()),
+            Line::MemorySqlDump(_) => Ok(()),
+            Line::End(_) => self.rebuild(restoring, cancel),
             Line::Table(table) => {
                 let kinds = [StatementKind::CreateTable, StatementKind::CreateVirtualTable];
                 let made = self.define(restoring, "table", &table.name, &table.sql, &kinds, cancel)?;
@@ -188,17 +203,20 @@ impl Engine {
             }
             Line::Setting(setting) => self.set_up(restoring, setting, cancel),
             Line::Rebuild(table) => {
-                let name = quote_identifier(&table);
-                let sql = format!("INSERT INTO main.{name} ({name}) VALUES ('rebuild')");
-                match self.run_restoring(restoring, &sql, &[], cancel) {
+                if restoring.conn.sandbox.layout(&table)?.kind == "virtual" {
+                    restoring.rebuilds.insert(table);
+                } else {
+                    restoring.reader.skip(format!("index of table {table}: it is not a full-text index"));
+                }
+                Ok(())
+            }
+            Line::Analyze(_) => {
+                self.rebuild(restoring, cancel)?;
+                match self.run_restoring(restoring, "ANALYZE", &[], cancel) {
                     Ok(()) => Ok(()),
-                    Err(error) => restoring.skip_refused("index of table", &table, error),
+                    Err(error) => restoring.skip_refused("statistics", "", error),
                 }
             }
-            Line::Analyze(_) => match self.run_restoring(restoring, "ANALYZE", &[], cancel) {
-                Ok(()) => Ok(()),
-                Err(error) => restoring.skip_refused("statistics", "", error),
-            },
             Line::Skipped(reason) => {
                 restoring.reader.skip(reason);
                 Ok(())
@@ -218,7 +236,9 @@ impl Engine {
     ) -> Result<bool> {
         let judged = self.verdicts.judge_on(&restoring.conn.sandbox, sql, Mode::Exec, self.stages());
         let made = match judged {
-            Ok(judged) if kinds.contains(&judged.kind) => self.run_restoring(restoring, sql, &[], cancel),
+            Ok(judged) if kinds.contains(&judged.kind) => {
+                restoring.conn.sandbox.undoing(|sandbox| self.run_in(sandbox, sql, &[], cancel))
+            }
             Ok(_) => Err(Error::new(ErrorKind::StatementRefused, "its text creates something else")),
             Err(error) => Err(error),
         };
@@ -226,6 +246,17 @@ impl Engine {
             Ok(()) => Ok(true),
             Err(error) => restoring.skip_refused(word, name, error).map(|()| false),
         }
+    }
+
+    /// Rebuilds the full-text indexes over other tables and views.
+    fn rebuild(&self, restoring: &mut Restoring, cancel: &Cancel) -> Result<()> {
+        for table in std::mem::take(&mut restoring.rebuilds) {
+            let name = quote_identifier(&table);
+            let sql = format!("INSERT INTO main.{name} ({name}) VALUES ('rebuild')");
+            self.run_restoring(restoring, &sql, &[], cancel)
+                .or_else(|error| restoring.skip_refused("index of table", &table, error))?;
+        }
+        Ok(())
     }
 
     /// Changes a setting of a full-text index, as an agent's own statement would.
@@ -277,9 +308,11 @@ impl Engine {
         args: &[SqlValue],
         cancel: &Cancel,
     ) -> Result<()> {
-        restoring
-            .conn
-            .sandbox
+        self.run_in(&mut restoring.conn.sandbox, sql, args, cancel)
+    }
+
+    fn run_in(&self, sandbox: &mut Sandbox, sql: &str, args: &[SqlValue], cancel: &Cancel) -> Result<()> {
+        sandbox
             .run(&Statement {
                 sql,
                 args,

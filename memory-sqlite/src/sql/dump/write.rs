@@ -9,10 +9,9 @@ use memory_core::{Error, ErrorKind, Result, Scope};
 use memory_sql::{Counts, DumpLine as _, Header, MOST_SKIPPED, Table, encode_line, quote_identifier};
 
 use super::format::{Cell, Kind, Line, Object, Sequence, Setting};
-use super::full_text::{self, Content};
 use crate::commit::pipe::{Pipe, Reader};
 use crate::error::overloaded;
-use crate::sandbox::{Cancel, Layout, Sandbox, SchemaObject};
+use crate::sandbox::{Cancel, Content, Layout, Sandbox, SchemaObject, content, has_made};
 use crate::sql::connections::{Conn, WRITTEN, is_busy};
 use crate::sql::engine::Engine;
 
@@ -130,11 +129,12 @@ fn everything(sandbox: &mut Sandbox, out: &Out<'_>, cancel: &Cancel) -> Result<(
     for table in made.iter().filter(|made| made.kind == "table") {
         let Some(sql) = &table.sql else { continue };
         let layout = sandbox.layout(&table.name)?;
-        if layout.kind == "shadow" {
+        // A table that a virtual table took only for its name has rows of its own.
+        if layout.kind == "shadow" && made.iter().any(|other| other.has_made(&table.name)) {
             continue;
         }
         counts.tables += 1;
-        let content = content_of(table, &layout, sql, &made);
+        let content = content_of(&layout, sql);
         let rows = rows_of(&table.name, &layout, content);
         let columns = rows.as_ref().map(|rows| rows.columns.clone()).unwrap_or_default();
         if !out.line(&Line::Table(Table { name: table.name.clone(), sql: sql.clone(), columns }))? {
@@ -169,7 +169,7 @@ fn everything(sandbox: &mut Sandbox, out: &Out<'_>, cancel: &Cancel) -> Result<(
     }
     for table in made.iter().filter(|made| made.kind == "table") {
         let Some(sql) = &table.sql else { continue };
-        if content_of(table, &sandbox.layout(&table.name)?, sql, &made) == Content::Elsewhere
+        if content_of(&sandbox.layout(&table.name)?, sql) == Content::Elsewhere
             && !out.line(&Line::Rebuild(table.name.clone()))?
         {
             return Ok(());
@@ -197,15 +197,14 @@ struct RowSource {
     columns: Vec<String>,
 }
 
-fn content_of(table: &SchemaObject, layout: &Layout, sql: &str, made: &[SchemaObject]) -> Content {
-    if layout.kind != "virtual" {
-        return Content::Own;
+impl SchemaObject {
+    fn has_made(&self, table: &str) -> bool {
+        self.kind == "table" && self.sql.as_deref().is_some_and(|sql| has_made(&self.name, sql, table))
     }
-    let has = |suffix: &str| {
-        let name = format!("{}_{suffix}", table.name);
-        made.iter().any(|made| made.name.eq_ignore_ascii_case(&name))
-    };
-    if has("config") && !has("content") { full_text::content(sql) } else { Content::Own }
+}
+
+fn content_of(layout: &Layout, sql: &str) -> Content {
+    if layout.kind == "virtual" { content(sql) } else { Content::Own }
 }
 
 /// `None`: it stores no rows.

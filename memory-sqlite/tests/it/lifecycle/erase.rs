@@ -1,9 +1,10 @@
 //! Erased content is in no file of the store, and no handle returns it.
 
 use std::path::Path;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crate::support::files::{contents, folder, integrity, place};
+use crate::support::files::{contents, folder, integrity, place, raw, raw_sql};
 use crate::support::sql::Sql;
 use crate::support::{Store, TestClock, agent, block_on, embedders, eventually, fast, json, key, poll_once};
 use memory_core::{
@@ -152,6 +153,48 @@ fn a_reader_that_keeps_the_log_is_reported_and_erasing_again_finishes() {
     assert_eq!(again.entries, 0);
     assert_eq!(holding(folder.path(), SECRET), Vec::<String>::new());
     store.close();
+}
+
+/// A store with a secret, another process that holds the lock of its SQL database, and an erasure that waits for that.
+fn waiting_to_drop(
+    statement_timeout_ms: u64,
+) -> (tempfile::TempDir, Store, rusqlite::Connection, JoinHandle<memory_core::Result<Erased>>) {
+    let (folder, path) = place();
+    let store = Store::open(&path, fast()).unwrap();
+    seed(&store);
+    let sql = raw_sql(folder.path());
+    sql.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let mut config = fast();
+    (config.busy_timeout_ms, config.sql.statement_timeout_ms) = (50, statement_timeout_ms);
+    let erasing = Store::open(&path, config).unwrap();
+    let erasing =
+        std::thread::spawn(move || block_on(erasing.kv.erase(&EraseTarget::Scope(erasing.scope.clone()))));
+    eventually("the entries are gone", || store.keys("").unwrap().is_empty().then_some(()));
+    (folder, store, sql, erasing)
+}
+
+#[test]
+fn a_lock_of_another_process_after_the_entries_are_erased_is_told_as_what_remains() {
+    let (folder, store, sql, erasing) = waiting_to_drop(60_000);
+    let other = raw(&folder.path().join("memory.db"));
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    drop(sql);
+    let erased = erasing.join().unwrap().unwrap();
+    assert_eq!((erased.scopes, erased.databases, erased.remains.len()), (1, 1, 1), "{:?}", erased.remains);
+    drop(other);
+    assert!(erase(&store, &EraseTarget::Scope(store.scope.clone())).remains.is_empty());
+    assert_eq!(holding(folder.path(), SECRET), Vec::<String>::new());
+}
+
+#[test]
+fn an_erasure_that_cannot_drop_the_database_says_that_the_entries_are_gone() {
+    let (folder, store, sql, erasing) = waiting_to_drop(100);
+    let error = erasing.join().unwrap().unwrap_err();
+    assert_eq!(error.kind(), memory_core::ErrorKind::OutcomeUnknown, "{error:?}");
+    assert!(error.message().starts_with("the entries are erased"), "{error}");
+    drop(sql);
+    assert!(erase(&store, &EraseTarget::Scope(store.scope.clone())).remains.is_empty());
+    assert_eq!(holding(folder.path(), SECRET), Vec::<String>::new());
 }
 
 #[test]

@@ -235,6 +235,31 @@ fn who_has_the_store_open_sees_nothing_of_a_scope_whose_evictor_died() {
 }
 
 #[test]
+fn a_page_of_uses_does_not_end_at_a_database_that_is_being_removed() {
+    let (_folder, path) = place();
+    let place = Place::open(&path);
+    for name in ["ada", "ben", "cleo"] {
+        place.sql.at(agent(name)).exec("CREATE TABLE t (a)");
+    }
+    place.set("k").unwrap();
+    place.sql.clone().close();
+    drop(place);
+    let place = Place::open(&path);
+    half_evicted(&path);
+    let (mut names, mut query) = (Vec::new(), ScopeUsesQuery::default());
+    query.limit = 1;
+    loop {
+        let page = block_on(place.sql.checked.scope_uses(&place.scope.tenant, query.clone())).unwrap();
+        names.extend(page.scopes.iter().map(|found| found.scope.id.to_string()));
+        query.cursor = page.next;
+        if query.cursor.is_none() {
+            break;
+        }
+    }
+    assert_eq!(names, ["ben", "cleo"]);
+}
+
+#[test]
 fn opening_finishes_what_an_evictor_left() {
     let (_folder, path) = place();
     let place = Place::open(&path);

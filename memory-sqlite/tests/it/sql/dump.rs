@@ -1,6 +1,6 @@
 //! A dump makes the same database again, whatever it holds; a hostile one makes nothing that an agent could not.
 
-use crate::support::files::folder;
+use crate::support::files::{folder, raw_sql};
 use crate::support::sql::Sql;
 use crate::support::{agent, block_on, collect, eventually, fast, stream};
 use memory_core::sql::{RestoreMode, RestoreOptions, RestoreOutcome, SqlValue};
@@ -273,6 +273,111 @@ fn how_a_full_text_index_is_set_up_comes_back() {
     let ranked = "SELECT title FROM own WHERE own MATCH 'dogs' ORDER BY rank";
     assert_eq!(copy.rows(ranked), sql.rows(ranked));
     assert_eq!(copy.rows(ranked)[0], [SqlValue::Text("dogs".to_owned())], "the title weighs more");
+}
+
+#[test]
+fn a_virtual_table_takes_no_table_that_is_there() {
+    let (_folder, sql) = open();
+    for (made, refused) in [
+        ("CREATE TABLE docs_content (x)", "CREATE VIRTUAL TABLE docs USING fts5(body, content='')"),
+        ("CREATE TABLE Notes_docsize (x)", "CREATE VIRTUAL TABLE notes USING fts5(body, columnsize=0)"),
+        (
+            "CREATE TABLE view_content (x)",
+            "CREATE VIRTUAL TABLE \"View\" USING fts5(x, content='Notes_docsize')",
+        ),
+        ("CREATE TABLE own_content (x)", "CREATE VIRTUAL TABLE own USING fts5(body)"),
+        ("CREATE TABLE boxes_node (x)", "CREATE VIRTUAL TABLE boxes USING rtree(id, x0, x1)"),
+        ("CREATE VIRTUAL TABLE other USING fts5(body, content='')", "ALTER TABLE other RENAME TO docs"),
+        ("CREATE TABLE plain (x)", "ALTER TABLE plain RENAME TO other_content"),
+        ("CREATE TABLE plain_2 (x)", "CREATE TABLE other_content (x)"),
+    ] {
+        sql.exec(made);
+        let before = sql.tables();
+        let error = sql.try_exec(refused).unwrap_err();
+        assert!(
+            matches!(error.kind(), ErrorKind::InvalidArgument | ErrorKind::StatementRefused),
+            "{refused}: {error:?}"
+        );
+        let tx = sql.begin();
+        sql.try_exec_in(&tx, refused).unwrap_err();
+        sql.commit(&tx).unwrap();
+        assert_eq!(sql.tables(), before, "{refused}");
+    }
+    for table in ["docs_content", "notes_docsize", "own_content", "boxes_node"] {
+        sql.exec(&format!("INSERT INTO {table} VALUES (1)"));
+    }
+    // Its own tables go with it, and other names are free.
+    sql.exec("ALTER TABLE other RENAME TO others");
+    sql.exec("CREATE VIRTUAL TABLE r USING rtree(id, x0, x1)");
+    for table in ["other_content", "r_config", "r_content"] {
+        sql.exec(&format!("CREATE TABLE {table} (x)"));
+        sql.exec(&format!("INSERT INTO {table} VALUES (1)"));
+        assert!(sql.tables().contains(&table.to_owned()));
+    }
+    sql.exec("INSERT INTO r VALUES (1, 2, 3)");
+    let (copy, outcome) = round_trip(&sql);
+    assert_eq!(
+        outcome.skipped,
+        ["table others: the rows of a full-text index without content cannot be read back; index them again"]
+    );
+    assert_eq!(copy.int("SELECT count(*) FROM r"), 1);
+    assert_eq!(copy.int("SELECT count(*) FROM r_config"), 1);
+}
+
+#[test]
+fn a_table_that_a_virtual_table_has_taken_is_dumped_and_replaced() {
+    let (folder, sql) = open();
+    sql.exec("CREATE TABLE docs_content (x)");
+    sql.exec("INSERT INTO docs_content VALUES ('kept')");
+    sql.exec("CREATE TABLE texts (body)");
+    sql.exec("INSERT INTO texts VALUES ('dogs')");
+    raw_sql(folder.path())
+        .execute_batch("CREATE VIRTUAL TABLE docs USING fts5(body, content='texts')")
+        .unwrap();
+    assert_eq!(sql.tables(), ["docs", "docs_content", "texts"]);
+    let whole = dump(&sql);
+    let copy = sql.at(agent("copy"));
+    let outcome = restore(&copy, whole.clone()).unwrap();
+    assert_eq!(copy.texts("SELECT x FROM docs_content"), ["kept"]);
+    assert!(outcome.skipped[0].contains("docs_content"), "{:?}", outcome.skipped);
+    let replace = RestoreOptions::default().with_mode(RestoreMode::Replace);
+    let lines = stream(whole.into_iter().map(Ok).collect());
+    block_on(sql.facet().restore(&sql.scope, lines, replace)).unwrap();
+    assert_eq!(sql.texts("SELECT x FROM docs_content"), ["kept"]);
+    assert_eq!(dump(&sql), dump(&copy));
+}
+
+#[test]
+fn a_table_of_as_many_columns_as_a_table_may_have_comes_back() {
+    let (_folder, sql) = open();
+    let columns = (0..500).map(|at| format!("c{at}")).collect::<Vec<_>>().join(", ");
+    sql.exec(&format!("CREATE TABLE wide ({columns})"));
+    sql.exec("INSERT INTO wide (rowid, c499) VALUES (7, 'last')");
+    let (copy, outcome) = round_trip(&sql);
+    assert_eq!(outcome.skipped, Vec::<String>::new());
+    assert_eq!(copy.texts("SELECT c499 FROM wide WHERE rowid = 7"), ["last"]);
+    for sql in [&sql, &copy] {
+        let error = sql.try_query(&format!("SELECT 1, {columns} FROM wide")).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error:?}");
+    }
+}
+
+#[test]
+fn a_full_text_index_over_a_view_is_filled_when_the_view_is_there() {
+    let (_folder, sql) = open();
+    for statement in [
+        "CREATE TABLE texts (id INTEGER PRIMARY KEY, body)",
+        "INSERT INTO texts VALUES (1, 'dogs'), (2, 'cats')",
+        "CREATE VIEW shown AS SELECT id, body FROM texts",
+        "CREATE VIRTUAL TABLE words USING fts5(body, content='shown', content_rowid='id')",
+        "INSERT INTO words (words) VALUES ('rebuild')",
+        "ANALYZE",
+    ] {
+        sql.exec(statement);
+    }
+    let (copy, outcome) = round_trip(&sql);
+    assert_eq!(outcome.skipped, Vec::<String>::new());
+    assert_eq!(copy.int("SELECT rowid FROM words WHERE words MATCH 'cats'"), 2);
 }
 
 #[test]

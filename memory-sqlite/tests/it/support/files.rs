@@ -64,6 +64,14 @@ pub(crate) fn raw_or_new(path: &Path) -> Connection {
 }
 
 /// Like [`raw`], with these flags.
+/// The SQL database of the only scope of a store in this folder.
+pub(crate) fn raw_sql(folder: &Path) -> Connection {
+    let found = contents(folder);
+    let is_of_scope =
+        |path: &&PathBuf| !path.ends_with("memory.db") && found[*path].starts_with(b"SQLite format 3");
+    raw(found.keys().find(is_of_scope).unwrap())
+}
+
 pub(crate) fn raw_with(path: &Path, flags: OpenFlags) -> Connection {
     use_sqlite_through_the_crate_first();
     memory_sqlite::prepare_process();
