@@ -5,230 +5,106 @@ use std::collections::BTreeSet;
 use crate::workspace::Workspace;
 use crate::{Result, process};
 
-/// One feature set of one package, with its required and forbidden normal dependencies.
-struct Rule {
-    package: &'static str,
-    arguments: &'static [&'static str],
-    must: &'static [&'static str],
-    must_not: &'static [&'static str],
-}
+/// One feature set of one package, and its required and forbidden normal dependencies, in words.
+struct Rule(&'static str, &'static str, &'static str, &'static str);
 
+/// Names for several crates in a rule.
+const GROUPS: &[(&str, &[&str])] = &[
+    ("ENGINES", &["rusqlite", "tokio-postgres"]),
+    ("HTTP", &["reqwest", "hyper"]),
+    ("OPENSSL", &["openssl", "openssl-sys", "native-tls"]),
+];
+
+// Only agents' SQL needs memory-sql, memory-validator and sqlparser.
 const RULES: &[Rule] = &[
-    Rule {
-        package: "memory-core",
-        arguments: &["--all-features"],
-        must: &[],
-        must_not: &[
-            "tokio",
-            "async-std",
-            "smol",
-            "rusqlite",
-            "tokio-postgres",
-            "reqwest",
-            "hyper",
-            "rand",
-            "uuid",
-        ],
-    },
-    Rule {
-        package: "memory-conformance",
-        arguments: &["--all-features"],
-        must: &["memory-core"],
-        must_not: &["memory", "memory-sqlite", "rusqlite", "tokio-postgres", "reqwest", "hyper"],
-    },
-    Rule {
-        package: "memory-conformance",
-        arguments: &["--features", "mutants"],
-        must: &["memory-core"],
-        must_not: &["memory-governed", "memory-hierarchical"],
-    },
-    Rule {
-        package: "memory-validator",
-        arguments: &["--all-features"],
-        must: &["sqlparser", "sqlite3-parser", "pg_query"],
-        must_not: &[
-            "memory-core",
-            "tokio",
-            "rusqlite",
-            "libsqlite3-sys",
-            "tokio-postgres",
-            "reqwest",
-            "hyper",
-        ],
-    },
-    Rule {
-        package: "memory-http",
-        arguments: &["--all-features"],
-        must: &["memory-core", "reqwest", "rustls", "ring"],
-        must_not: &["aws-lc-rs", "hickory-resolver", "openssl", "openssl-sys", "native-tls", "rusqlite"],
-    },
-    Rule {
-        package: "memory-mem0",
-        arguments: &[],
-        must: &["memory-core", "memory-http"],
-        must_not: &["memory-mem9", "memory-conformance", "rusqlite", "tokio-postgres", "openssl"],
-    },
-    Rule {
-        package: "memory-mem9",
-        arguments: &[],
-        must: &["memory-core", "memory-http"],
-        must_not: &["memory-mem0", "memory-conformance", "rusqlite", "tokio-postgres", "openssl"],
-    },
-    Rule {
-        package: "memory-remote",
-        arguments: &[],
-        must: &["memory-core", "memory-http"],
-        must_not: &["axum", "memory-conformance", "rusqlite", "tokio-postgres", "openssl"],
-    },
-    Rule {
-        package: "memory-embed",
-        arguments: &["--features", "openai"],
-        must: &["memory-core", "memory-http"],
-        must_not: &["model2vec-rs", "tokenizers", "rusqlite"],
-    },
-    Rule {
-        package: "memory-embed",
-        arguments: &["--features", "static"],
-        must: &["memory-core", "model2vec-rs"],
-        must_not: &[
-            "memory-http",
-            "reqwest",
-            "hyper",
-            "hf-hub",
-            "indicatif",
-            "onig",
-            "rusqlite",
-            "tokio",
-            "openssl",
-            "openssl-sys",
-            "native-tls",
-        ],
-    },
-    Rule {
-        package: "memory-governed",
-        arguments: &["--all-features"],
-        must: &["memory-core"],
-        must_not: &[
-            "tokio",
-            "memory-sqlite",
-            "memory-postgres",
-            "rusqlite",
-            "tokio-postgres",
-            "reqwest",
-            "hyper",
-        ],
-    },
-    Rule {
-        package: "memory-recall",
-        arguments: &["--all-features"],
-        must: &["memory-core"],
-        must_not: &[
-            "tokio",
-            "memory-sqlite",
-            "memory-postgres",
-            "rusqlite",
-            "tokio-postgres",
-            "reqwest",
-            "hyper",
-        ],
-    },
-    Rule {
-        package: "memory-sql",
-        arguments: &["--all-features"],
-        must: &["memory-core", "memory-validator"],
-        must_not: &["memory-sqlite", "memory-postgres", "rusqlite", "tokio-postgres", "mio"],
-    },
-    Rule {
-        package: "memory-sqlite",
-        arguments: &["--all-features"],
-        must: &["memory-core", "rusqlite"],
-        must_not: &["tokio-postgres", "reqwest", "hyper", "openssl", "openssl-sys", "native-tls"],
-    },
-    Rule {
-        package: "memory-postgres",
-        arguments: &["--all-features"],
-        must: &["memory-core", "memory-validator", "tokio-postgres", "rustls", "ring"],
-        must_not: &[
-            "memory-http",
-            "reqwest",
-            "hyper",
-            "rusqlite",
-            "aws-lc-rs",
-            "openssl",
-            "openssl-sys",
-            "native-tls",
-        ],
-    },
-    Rule {
-        package: "memory",
-        arguments: &["--no-default-features", "--features", "postgres"],
-        must: &["memory-core", "memory-postgres"],
-        must_not: &["memory-sqlite", "rusqlite", "reqwest", "hyper"],
-    },
-    Rule {
-        package: "memory",
-        arguments: &["--no-default-features", "--features", "mem0"],
-        must: &["memory-core", "memory-http", "memory-mem0"],
-        must_not: &["memory-mem9", "memory-sqlite", "rusqlite", "tokio-postgres", "openssl", "native-tls"],
-    },
-    Rule {
-        package: "memory",
-        arguments: &["--no-default-features", "--features", "mem9"],
-        must: &["memory-core", "memory-http", "memory-mem9"],
-        must_not: &["memory-mem0", "memory-sqlite", "rusqlite", "tokio-postgres", "openssl", "native-tls"],
-    },
-    Rule {
-        package: "memory",
-        arguments: &["--no-default-features"],
-        must: &["memory-core"],
-        must_not: &[
-            "memory-sqlite",
-            "memory-validator",
-            "rusqlite",
-            "libsqlite3-sys",
-            "memory-mem0",
-            "memory-mem9",
-            "tokio-postgres",
-            "reqwest",
-            "hyper",
-        ],
-    },
-    Rule {
-        package: "memory",
-        arguments: &[],
-        must: &["memory-core", "memory-sqlite", "rusqlite"],
-        must_not: &[
-            // Only agents' SQL needs these three.
-            "memory-sql",
-            "memory-validator",
-            "sqlparser",
-            "tokio-postgres",
-            "reqwest",
-            "hyper",
-            "rmcp",
-            "openssl",
-            "openssl-sys",
-            "native-tls",
-        ],
-    },
-    Rule {
-        package: "memory",
-        arguments: &["--features", "sql"],
-        must: &["memory-sqlite", "memory-validator"],
-        must_not: &["tokio-postgres", "reqwest", "hyper"],
-    },
-    Rule {
-        package: "memory",
-        arguments: &["--no-default-features", "--features", "embed-static"],
-        must: &["memory-core", "memory-embed"],
-        must_not: &["memory-http", "reqwest", "hyper", "tokio-postgres", "rusqlite"],
-    },
-    Rule {
-        package: "memory-server",
-        arguments: &["--all-features"],
-        must: &["memory", "rmcp"],
-        must_not: &["memory-conformance", "memory-eval", "openssl", "openssl-sys", "native-tls"],
-    },
+    Rule("memory-core", "--all-features", "", "tokio async-std smol ENGINES HTTP rand uuid"),
+    Rule("memory-conformance", "--all-features", "memory-core", "memory memory-sqlite ENGINES HTTP"),
+    Rule("memory-conformance", "--features mutants", "memory-core", "memory-governed memory-hierarchical"),
+    Rule(
+        "memory-validator",
+        "--all-features",
+        "sqlparser sqlite3-parser pg_query",
+        "memory-core tokio ENGINES libsqlite3-sys HTTP",
+    ),
+    Rule(
+        "memory-http",
+        "--all-features",
+        "memory-core reqwest rustls ring",
+        "aws-lc-rs hickory-resolver OPENSSL rusqlite",
+    ),
+    Rule("memory-mem0", "", "memory-core memory-http", "memory-mem9 memory-conformance ENGINES OPENSSL"),
+    Rule("memory-mem9", "", "memory-core memory-http", "memory-mem0 memory-conformance ENGINES OPENSSL"),
+    Rule("memory-remote", "", "memory-core memory-http", "axum memory-conformance ENGINES OPENSSL"),
+    Rule("memory-embed", "--features openai", "memory-core memory-http", "model2vec-rs tokenizers rusqlite"),
+    Rule(
+        "memory-embed",
+        "--features static",
+        "memory-core model2vec-rs",
+        "memory-http HTTP hf-hub indicatif onig rusqlite tokio OPENSSL",
+    ),
+    Rule(
+        "memory-governed",
+        "--all-features",
+        "memory-core",
+        "tokio memory-sqlite memory-postgres ENGINES HTTP",
+    ),
+    Rule(
+        "memory-recall",
+        "--all-features",
+        "memory-core",
+        "tokio memory-sqlite memory-postgres ENGINES HTTP",
+    ),
+    Rule(
+        "memory-sql",
+        "--all-features",
+        "memory-core memory-validator",
+        "memory-sqlite memory-postgres ENGINES mio",
+    ),
+    Rule("memory-sqlite", "--all-features", "memory-core rusqlite", "tokio-postgres HTTP OPENSSL"),
+    Rule(
+        "memory-postgres",
+        "--all-features",
+        "memory-core memory-validator tokio-postgres rustls ring",
+        "memory-http HTTP rusqlite aws-lc-rs OPENSSL",
+    ),
+    Rule(
+        "memory",
+        "--no-default-features --features postgres",
+        "memory-core memory-postgres",
+        "memory-sqlite rusqlite HTTP",
+    ),
+    Rule(
+        "memory",
+        "--no-default-features --features mem0",
+        "memory-core memory-http memory-mem0",
+        "memory-mem9 memory-sqlite ENGINES OPENSSL",
+    ),
+    Rule(
+        "memory",
+        "--no-default-features --features mem9",
+        "memory-core memory-http memory-mem9",
+        "memory-mem0 memory-sqlite ENGINES OPENSSL",
+    ),
+    Rule(
+        "memory",
+        "--no-default-features",
+        "memory-core",
+        "memory-sqlite memory-validator ENGINES libsqlite3-sys memory-mem0 memory-mem9 HTTP",
+    ),
+    Rule(
+        "memory",
+        "",
+        "memory-core memory-sqlite rusqlite",
+        "memory-sql memory-validator sqlparser tokio-postgres HTTP rmcp OPENSSL",
+    ),
+    Rule("memory", "--features sql", "memory-sqlite memory-validator", "tokio-postgres HTTP"),
+    Rule(
+        "memory",
+        "--no-default-features --features embed-static",
+        "memory-core memory-embed",
+        "memory-http HTTP ENGINES",
+    ),
+    Rule("memory-server", "--all-features", "memory rmcp", "memory-conformance memory-eval OPENSSL"),
 ];
 
 /// The workspace's crates by layer, lowest first. A crate may depend only on lower layers, so two backends never depend
@@ -257,25 +133,33 @@ const FLOORS: &[&[&str]] = &[
 /// Checks with `cargo tree` that each feature set has its required dependencies and no forbidden ones.
 pub(crate) fn feature_sets(workspace: &Workspace) -> Result<()> {
     let mut wrong = Vec::new();
-    for rule in RULES {
-        let name = format!("{} {}", rule.package, rule.arguments.join(" "));
+    for Rule(package, arguments, must, must_not) in RULES {
+        let name = format!("{package} {arguments}");
         let name = name.trim_end();
-        if workspace.member(rule.package).is_none() {
-            wrong.push(format!("{}: no such member", rule.package));
+        if workspace.member(package).is_none() {
+            wrong.push(format!("{package}: no such member"));
             continue;
         }
         let mut cargo = workspace.cargo();
-        cargo.args(["tree", "--package", rule.package, "--edges", "normal", "--target", "all"]);
-        cargo.args(["--prefix", "none", "--format", "{p}"]).args(rule.arguments);
+        cargo.args(["tree", "--package", package, "--edges", "normal", "--target", "all"]);
+        cargo.args(["--prefix", "none", "--format", "{p}"]).args(arguments.split_whitespace());
         let tree = process::capture(&mut cargo)?;
         let names = names(&tree);
         println!("{name}: {} crates", names.len());
-        let absent = rule.must.iter().filter(|crate_| !names.contains(*crate_));
+        let absent = crates(must).filter(|crate_| !names.contains(crate_));
         wrong.extend(absent.map(|crate_| format!("{name}: does not pull in {crate_}")));
-        let present = rule.must_not.iter().filter(|crate_| names.contains(*crate_));
+        let present = crates(must_not).filter(|crate_| names.contains(crate_));
         wrong.extend(present.map(|crate_| format!("{name}: pulls in {crate_}")));
     }
     if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n").into()) }
+}
+
+/// The crates that words name, a group being all of its own.
+fn crates(words: &'static str) -> impl Iterator<Item = &'static str> {
+    words.split_whitespace().flat_map(|word| {
+        let group = GROUPS.iter().find(|(name, _)| *name == word);
+        group.map_or_else(|| vec![word], |(_, crates)| crates.to_vec())
+    })
 }
 
 /// Crate names of `cargo tree --prefix none --format {p}`: the first word of each line.
