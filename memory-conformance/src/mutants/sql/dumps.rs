@@ -115,7 +115,7 @@ async fn replaces_anyway(_: &Memory, request: Request, next: Next<'_>) -> Result
         all.push(line);
     }
     let copy = || lines(all.iter().cloned().map(Ok).collect());
-    match sql(&next)?.restore(&scope, copy(), options.clone()).await {
+    match sql(&next)?.restore(&scope, copy(), options).await {
         Err(error) if error.kind() == ErrorKind::InvalidArgument && options.mode == RestoreMode::Replace => {
             sql(&next)?.drop_sql_scope(&scope).await?;
             let options = options.with_mode(RestoreMode::IntoEmpty);
