@@ -35,7 +35,8 @@ pub(crate) const CASES: &[Case] = &[
         db.exec("CREATE TABLE t (x TEXT)").await?;
         for letter in ["a", "b", "c", "d", "e", "f"] {
             // Nothing that a store could compress away.
-            let long: String = (0..60_000).map(|n| format!("{letter}{:04x}", n * 40_503 % 65_521)).collect();
+            let long: String =
+                (0..60_000_u64).map(|n| format!("{letter}{:04x}", n * 40_503 % 65_521)).collect();
             db.exec_with("INSERT INTO t VALUES (?)", &[text(&long)]).await?;
         }
         let dump = dumped(cx, &db.scope).await?;

@@ -18,6 +18,15 @@ mutants! {
     "sql.insert-forgotten": ["SQL-2"] needs [Sql], "an insert is acknowledged but not run" => around({
         if is_insert(&request) { Ok(super::requests::nothing(true)) } else { next.run(request).await }
     });
+    "sql.definition-kept-idle": ["SQL-2"] needs [Sql], "a conditional definition that comes again is not run" => around({
+        let is_kept = match &request {
+            Request::Exec { scope, sql, .. } if sql.contains(" IF ") => {
+                !memory.lock().texts.insert((scope.clone(), sql.clone()))
+            }
+            _ => false,
+        };
+        if is_kept { Ok(super::requests::nothing(true)) } else { next.run(request).await }
+    });
     "sql.insert-twice": ["SQL-1", "TIM-5"] needs [Sql], "an insert runs twice" => around({
         let copy = again(&request).filter(|_| is_insert(&request));
         let reply = next.run(request).await?;

@@ -103,6 +103,8 @@ pub(in crate::sandbox) struct Watch {
     suspects: Vec<String>,
     denied: Option<Denied>,
     writes_rows: bool,
+    /// Whether it reads by `SELECT` or `VALUES`.
+    selects: bool,
     names_virtual: bool,
     second: bool,
     /// Relations whose rows the statement reads; `None`: also through a view.
@@ -126,6 +128,7 @@ impl Watch {
             suspects: Vec::new(),
             denied: None,
             writes_rows: false,
+            selects: false,
             names_virtual: false,
             second: false,
             relations: Some(Vec::new()),
@@ -152,6 +155,7 @@ impl Watch {
         self.suspects.clear();
         self.denied = None;
         self.writes_rows = false;
+        self.selects = false;
         self.names_virtual = false;
         self.second = false;
         self.relations = Some(Vec::new());
@@ -200,9 +204,10 @@ impl Watch {
         self.names_virtual
     }
 
-    /// Whether the statement may be kept prepared: the same names decide the next time.
+    /// Whether the statement may be kept prepared: the same names decide the next time. A definition that has nothing to do,
+    /// as `CREATE TABLE IF NOT EXISTS`, may have something to do then.
     pub(in crate::sandbox) fn is_plain(&self) -> bool {
-        self.reason.is_none() && self.suspects.is_empty()
+        self.reason.is_none() && self.suspects.is_empty() && (self.selects || self.writes_rows)
     }
 
     /// The relations whose rows it reads, if it was compiled since it began; the inner `None`: it also reads
@@ -282,7 +287,10 @@ impl Watch {
             };
         }
         match action {
-            AuthAction::Select | AuthAction::Recursive => Ok(()),
+            AuthAction::Select | AuthAction::Recursive => {
+                self.selects = true;
+                Ok(())
+            }
             AuthAction::Function { function_name } => self.function(function_name),
             AuthAction::Read { table_name, .. } => {
                 self.reads(table_name, context.accessor);

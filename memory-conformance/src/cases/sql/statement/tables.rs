@@ -48,6 +48,18 @@ pub(crate) const CASES: &[Case] = &[
             named(&tables, "c")?.columns.iter().map(|column| column.name.as_str()).collect();
         expect_eq!(columns, ["n", "word"], "columns after one was added");
     }),
+    case!("sql.tables.definitions-that-had-nothing-to-do", [Sql], ["SQL-2"], |cx, db: Database| {
+        let (create, drop) = ("CREATE TABLE IF NOT EXISTS t (n INTEGER)", "DROP TABLE IF EXISTS t");
+        for _ in 0..3 {
+            db.exec_all(&[drop, drop, create, create]).await?;
+            expect_eq!(names(&db).await?, ["t"], "tables after one was made, and would have been made again");
+            db.exec_all(&[drop, drop]).await?;
+            check!(
+                names(&db).await?.is_empty(),
+                "a table is left that was dropped, and would have been again"
+            );
+        }
+    }),
     case!("sql.tables.columns", [Sql], ["TBL-2"], |cx, db: Database| {
         db.exec("CREATE TABLE t (zeta TEXT NOT NULL, alpha INTEGER, \"mid dle\" DOUBLE PRECISION DEFAULT 1.5, flag BOOLEAN)")
         .await?;
