@@ -2,14 +2,14 @@
 
 use memory_core::Result;
 
-use super::candidates::candidates;
+use super::candidates::{candidates, shares_its_id};
 use super::inputter::{Appended, Entry, Inputter};
 use super::outcome::Outcome;
 use super::target::{Target, target};
 use crate::bucket::{Bucket, Operation};
 use crate::columns::OWNER;
 use crate::encoding::digest;
-use crate::interpret::{doubtful_lead, reopened};
+use crate::interpret::{doubtful_lead, is_turned, reopened, replaced};
 use crate::ledger::{Event, SourceRef};
 use crate::note::{Actor, Note, NoteSource, Trust};
 use crate::projection::{Row, Step, read, step};
@@ -141,6 +141,9 @@ async fn reopening(tx: &Session<'_>, wanted: &Wanted<'_>) -> Result<std::result:
             Vec::new(),
         )));
     };
+    if is_turned(&note.text) {
+        return Ok(Err(waits("its reason may mean that it is not to be opened again", Vec::new())));
+    }
     let Some(row) = read(tx, request.bucket, target).await? else {
         return Ok(Err(waits("no such row", Vec::new())));
     };
@@ -172,6 +175,12 @@ async fn bind(
     }
     if row.opened_at > wanted.note.observed_at {
         return Ok(Err(waits("the row was opened after this was observed", candidates)));
+    }
+    if occurs(&wanted.note.text, &target) && shares_its_id(tx, row, &wanted.note.text).await? {
+        return Ok(Err(waits(
+            "rows of several kinds have this id, and the note does not say which is meant, as in `issue ID is resolved`",
+            candidates,
+        )));
     }
     Ok(Ok(Bound { target, expected_rev: Some(row.rev), candidates, reason }))
 }
@@ -209,7 +218,7 @@ fn may_not_change(row: &Row, wanted: &Wanted<'_>) -> Option<&'static str> {
         Bucket::Plan | Bucket::Constraints if note.actor.trust < row.trust => {
             Some("its writer may not change this row")
         }
-        _ => None,
+        _ => replaced(&note.text, row, request),
     }
 }
 

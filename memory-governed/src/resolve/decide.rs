@@ -161,11 +161,14 @@ impl Ending<'_> {
     /// Why a text that names the row does not state its end plainly.
     fn unclear(&self, id: &str, text: &str) -> Option<DeferReason> {
         let successor = self.request.successor();
-        let spoken = without_quotes(text);
+        let row = self.space.get(self.request.bucket, id);
+        // Its own title beside its id says nothing more.
+        let title = row.map(|row| format!("\"{}\"", row.title)).unwrap_or_default();
+        let spoken =
+            without_quotes(&if title.len() > 2 { text.replace(&title, "") } else { text.to_owned() });
         if successor.is_none() && is_replaced(&spoken) {
             return Some(DeferReason::NamesAnother);
         }
-        let row = self.space.get(self.request.bucket, id);
         let aliases = row.into_iter().flat_map(telling).map(String::as_str);
         let names: Vec<&str> = aliases.chain([id]).collect();
         // A command is no statement, but whoever has authority gives one.
@@ -197,7 +200,7 @@ impl Ending<'_> {
         if !has_verb_of_ending(text) {
             return None;
         }
-        if !is_calm_where_it_ends(text) {
+        if !is_calm_where_it_ends(&without_quotes(text)) {
             return not_plain(Place::After);
         }
         let title = stems(&row.title);

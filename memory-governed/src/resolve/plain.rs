@@ -14,6 +14,7 @@ use super::plain_words::{
     PEOPLE, PREPOSITIONS, PROVE, PROVES, REASONS, REQUESTED, SOUND, THANKS, TIMES, TURNING, WATCHES, WORKED,
 };
 use super::resolution::Place;
+use super::speech::{is_slug_like, without_quotes};
 use crate::bucket::Operation;
 
 /// Longest sentence that is read, in tokens: a bound on the time that a note can take.
@@ -54,13 +55,20 @@ pub(super) fn states_plainly(
     let (mut has_ended, mut is_topic) = (false, false);
     for sentence in sentences(&without_statements(spoken, &names)) {
         let mut tokens = named(sentence.tokens, &names, successor);
-        if operation == Operation::Resolve {
-            tokens
-                .iter_mut()
-                .filter(|token| is_word(token, INVALIDATES))
-                .for_each(|token| *token = Token::Odd);
-        }
         let is_named = tokens.contains(&Token::Name);
+        if operation == Operation::Resolve {
+            unread(&mut tokens, |token| is_word(token, INVALIDATES));
+        } else if is_named || is_topic {
+            // What is done was carried out, not withdrawn.
+            let said = tokens.iter().position(|token| is_word(token, INVALIDATES)).unwrap_or(tokens.len());
+            unread(tokens.get_mut(..said).unwrap_or_default(), |token| {
+                [ENDED, ENDING, ENDS_NOW, "closing"].iter().any(|list| is_word(token, list))
+            });
+            // "It is lifted this week" may be for that week only.
+            if !tokens.iter().any(|token| is_word(token, "was were been")) {
+                unread(&mut tokens, |token| is_word(token, "this today"));
+            }
+        }
         if tokens.len() > MAX_TOKENS || (sentence.asks && !is_named) {
             return Err(Unclear::At(Place::Beside));
         }
@@ -85,6 +93,11 @@ pub(super) fn states_plainly(
     if has_ended { Ok(()) } else { Err(Unclear::At(Place::Before)) }
 }
 
+/// Makes the tokens that fit understood no more.
+fn unread(tokens: &mut [Token], fits: impl Fn(&Token) -> bool) {
+    tokens.iter_mut().filter(|token| fits(token)).for_each(|token| *token = Token::Odd);
+}
+
 /// Whether the note is the bucket's own verb and the name, and nothing else: "resolve ID", "close the issue ID".
 pub(super) fn commands(spoken: &str, names: &[&str], operation: Operation) -> bool {
     let names: Vec<Vec<String>> = names.iter().map(|name| name_words(name)).collect();
@@ -95,19 +108,59 @@ pub(super) fn commands(spoken: &str, names: &[&str], operation: Operation) -> bo
     !only.asks && take(&tokens, verbs).and_then(subject).is_some_and(<[Token]>::is_empty)
 }
 
-/// Whether no word turns what is said where a note that names no row has its verbs of ending: between two marks.
+/// Whether no word or quotation turns what is said where a note that names no row has its verbs of ending: between two marks.
 pub(super) fn is_calm_where_it_ends(spoken: &str) -> bool {
     let ends = |token: &Token| [ENDED, ENDING, ENDS_NOW].iter().any(|list| is_word(token, list));
     let is_calm = |piece: &[Token]| !piece.iter().any(ends) || piece.iter().all(is_calm_token);
-    sentences(spoken)
-        .iter()
-        .all(|sentence| sentence.tokens.split(|token| !matches!(token, Token::Word(_))).all(is_calm))
+    let is_mark = |token: &Token| !matches!(token, Token::Word(_) | Token::Quotation);
+    sentences(spoken).iter().all(|sentence| sentence.tokens.split(is_mark).all(is_calm))
 }
 
-/// Whether no word of a text turns what it says.
+/// Whether `ID: BODY` states plainly that a row has ended.
+pub(crate) fn ends_plainly(body: &str, successor: Option<&str>, operation: Operation) -> bool {
+    const ID: &str = "id_0";
+    states_plainly(&format!("{ID}: {}", without_quotes(body)), &[ID], successor, operation).is_ok()
+}
+
+/// Whether no word or quotation of a text turns what it says.
 pub(crate) fn is_unturned(spoken: &str) -> bool {
-    let words = |token: &Token| !matches!(token, Token::Word(_)) || is_calm_token(token);
+    let words = |token: &Token| !matches!(token, Token::Word(_) | Token::Quotation) || is_calm_token(token);
     sentences(spoken).iter().all(|sentence| sentence.tokens.iter().all(words))
+}
+
+/// Whether each sentence of a text is understood to leave what stands below it as it is: a report of work, a greeting, a statement
+/// that a row has ended.
+pub(crate) fn is_understood(text: &str) -> bool {
+    sentences(text).into_iter().all(|sentence| {
+        let start = sentence.tokens.iter().position(|token| *token != Token::Dash).unwrap_or_default();
+        let tokens = sentence.tokens.get(start..).unwrap_or_default();
+        let said = |word: &str| {
+            let tokens = named(tokens.to_vec(), &[vec![word.to_owned()]], None);
+            matches!(statement(&tokens), Said::End)
+        };
+        let is_statement = || {
+            let ids = tokens.iter().filter_map(|token| match token {
+                Token::Word(word) if is_slug_like(word) => Some(word),
+                _ => None,
+            });
+            ids.take(SUBJECT).any(|id| said(id))
+        };
+        tokens.len() <= MAX_TOKENS
+            && !sentence.asks
+            && (is_aside(tokens) || goes_on(tokens) || is_statement())
+    })
+}
+
+/// "Still at it", "the build failed again".
+fn goes_on(tokens: &[Token]) -> bool {
+    if let Some(rest) = take(tokens, "still") {
+        return take(skip(rest, "working busy"), "at on").is_some_and(|rest| skip(rest, IT).is_empty());
+    }
+    let Some(rest) = take(tokens, ARTICLES) else { return false };
+    let verb =
+        rest.iter().take(SUBJECT).position(|token| is_word(token, "failed fails failing broke crashed"));
+    let Some((noun, rest)) = verb.map(|at| rest.split_at(at)) else { return false };
+    !noun.is_empty() && is_calm(noun) && rest.get(1..).is_some_and(is_quiet)
 }
 
 /// What a sentence says of the row that it names.
@@ -414,7 +467,7 @@ fn is_aside(tokens: &[Token]) -> bool {
         return true;
     }
     let rest = past_mark(skip(skip(tokens, GREETINGS), LEADS));
-    let rest = if rest.len() < tokens.len() { skip(rest, EVERYONE) } else { rest };
+    let rest = if rest.len() < tokens.len() { past_mark(skip(rest, EVERYONE)) } else { rest };
     if rest.is_empty() {
         return true;
     }

@@ -57,7 +57,7 @@ pub(super) const WORKED: &str = "added adjusted applied bumped cached capped cha
      configured confirmed converted created debugged deployed diagnosed documented enabled extended extracted finished fixed flushed \
      guarded handled hardened helped implemented improved increased installed integrated introduced investigated lifted merged \
      migrated monitored moved optimized patched pinned profiled published pushed raised rebooted rebuilt reconfigured redeployed \
-     reduced refactored reinstalled released renamed repaired rerun reran resolved restarted retested reviewed rewrote rotated scaled \
+     reduced refactored reinstalled released renamed repaired ran rerun reran resolved restarted retested reviewed rewrote rotated scaled \
      shipped solved split swapped switched tagged tested traced tuned updated upgraded validated verified warmed watched wired wrapped \
      wrote written";
 /// Further words of a report of work, where no row is named.
