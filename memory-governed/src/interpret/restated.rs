@@ -4,7 +4,7 @@ use super::Context;
 use crate::bucket::{Bucket, Operation};
 use crate::request::{WriteRequest, is_id};
 use crate::resolve::speech::{sentences, tokens, turned, without_quotes};
-use crate::resolve::{is_unturned, stems};
+use crate::resolve::{is_unturned, restates_other_work, stems};
 
 /// Fewer words of a title are no description of work.
 const TITLE: usize = 3;
@@ -35,6 +35,10 @@ pub(super) fn restated(text: &str, context: &Context) -> Option<WriteRequest> {
     fitting.sort_unstable();
     let (shared, id) = fitting.pop().filter(|(_, id)| is_id(id))?;
     if fitting.last().is_some_and(|(other, _)| *other == shared) {
+        return None;
+    }
+    let row = context.rows(Bucket::Issues).iter().find(|row| row.id == id)?;
+    if restates_other_work(first, &row.title) {
         return None;
     }
     let mut request = WriteRequest::new(Bucket::Issues, Operation::Resolve).with_target(id);

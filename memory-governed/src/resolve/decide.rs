@@ -6,9 +6,10 @@ use super::note_words::NoteWords;
 use super::plain::{Unclear, commands, is_calm_where_it_ends, states_plainly};
 use super::resolution::{Binding, BoundBy, DeferReason, Place, Resolution, Scored};
 use super::row::{Row, Space};
+use super::same_work::is_other_work;
 use super::speech::{
-    Mood, has_verb_of_ending, is_replaced, named_end, names_another, reported, states_an_end, sweeps, tokens,
-    told, without_quotes,
+    Mood, has_verb_of_ending, is_replaced, named_end, names_another, reported, sentences, states_an_end,
+    sweeps, tokens, told, without_quotes,
 };
 use super::weigh::weigh;
 use super::words::{folded, stems};
@@ -208,6 +209,9 @@ impl Ending<'_> {
             let stems = stems(text);
             title.iter().filter(|stem| stems.contains(stem)).count()
         };
+        if restates_other_work(text, &row.title) {
+            return Some(DeferReason::Uncertain);
+        }
         let told = shared(&reported(text));
         if told == 0 || 2 * told < shared(text) { not_plain(Place::Beside) } else { None }
     }
@@ -292,6 +296,15 @@ impl Ending<'_> {
         }
         Resolution::Bind(Binding { id: id.to_owned(), by, score, candidates })
     }
+}
+
+/// Whether the sentence that has most words of a title tells of other work.
+pub(crate) fn restates_other_work(text: &str, title: &str) -> bool {
+    let words = stems(title);
+    let shared = |sentence: &&str| stems(sentence).iter().filter(|stem| words.contains(stem)).count();
+    // Of several, the first.
+    let most = sentences(text).into_iter().rev().max_by_key(shared);
+    most.is_some_and(|sentence| is_other_work(sentence, title))
 }
 
 /// Words in lower case, so that whole phrases can be found.

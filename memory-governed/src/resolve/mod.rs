@@ -13,12 +13,13 @@ mod plain_tokens;
 mod plain_words;
 mod resolution;
 mod row;
+mod same_work;
 pub(crate) mod speech;
 mod weigh;
 mod words;
 
 pub use decide::resolve;
-pub(crate) use decide::{has_phrase, named_in};
+pub(crate) use decide::{has_phrase, named_in, restates_other_work};
 pub(crate) use ids::occurs;
 pub use model::Model;
 pub(crate) use plain::{ends_plainly, is_understood, is_unturned};

@@ -527,6 +527,11 @@ fn is_object(tokens: &[Token]) -> bool {
     noun.len() <= most && !noun.iter().any(about) && is_quiet(rest)
 }
 
+/// As [`is_quiet`], of text.
+pub(super) fn is_quiet_text(text: &str) -> bool {
+    matches!(sentences(text).as_slice(), [one] if is_quiet(&one.tokens))
+}
+
 /// Whether nothing follows but when, and in which change or place of all: "now", "again in build 42", "to production".
 fn is_quiet(tokens: &[Token]) -> bool {
     let rest = skip(skip(tokens, "it that"), ADVERBS);
