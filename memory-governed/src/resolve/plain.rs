@@ -11,7 +11,7 @@ use super::plain_tokens::{Token, name_words, named, sentences, without_statement
 use super::plain_words::{
     ADVERBS, ARTICLES, BE, BRANCHES, CAUSES, CHANGES, CHECKED, CONFIRMS, DETERMINERS, DID, ENDED, ENDING,
     ENDS_NOW, EVERYONE, FINISHED, GREETINGS, HAVE, INVALIDATES, IT, KINDS, LABELS, LATEST, LEADS, MEANS,
-    PEOPLE, PREPOSITIONS, PROVE, PROVES, REASONS, REQUESTED, SOUND, THANKS, TIMES, TURNING, WATCHES, WORKED,
+    PEOPLE, PREPOSITIONS, PROVE, PROVES, REASONS, REQUESTED, ROWS, SOUND, THANKS, TIMES, TURNING, WATCHES, WORKED,
 };
 use super::resolution::Place;
 use super::speech::{is_slug_like, without_quotes};
@@ -81,7 +81,7 @@ pub(super) fn states_plainly(
                 Said::Topic => is_topic = true,
                 Said::Unclear(place) => return Err(Unclear::At(place)),
             }
-        } else if is_topic && goes_on_about_it(&tokens) {
+        } else if is_topic && ends_it(&tokens) {
             has_ended = true;
         } else if is_aside(&tokens) {
             // "It" may be something else by now.
@@ -214,8 +214,8 @@ fn core(tokens: &[Token]) -> Option<Said> {
     let checked = take(skip(skip(skip(tokens, PEOPLE), HAVE), ADVERBS), CHECKED).and_then(subject)?;
     Some(match checked {
         [] => Said::Topic,
-        [Token::Comma | Token::Dash, rest @ ..] if goes_on_about_it(rest) => Said::End,
-        [Token::Word(and), rest @ ..] if and == "and" && goes_on_about_it(rest) => Said::End,
+        [Token::Comma | Token::Dash, rest @ ..] if ends_it(rest) => Said::End,
+        [Token::Word(and), rest @ ..] if and == "and" && ends_it(rest) => Said::End,
         _ => Said::Unclear(Place::After),
     })
 }
@@ -342,6 +342,12 @@ fn goes_on_about_it(tokens: &[Token]) -> bool {
     }
     let who = skip(skip(skip(rest, PEOPLE), HAVE), ADVERBS);
     take(who, ENDING).and_then(|rest| take(rest, "it this that")).is_some_and(|rest| tail(rest, true))
+}
+
+/// Whether a clause says that what was checked or spoken of has ended, and not the checking: "it is resolved", "fixed now", but not
+/// "done", "that is completed".
+fn ends_it(tokens: &[Token]) -> bool {
+    !tokens.iter().any(|token| is_word(token, "done complete completed finished this that which")) && goes_on_about_it(tokens)
 }
 
 /// Whether what follows a statement leaves it as it is.
@@ -493,7 +499,10 @@ fn is_harmless(clause: &[Token]) -> bool {
         return true;
     }
     let doer = skip(skip(skip(skip(clause, LEADS), PEOPLE), HAVE), ADVERBS);
-    if take(doer, WORKED).is_some_and(is_object) {
+    // "Swapped the tickets" tells of the tickets.
+    let is_about_rows =
+        is_word_of(doer, "changed swapped switched raised introduced") && doer.iter().any(|token| is_word(token, ROWS));
+    if !is_about_rows && take(doer, WORKED).is_some_and(is_object) {
         return true;
     }
     clause.iter().enumerate().skip(1).take(SUBJECT).any(|(at, token)| {
@@ -503,8 +512,12 @@ fn is_harmless(clause: &[Token]) -> bool {
             _ if is_word(token, BE) => {
                 let rest = skip(skip(rest, "been all"), ADVERBS);
                 let is_blamed = take(rest, "to").and_then(|rest| take(rest, "blame")).is_some_and(is_quiet);
+                // "The outage is live" is no good news.
+                let is_fault = clause.iter().take(at).any(|token| is_word(token, ROWS));
                 is_blamed
-                    || [SOUND, FINISHED, WORKED].iter().any(|list| take(rest, list).is_some_and(is_quiet))
+                    || [SOUND, FINISHED, WORKED].get(usize::from(is_fault)..).unwrap_or_default()
+                        .iter()
+                        .any(|list| take(rest, list).is_some_and(is_quiet))
             }
             _ if is_word(token, PROVE) => is_plural && is_quiet(rest),
             _ if is_word(token, WORKED) => is_object(rest),
@@ -614,6 +627,10 @@ fn is<'a>(word: &str, mut list: impl Iterator<Item = &'a str>) -> bool {
 
 fn is_word(token: &Token, list: &str) -> bool {
     matches!(token, Token::Word(word) if is(word, list.split_whitespace()))
+}
+
+fn is_word_of(tokens: &[Token], list: &str) -> bool {
+    take(tokens, list).is_some()
 }
 
 /// The first word, if the first token is one.
