@@ -21,6 +21,7 @@ pub(crate) use replaced::replaced;
 
 pub use model::ModelInterpreter;
 pub use rules::Rules;
+pub(crate) use rules::has_form;
 
 use crate::note::Note;
 use crate::request::Decision;

@@ -201,6 +201,21 @@ pub(super) fn tells_a_task(line: &str) -> bool {
         && matches!(words.as_slice(), [kind, id, verb, ..] if kind == "task" && is_id(id) && IS.contains(&verb.as_str()))
 }
 
+/// Whether a note has the explicit form of a bucket, and of a row where it is named.
+pub(crate) fn has_form(text: &str, bucket: Bucket, id: Option<&str>) -> bool {
+    text.lines().take(MAX_LINES).any(|line| match prefixed(line) {
+        Some(Ok(request)) => {
+            request.bucket == bucket
+                && (id.is_none() || bucket == Bucket::Plan || request.target_id.as_deref() == id)
+        }
+        _ => {
+            bucket == Bucket::TaskState
+                && tells_a_task(line)
+                && tokens(line).into_iter().nth(1).as_deref() == id
+        }
+    })
+}
+
 /// Verbs between a task and its state.
 const IS: [&str; 3] = ["is", "now", "was"];
 

@@ -4,6 +4,7 @@ use super::ids::{Mention, mentions, occurs};
 use super::model::Model;
 use super::note_words::NoteWords;
 use super::plain::{Unclear, commands, is_calm_where_it_ends, states_plainly};
+use super::report::report;
 use super::resolution::{Binding, BoundBy, DeferReason, Place, Resolution, Scored};
 use super::row::{Row, Space};
 use super::same_work::is_other_work;
@@ -194,7 +195,9 @@ impl Ending<'_> {
             let Some(named) = with_id(text, row) else { return not_plain(Place::Before) };
             return match has_verb_of_ending(&named) {
                 true => self.unclear(id, &named),
-                false if reported(&named).is_empty() => not_plain(Place::Before),
+                false if report(text).is_none_or(|one| one.repeats(&row.title).is_none()) => {
+                    not_plain(Place::Before)
+                }
                 false => None,
             };
         }
@@ -349,6 +352,11 @@ fn may_end(note: &Note, row: &Row) -> bool {
     }
     let own = actor.agent == row.creator || row.owner.as_ref() == Some(&actor.agent);
     own || actor.trust >= Trust::Authority.max(row.trust)
+}
+
+/// Whether a text names an id, as an ordinary word too, and not in passing.
+pub(crate) fn names(text: &str, id: &str) -> bool {
+    mentions(text, [id], Some(id)).contains(&Mention::Named(id))
 }
 
 /// Which of `ids` a text names, as [`resolve`] reads it: whole tokens, not in passing.

@@ -11,7 +11,8 @@ use super::plain_tokens::{Token, name_words, named, sentences, without_statement
 use super::plain_words::{
     ADVERBS, ARTICLES, BE, BRANCHES, CAUSES, CHANGES, CHECKED, CONFIRMS, DETERMINERS, DID, ENDED, ENDING,
     ENDS_NOW, EVERYONE, FINISHED, GREETINGS, HAVE, INVALIDATES, IT, KINDS, LABELS, LATEST, LEADS, MEANS,
-    PEOPLE, PREPOSITIONS, PROVE, PROVES, REASONS, REQUESTED, ROWS, SOUND, THANKS, TIMES, TURNING, WATCHES, WORKED,
+    PEOPLE, PREPOSITIONS, PROVE, PROVES, REASONS, REQUESTED, ROWS, SOUND, THANKS, TIMES, TURNING, WATCHES,
+    WORKED,
 };
 use super::resolution::Place;
 use super::speech::{is_slug_like, without_quotes};
@@ -347,7 +348,8 @@ fn goes_on_about_it(tokens: &[Token]) -> bool {
 /// Whether a clause says that what was checked or spoken of has ended, and not the checking: "it is resolved", "fixed now", but not
 /// "done", "that is completed".
 fn ends_it(tokens: &[Token]) -> bool {
-    !tokens.iter().any(|token| is_word(token, "done complete completed finished this that which")) && goes_on_about_it(tokens)
+    !tokens.iter().any(|token| is_word(token, "done complete completed finished this that which"))
+        && goes_on_about_it(tokens)
 }
 
 /// Whether what follows a statement leaves it as it is.
@@ -500,8 +502,8 @@ fn is_harmless(clause: &[Token]) -> bool {
     }
     let doer = skip(skip(skip(skip(clause, LEADS), PEOPLE), HAVE), ADVERBS);
     // "Swapped the tickets" tells of the tickets.
-    let is_about_rows =
-        is_word_of(doer, "changed swapped switched raised introduced") && doer.iter().any(|token| is_word(token, ROWS));
+    let is_about_rows = is_word_of(doer, "changed swapped switched raised introduced")
+        && doer.iter().any(|token| is_word(token, ROWS));
     if !is_about_rows && take(doer, WORKED).is_some_and(is_object) {
         return true;
     }
@@ -515,7 +517,9 @@ fn is_harmless(clause: &[Token]) -> bool {
                 // "The outage is live" is no good news.
                 let is_fault = clause.iter().take(at).any(|token| is_word(token, ROWS));
                 is_blamed
-                    || [SOUND, FINISHED, WORKED].get(usize::from(is_fault)..).unwrap_or_default()
+                    || [SOUND, FINISHED, WORKED]
+                        .get(usize::from(is_fault)..)
+                        .unwrap_or_default()
                         .iter()
                         .any(|list| take(rest, list).is_some_and(is_quiet))
             }

@@ -2,8 +2,13 @@
 
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use memory_governed::interpret::Rules;
-use memory_governed::{Actor, Bucket, Calibrated, NoteSource, Outcome, PromotionPipeline, Trust};
+use memory_governed::{
+    Actor, Bucket, Calibrated, Context, Decision, Interpretation, Interpreter, Note, NoteSource, Outcome,
+    PromotionPipeline, Trust, WriteRequest,
+};
+use serde_json::{Value, json};
 
 use crate::support::*;
 
@@ -49,6 +54,29 @@ async fn are_committed(world: &World, notes: &[&str]) {
         begin(world, &[&with(first)]).await;
         let outcomes = said(world, &with(text)).await;
         assert!(outcomes.iter().all(is_committed) && !outcomes.is_empty(), "{text}: {outcomes:?}");
+    }
+}
+
+/// A note that an interpreter reads as one request.
+async fn read_as(world: &World, text: &str, request: Value) -> Vec<Outcome> {
+    world.clock.advance(std::time::Duration::from_secs(1));
+    let reader = Arc::new(Misreads(serde_json::from_value(request).unwrap()));
+    let pipeline = PromotionPipeline::new(&world.space, reader, Arc::new(Calibrated::new()));
+    world.notes.note(&lead(), NoteSource::Agent, text, None).await.unwrap();
+    pipeline.promote_one().await.unwrap().unwrap().outcomes
+}
+
+#[derive(Debug)]
+struct Misreads(WriteRequest);
+
+#[async_trait]
+impl Interpreter for Misreads {
+    fn name(&self) -> &str {
+        "misreads-1"
+    }
+
+    async fn interpret(&self, _: &Note, _: &Context) -> Interpretation {
+        Interpretation::of(Decision::Accept(vec![self.0.clone()]))
     }
 }
 
@@ -252,5 +280,91 @@ on_both_stores! {
         begin(&world, &["issue db_outage: the primary is down", "db_outage is resolved"]).await;
         change_nothing(&world, &["reopen db_outage: only if it fails again", "reopen db_outage: not yet", "reopen db_outage: should we?"]).await;
         begin(&world, &["reopen db_outage: not fixed on arm"]).await;
+    }
+
+    /// A model that misreads: each of these notes was committed as what stands beside it.
+    async fn what_a_model_reads_must_be_said(world) {
+        begin(&world, &[
+            "issue db_outage: the primary database is down",
+            "issue lint_step: Lint fails in CI",
+            "constraint no_deploy: no deploys on friday",
+            "task import: pending",
+            "plan: ship v1",
+        ]).await;
+        let plan = |plan: &str| upsert("plan", "main", json!({ "plan_json": plan }));
+        let task = upsert("task_state", "import", json!({ "status": "done" }));
+        let titled = upsert("issues", "db_outage", json!({ "title": "the primary database fails lint" }));
+        let constraint = upsert("constraints", "no_deploy", json!({ "text": "no deploys on thursday" }));
+        let before = world.count("events_memory").await;
+        for (text, request) in [
+            ("hello world", plan("hacked")),
+            ("should we change the plan to ship v2?", plan("ship v2")),
+            ("is task import done?", task.clone()),
+            ("import is not done", task.clone()),
+            ("if the import is done we can go home", task.clone()),
+            ("the import will be done tomorrow", task.clone()),
+            ("Bob says the import is done", task.clone()),
+            ("hello", task.clone()),
+            ("lint fails, unrelated to db_outage", titled.clone()),
+            ("the log says \"db_outage\"", titled.clone()),
+            ("db_outage is bad", upsert("issues", "db_outage", json!({ "title": "bad" }))),
+            ("no_deploy might be changed to thursdays", constraint.clone()),
+            ("Lint fails in CI. Changed nothing.", resolve("lint_step")),
+            ("Tested. Lint fails in CI", resolve("lint_step")),
+            ("We monitored it and lint fails in CI again and again", resolve("lint_step")),
+        ] {
+            let outcomes = read_as(&world, text, request).await;
+            assert!(outcomes.iter().all(|one| matches!(one, Outcome::Deferred { .. })), "{text}: {outcomes:?}");
+            assert_eq!(world.count("events_memory").await, before, "{text}");
+        }
+        for (text, request) in [
+            ("The import is done.", task),
+            ("The plan is now to ship v2", plan("ship v2")),
+            ("db_outage got worse, the database is down on both hosts", upsert("issues", "db_outage", json!({ "title": "the primary database is down on both hosts" }))),
+            ("no_deploy is now: no deploys on thursday", constraint),
+            ("Lint fails in CI is fixed", resolve("lint_step")),
+        ] {
+            let outcomes = read_as(&world, text, request).await;
+            assert!(outcomes.iter().all(is_committed), "{text}: {outcomes:?}");
+        }
+        world.sound().await;
+    }
+
+    async fn siblings_and_parts_of_an_issue_end_nothing(world) {
+        let titles = [
+            "Add dark mode to the settings page", "Upgrade PostgreSQL driver to version 5", "Fix memory leak in the image resizer",
+            "Document the snapshot restore procedure", "Migrate user table to UUID keys", "Add retry logic to the upload worker",
+            "Implement rate limiting for the public API", "Remove deprecated login endpoint", "Password reset mail lands in spam",
+        ];
+        for title in titles {
+            begin(&world, &[&format!("issue: {title}")]).await;
+        }
+        change_nothing(&world, &[
+            "Added dark mode to the login page",
+            "Added dark mode to the settings page on a branch",
+            "Upgraded PostgreSQL driver to version 4",
+            "Upgraded PostgreSQL driver to version 5 in the sandbox",
+            "Fixed the memory leak in the image loader",
+            "Documented the backup restore procedure",
+            "Migrated 3 of 10 shards of the user table to UUID keys",
+            "Migrated user table to UUID keys in dev",
+            "Added an issue for retry logic to the upload worker",
+            "Added retry logic to the upload worker in staging",
+            "Implemented rate limiting for the public API docs",
+            "Implemented rate limiting for the public API behind a disabled flag",
+            "Removed the link to the deprecated login endpoint",
+            "Removed deprecated login endpoint from the docs",
+        ]).await;
+        for index in 0..60 {
+            begin(&world, &[&format!("issue other_{index}: Component {index} of tier {} is unstable", index % 7)]).await;
+        }
+        begin(&world, &[
+            "Added dark mode to the settings page",
+            "Upgraded PostgreSQL driver to version 5 in PR 44",
+            "Documented the snapshot restore procedure",
+            "Added retry logic to the upload worker; tests pass",
+            "Implemented rate limiting for the public API as requested",
+            "Removed deprecated login endpoint",
+        ]).await;
     }
 }
