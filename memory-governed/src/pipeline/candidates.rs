@@ -20,6 +20,8 @@ const ENDED_STATES: &str = "'resolved', 'invalidated', 'superseded', 'done', 'fa
 
 /// Ended rows whose words count, the latest.
 const ENDED: u64 = 400;
+/// Rows that are read at a time.
+const PAGE: u64 = 1_000;
 
 /// Open issues, active constraints, active decisions of that time: of each the latest.
 pub(super) async fn context(session: &Session<'_>, observed_at: Timestamp) -> Result<Context> {
@@ -56,12 +58,23 @@ pub(super) async fn candidates(session: &Session<'_>, request: &WriteRequest) ->
         .collect();
     let sql = format!(
         "SELECT {id}, {rev}, status, {title}, COALESCE({described}'', ''), \
-         reference_memory_json, valid_from, created_by, trust FROM {table} WHERE {LIVE} OR {id} = ? OR {id} IN \
-         (SELECT {id} FROM {table} WHERE status NOT IN ('open', 'active') ORDER BY last_event DESC LIMIT ?) ORDER BY {id}"
+         reference_memory_json, valid_from, created_by, trust FROM {table} WHERE ({LIVE} OR {id} = ? OR {id} IN \
+         (SELECT {id} FROM {table} WHERE status NOT IN ('open', 'active') ORDER BY last_event DESC LIMIT ?)) AND {id} > ? \
+         ORDER BY {id} LIMIT ?"
     );
     let named = request.target_id.as_deref().unwrap_or_default();
-    let found = session.query(&sql, &[text(named), int(ENDED)]).await?;
-    found.into_iter().map(|cells| candidate(bucket, cells)).collect()
+    let mut found = Vec::<Candidate>::new();
+    loop {
+        // All of them may be more than one read takes.
+        let last = found.last().map(|row| row.id.clone()).unwrap_or_default();
+        let page = session.query(&sql, &[text(named), int(ENDED), text(last), int(PAGE)]).await?;
+        if page.is_empty() {
+            return Ok(found);
+        }
+        for cells in page {
+            found.push(candidate(bucket, cells)?);
+        }
+    }
 }
 
 /// Whether a row of another kind that has not ended has the id of `row`, and the note does not say which kind it means.
