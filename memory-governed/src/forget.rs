@@ -13,11 +13,12 @@ use crate::ledger::{COLUMNS, Event, SourceRef, fold_row, read_event};
 use crate::note::{Actor, Trust};
 use crate::projection::{SharedMemoryWriter, read};
 use crate::request::WriteRequest;
+use crate::resolve::occurs;
 use crate::seams::Scored;
 use crate::shared::{every_row, names};
 use crate::store::{FORGOTTEN, Session, Space, int, maybe, text};
 
-/// Deferred writes read at once.
+/// Events, notes and deferred writes read at once.
 const PAGE: u64 = 500;
 /// Why a deferred write needs a person once a row that it may have meant is forgotten.
 const REVIEW: &str = "a row that it may have meant was forgotten; what is left is no proof";
@@ -240,29 +241,49 @@ impl<'a> Erasure<'a> {
                 self.queue.insert((row.bucket, row.id));
             }
         }
-        let naming = "replace(e.payload_json, ?, '') <> e.payload_json OR replace(e.source_ref, ?, '') <> e.source_ref";
-        for event in self.events(naming, &[text(id), text(id)]).await? {
-            if depends(&event.payload, bucket, id, is_shared) {
-                self.erase(&event, Parts::Content).await?;
-                self.words_of_note(&event.note_id).await?;
-            } else if event.bucket == bucket && is_evidence(&event.source_ref, id) {
-                self.erase(&event, Parts::Words).await?;
+        let is_told = !is_shared && is_distinctive(id);
+        let mut last = 0;
+        loop {
+            // In any case and width, which no condition of SQL finds.
+            let page = self.events("e.seq > ? ORDER BY e.seq LIMIT ?", &[int(last), int(PAGE)]).await?;
+            let Some(latest) = page.last() else { break };
+            last = latest.seq;
+            for event in page {
+                self.follow_event(&event, bucket, id, is_shared).await?;
             }
         }
-        // What became of notes names rows, and so may their words.
-        let naming = "SELECT note_id, text, result FROM notes WHERE replace(coalesce(text, ''), ?, '') <> coalesce(text, '') \
-                      OR replace(coalesce(result, ''), ?, '') <> coalesce(result, '')";
-        for mut cells in self.tx.query(naming, &[text(id), text(id)]).await? {
-            let (note_id, words, result) = (cells.text()?, cells.maybe_text()?, cells.maybe_text()?);
-            if !is_shared && is_distinctive(id) && words.is_some_and(|words| has_token(&words, id)) {
-                for twin in self.words_of_note(&note_id).await? {
-                    for event in self.events("e.note_id = ?", &[text(twin)]).await? {
-                        self.erase(&event, Parts::Words).await?;
-                    }
-                }
-            } else if result.is_some_and(|result| has_token(&result, id)) {
-                self.tx.exec("UPDATE notes SET result = NULL WHERE note_id = ?", &[text(note_id)]).await?;
+        let mut last = String::new();
+        loop {
+            // What became of notes names rows, and so may their words.
+            let sql = "SELECT note_id, text, result FROM notes WHERE note_id > ? ORDER BY note_id LIMIT ?";
+            let page = self.tx.query(sql, &[text(last.as_str()), int(PAGE)]).await?;
+            if page.is_empty() {
+                return Ok(());
             }
+            for mut cells in page {
+                let (note_id, words, result) = (cells.text()?, cells.maybe_text()?, cells.maybe_text()?);
+                last.clone_from(&note_id);
+                if is_told && words.is_some_and(|words| occurs(&words, id)) {
+                    for twin in self.words_of_note(&note_id).await? {
+                        for event in self.events("e.note_id = ?", &[text(twin)]).await? {
+                            self.erase(&event, Parts::Words).await?;
+                        }
+                    }
+                } else if result.is_some_and(|result| occurs(&result, id)) {
+                    self.tx.exec("UPDATE notes SET result = NULL WHERE note_id = ?", &[text(note_id)]).await?;
+                }
+            }
+        }
+    }
+
+    /// Erases what an event of another row says of the one that goes.
+    async fn follow_event(&mut self, event: &Event, bucket: Bucket, id: &str, is_shared: bool) -> Result<()> {
+        let is_told = !is_shared && is_distinctive(id) && event.payload.values().any(|value| tells_of(value, id));
+        if depends(&event.payload, bucket, id, is_shared) || is_told {
+            self.erase(event, Parts::Content).await?;
+            self.words_of_note(&event.note_id).await?;
+        } else if event.bucket == bucket && is_evidence(&event.source_ref, id) {
+            self.erase(event, Parts::Words).await?;
         }
         Ok(())
     }
@@ -375,13 +396,13 @@ impl<'a> Erasure<'a> {
             self.done.rows.iter().filter(|(of, _)| *of == bucket).map(|(_, id)| id.as_str()).collect();
         let target = serde_json::from_str(request).ok().and_then(|request: WriteRequest| request.target_id);
         let is_about = target.is_some_and(|target| gone.contains(&target.as_str()))
-            || words.is_some_and(|words| gone.iter().any(|id| is_distinctive(id) && has_token(words, id)));
+            || words.is_some_and(|words| gone.iter().any(|id| is_distinctive(id) && occurs(words, id)));
         if is_about {
             return self.erase_pending(pending_id).await;
         }
         let before = candidates.clone();
         candidates.retain(|one| !gone.contains(&one.id.as_str()));
-        let is_less = candidates.len() < before.len() || gone.iter().any(|id| has_token(reason, id));
+        let is_less = candidates.len() < before.len() || gone.iter().any(|id| occurs(reason, id));
         for one in &mut candidates {
             if self.done.changed.contains(&(bucket, one.id.clone()))
                 && let Some(row) = read(&self.tx, bucket, &one.id).await?
@@ -433,21 +454,22 @@ fn depends(members: &BTreeMap<String, Value>, bucket: Bucket, id: &str, is_share
     })
 }
 
+/// Whether a text among a value has an id as a whole token.
+fn tells_of(value: &Value, id: &str) -> bool {
+    match value {
+        Value::String(text) => occurs(text, id),
+        Value::Array(items) => items.iter().any(|item| tells_of(item, id)),
+        Value::Object(members) => members.values().any(|item| tells_of(item, id)),
+        _ => false,
+    }
+}
+
 /// Whether the evidence of an event names a row of its bucket.
 fn is_evidence(of: &SourceRef, id: &str) -> bool {
-    of.candidates.iter().any(|one| one.id == id) || has_token(&of.reason, id)
+    of.candidates.iter().any(|one| one.id == id) || occurs(&of.reason, id)
 }
 
 /// Whether an id cannot be an ordinary word, so that a text that has it means the row.
 fn is_distinctive(id: &str) -> bool {
     id.contains(['_', '-'])
-}
-
-/// Whether a text has an id as a whole token.
-fn has_token(text: &str, id: &str) -> bool {
-    let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');
-    text.match_indices(id).any(|(at, _)| {
-        !text.get(..at).is_some_and(|before| before.ends_with(is_part))
-            && !text.get(at + id.len()..).is_some_and(|after| after.starts_with(is_part))
-    })
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::bucket::Bucket;
 use crate::ledger::{COLUMNS, Event, fold, read_event};
-use crate::projection::{Row, read, rows};
+use crate::projection::{Row, all_rows, read};
 use crate::store::{Session, Space, text};
 
 /// A time to look back to, on either axis.
@@ -60,7 +60,7 @@ impl SharedMemory {
     /// # Errors
     /// The store's.
     pub async fn bucket(&self, bucket: Bucket, ended: bool) -> Result<Vec<Row>> {
-        let mut found = rows(&self.0.plain(), bucket, "", &[]).await?;
+        let mut found = all_rows(&self.0.plain(), bucket).await?;
         found.retain(|row| ended || row.is_live());
         Ok(found)
     }
@@ -127,7 +127,7 @@ impl SharedMemory {
 pub(crate) async fn every_row(session: &Session<'_>) -> Result<Vec<Row>> {
     let mut all = Vec::new();
     for bucket in Bucket::ALL {
-        all.extend(rows(session, bucket, "", &[]).await?);
+        all.extend(all_rows(session, bucket).await?);
     }
     Ok(all)
 }

@@ -170,7 +170,10 @@ impl Shared<'_> {
         let text = match request.get("operation").and_then(Value::as_str) {
             Some("resolve") => format!("{id} is resolved"),
             Some("invalidate") => format!("{id} is invalidated"),
-            _ => request.to_string(),
+            _ => {
+                let bucket = request.get("bucket").and_then(Value::as_str).unwrap_or_default();
+                format!("{bucket} {id} {request}")
+            }
         };
         self.read_as(by, &text, request).await
     }

@@ -1,22 +1,21 @@
-//! What stands before an explicit form: it may say that the form is not meant.
+//! What stands before an explicit form, and below: it may say that the form is not meant.
 
-use super::rules::{MAX_LINES, is_fence, prefixed, tells_a_task};
-use crate::resolve::speech::{Mood, ends_in, sentences, states_an_end, tokens, turned};
+use super::rules::{MAX_LINES, bare, is_fence, prefixed, tells_a_task};
+use crate::resolve::is_understood;
+use crate::resolve::speech::{Mood, ends_in, states_an_end, tokens, turned, without_quotes};
 
 /// Words of a heading that introduces what is so ("Status of today:").
 const HEADINGS: [&str; 17] = [
     "status", "update", "updates", "summary", "progress", "today", "standup", "daily", "weekly", "of", "for",
     "the", "my", "our", "this", "run", "done",
 ];
-/// Before these a line goes on in the next one.
-const OPEN: [char; 9] = [':', '：', ',', ';', '—', '–', '-', '…', '='];
 /// Words of a line between two forms that is read as a heading.
 const HEADING_WORDS: usize = 3;
 
-/// Why a note with explicit forms is not taken at its word: what stands before one of them introduces it as another's words,
-/// an example or a list, or denies, supposes, asks or promises it.
+/// Why a note with explicit forms is not taken at its word: what stands before the first one is not understood, and may be another's
+/// words, an example, a denial, a condition or a promise; or a line below takes one of them back.
 pub(crate) fn doubtful_lead(text: &str) -> Option<&'static str> {
-    let (mut before, mut in_block, mut is_first) = (Vec::new(), false, true);
+    let (mut before, mut in_block, mut forms) = (Vec::new(), false, 0);
     for line in text.trim().lines().take(MAX_LINES) {
         let fence = is_fence(line);
         in_block ^= fence;
@@ -24,38 +23,53 @@ pub(crate) fn doubtful_lead(text: &str) -> Option<&'static str> {
             before.push(line);
             continue;
         }
-        if let Some(reason) = if is_first { lead(&before) } else { between(&before) } {
+        if let Some(reason) = if forms == 0 { lead(&before) } else { between(&before) } {
             return Some(reason);
         }
         before.clear();
-        is_first = false;
+        forms += 1;
     }
-    None
+    retraction(text)
 }
 
 const INTRODUCED: &str =
     "what stands before it introduces it, and may be somebody else's words or an example";
-const QUOTED: &str = "what stands before it quotes";
+const NOT_UNDERSTOOD: &str =
+    "what stands before it is not understood, and may turn it; the form alone says it";
+const RETRACTED: &str = "a line below may take it back";
 
 /// What is wrong with all that stands before the first form.
 fn lead(lines: &[&str]) -> Option<&'static str> {
-    let said: Vec<&str> = lines.iter().map(|line| line.trim()).filter(|line| has_words(line)).collect();
-    if said.iter().any(|line| introduces(line)) || said.last().is_some_and(|line| line.ends_with(OPEN)) {
-        let is_heading = said.iter().all(|line| !line.ends_with(OPEN) || is_heading(line));
-        if !is_heading {
-            return Some(INTRODUCED);
+    let spoken = without_quotes(&lines.join("\n"));
+    let is_rule = |line: &str| line.chars().all(|c| c.is_whitespace() || "-=_*#".contains(c));
+    let is_known = |line: &str| is_rule(line) || is_heading(line) || is_understood(bare(line));
+    let unknown = spoken.lines().find(|line| !is_known(line))?;
+    Some(turns(unknown).unwrap_or(NOT_UNDERSTOOD))
+}
+
+/// Words that take back what was said.
+const RETRACTS: [&str; 9] =
+    ["sorry", "oops", "scratch", "correction", "disregard", "ignore", "forget", "wait", "retract"];
+
+/// A line after a form that takes one of the note's forms back, or denies what another of them says by its id.
+fn retraction(text: &str) -> Option<&'static str> {
+    let (mut ids, mut below, mut in_block): (Vec<String>, Vec<&str>, bool) = (Vec::new(), Vec::new(), false);
+    for line in text.trim().lines().take(MAX_LINES) {
+        in_block ^= is_fence(line);
+        let is_form = !in_block && (prefixed(line).is_some() || tells_a_task(line));
+        if is_form {
+            ids.extend(tokens(line).into_iter().nth(1));
+        } else if !ids.is_empty() && !in_block && bare(line).len() == line.trim().len() {
+            below.push(line);
         }
     }
-    let text = lines.join("\n");
-    let is_open = |open: char, close: char| text.matches(open).count() > text.matches(close).count();
-    if lines.iter().any(|line| line.trim_start().starts_with(['>', '<']) || is_fence(line))
-        || text.matches('"').count() % 2 == 1
-        || is_open('“', '”')
-        || is_open('«', '»')
-    {
-        return Some(QUOTED);
-    }
-    sentences(&text).into_iter().find_map(turns)
+    let takes_back = |line: &&str| {
+        let words = tokens(line);
+        let first =
+            words.iter().find(|word| *word != "no").is_some_and(|word| RETRACTS.contains(&word.as_str()));
+        first || (turned(line).is_some() && words.iter().any(|word| ids.contains(word)))
+    };
+    below.iter().any(takes_back).then_some(RETRACTED)
 }
 
 /// What is wrong with what stands between two forms. It belongs to the one before, so only its end is about the next one.
@@ -76,7 +90,7 @@ fn introduces(line: &str) -> bool {
 }
 
 fn is_heading(line: &str) -> bool {
-    tokens(line).iter().all(|word| HEADINGS.contains(&word.as_str()))
+    has_words(line) && tokens(line).iter().all(|word| HEADINGS.contains(&word.as_str()))
 }
 
 /// How a sentence turns what follows it.

@@ -4,6 +4,7 @@ mod context;
 mod lead;
 mod model;
 mod reopened;
+mod replaced;
 mod restated;
 mod rules;
 
@@ -15,10 +16,12 @@ use async_trait::async_trait;
 pub(crate) use context::MOST_ROWS;
 pub use context::{Context, ContextRow};
 pub(crate) use lead::doubtful_lead;
-pub(crate) use reopened::reopened;
+pub(crate) use reopened::{is_turned, reopened};
+pub(crate) use replaced::replaced;
 
 pub use model::ModelInterpreter;
 pub use rules::Rules;
+pub(crate) use rules::has_form;
 
 use crate::note::Note;
 use crate::request::Decision;

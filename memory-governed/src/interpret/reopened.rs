@@ -1,6 +1,7 @@
 //! The command that opens an issue again.
 
 use crate::request::is_id;
+use crate::resolve::speech::{Mood, asks, ends_in, tokens, turned};
 
 /// The issue that a note opens again: `reopen ID`, `reopen issue ID: REASON`. The note is the command and its reason, and nothing
 /// else; words that tell of a row ("ID was reopened") open none.
@@ -18,6 +19,21 @@ pub(crate) fn reopened(text: &str) -> Option<&str> {
     };
     let id = id.trim_matches('`').trim_end_matches('.');
     (words.next().is_none() && is_id(id)).then_some(id)
+}
+
+/// Whether the reason of a reopening turns it: "only if it fails again", "not yet", "should we?".
+pub(crate) fn is_turned(text: &str) -> bool {
+    let Some((_, reason)) = text.split_once(':') else { return false };
+    let words = tokens(reason);
+    let Some(first) = words.first() else { return asks(reason) };
+    let denies_an_end = || first != "no" && !ends_in(&words).is_empty();
+    asks(reason)
+        || first == "only"
+        || match turned(first) {
+            // "Not fixed" is a reason.
+            Some(Mood::Negated) => !denies_an_end(),
+            mood => mood.is_some(),
+        }
 }
 
 #[cfg(test)]
@@ -48,6 +64,32 @@ mod tests {
             "reopen the issue",
         ] {
             assert_eq!(reopened(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_reason_may_turn_the_command() {
+        for text in [
+            "reopen db_outage: only if it fails again",
+            "reopen db_outage: not yet",
+            "reopen db_outage: no, do not",
+            "reopen db_outage: should we?",
+            "reopen db_outage: if Bob agrees",
+            "reopen db_outage: tomorrow",
+            "reopen db_outage: maybe",
+            "reopen db_outage: ?",
+        ] {
+            assert!(is_turned(text), "{text}");
+        }
+        for text in [
+            "reopen db_outage",
+            "reopen db_outage: it fails again",
+            "reopen db_outage: not fixed",
+            "reopen db_outage: still failing on arm",
+            "reopen db_outage: fails when the cache is cold",
+            "reopen db_outage: the fix was not deployed",
+        ] {
+            assert!(!is_turned(text), "{text}");
         }
     }
 }

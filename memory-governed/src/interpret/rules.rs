@@ -5,14 +5,15 @@ use memory_core::Json;
 use serde_json::{Map, Value};
 
 use super::reopened::reopened;
+use super::replaced::is_news;
 use super::restated::restated;
 use super::{Context, Interpretation, Interpreter};
 use crate::bucket::{Bucket, Operation};
 use crate::columns::{SUPERSEDED_BY, TASK_STATUSES};
 use crate::note::Note;
 use crate::request::{Decision, WriteRequest, is_id};
-use crate::resolve::named_in;
-use crate::resolve::speech::{asks, ends_in, is_slug_like, states_an_end, tokens, without_quotes};
+use crate::resolve::speech::{QUOTATION, asks, ends_in, is_slug_like, states_an_end, tokens, without_quotes};
+use crate::resolve::{ends_plainly, named_in};
 
 /// Verbs that end an issue.
 const RESOLVES: [&str; 17] = [
@@ -194,8 +195,25 @@ pub(super) fn is_fence(line: &str) -> bool {
 
 /// Whether a line tells the state of a task in a sentence: `task ID is done`.
 pub(super) fn tells_a_task(line: &str) -> bool {
-    let words = tokens(&without_quotes(line));
-    matches!(words.as_slice(), [kind, id, verb, ..] if kind == "task" && is_id(id) && IS.contains(&verb.as_str()))
+    let spoken = without_quotes(line);
+    let words = tokens(&spoken);
+    !spoken.contains(QUOTATION)
+        && matches!(words.as_slice(), [kind, id, verb, ..] if kind == "task" && is_id(id) && IS.contains(&verb.as_str()))
+}
+
+/// Whether a note has the explicit form of a bucket, and of a row where it is named.
+pub(crate) fn has_form(text: &str, bucket: Bucket, id: Option<&str>) -> bool {
+    text.lines().take(MAX_LINES).any(|line| match prefixed(line) {
+        Some(Ok(request)) => {
+            request.bucket == bucket
+                && (id.is_none() || bucket == Bucket::Plan || request.target_id.as_deref() == id)
+        }
+        _ => {
+            bucket == Bucket::TaskState
+                && tells_a_task(line)
+                && tokens(line).into_iter().nth(1).as_deref() == id
+        }
+    })
 }
 
 /// Verbs between a task and its state.
@@ -227,7 +245,7 @@ fn statements(text: &str, context: &Context) -> Vec<String> {
 }
 
 /// A line without the mark of a list or a heading before it.
-fn bare(line: &str) -> &str {
+pub(super) fn bare(line: &str) -> &str {
     let line = line.trim();
     let numbered = line.trim_start_matches(|c: char| c.is_ascii_digit());
     match numbered.strip_prefix(['.', ')']).filter(|_| numbered.len() < line.len()) {
@@ -303,13 +321,14 @@ pub(super) fn prefixed(text: &str) -> Option<Result<WriteRequest, String>> {
     if says_nothing(body) {
         return Some(Err(format!("`{kind}: {body}` says that there is none, and none is written")));
     }
-    // "issue ID: fixed in PR 12" says what became of it.
-    let first = tokens(body).into_iter().next();
-    if request.target_id.is_some()
-        && matches!(bucket, Bucket::Issues | Bucket::Constraints)
-        && first.is_some_and(|first| !ends_in(&[first]).is_empty())
+    if let Some(end) = request.target_id.as_deref().and_then(|id| ended(bucket, id, body)) {
+        return Some(Ok(end));
+    }
+    if bucket == Bucket::Decisions && request.target_id.is_some() && is_news(body) && tokens(body).len() == 1
     {
-        return None;
+        return Some(Err(
+            "it does not say what was decided; a decision ends by `decision ID is revoked`".to_owned()
+        ));
     }
     let payload = match bucket {
         Bucket::Plan => {
@@ -319,17 +338,42 @@ pub(super) fn prefixed(text: &str) -> Option<Result<WriteRequest, String>> {
         }
         Bucket::Results => measured(body),
         Bucket::TaskState => status(body),
-        Bucket::Issues => Ok(titled(body)),
-        _ => Ok(Map::from_iter([(member.to_owned(), Value::from(body))])),
+        Bucket::Issues => Ok(titled(called(body, member))),
+        _ => Ok(Map::from_iter([(member.to_owned(), Value::from(called(body, member)))])),
     };
     Some(payload.map(|payload| WriteRequest { payload, ..request }))
 }
 
+/// The end of a row whose form says what became of it: "issue ID: fixed in PR 12".
+fn ended(bucket: Bucket, id: &str, body: &str) -> Option<WriteRequest> {
+    let operation = match bucket {
+        Bucket::Issues => Operation::Resolve,
+        Bucket::Constraints | Bucket::Decisions => Operation::Invalidate,
+        _ => return None,
+    };
+    let line = body.lines().next()?;
+    let successor = successor(line).filter(|_| operation == Operation::Invalidate);
+    if !ends_plainly(line, successor.as_deref(), operation) {
+        return None;
+    }
+    let mut request = WriteRequest::new(bucket, operation).with_target(id);
+    if let Some(successor) = successor {
+        request.payload.insert(SUPERSEDED_BY.to_owned(), Value::from(successor));
+    }
+    Some(request)
+}
+
+/// A body without the name of the member before it: "title: …".
+fn called<'a>(body: &'a str, member: &str) -> &'a str {
+    let named = body.split_once(':').filter(|(name, _)| name.eq_ignore_ascii_case(member));
+    named.map_or(body, |(_, said)| said.trim_start())
+}
+
 /// Whether a body says that there is nothing: "none so far", "n/a", "TBD".
 fn says_nothing(body: &str) -> bool {
-    const NOTHING: &str = "none no nothing n/a na nope nil tbd tba unknown - see";
+    const NOTHING: &str = "none no not nothing n/a na nope nil tbd tba unknown - see";
     const SO_FAR: &str = "so far yet today that i we know of known at the moment right now currently here from me this week above \
-         below really";
+         below really new issues problems blockers bugs decisions made taken decided";
     let is = |list: &str, word: &str| list.split_whitespace().any(|one| one == word);
     let body = body.to_lowercase();
     let mut words = body.split_whitespace().map(|word| word.trim_matches(['.', ',', '!', ';', '(', ')']));
@@ -391,8 +435,17 @@ fn successor(text: &str) -> Option<String> {
 /// `task ID is STATUS`.
 fn task(id: &str, rest: &[String]) -> Result<WriteRequest, String> {
     let said: Vec<&str> = rest.iter().map(String::as_str).skip_while(|word| IS.contains(word)).collect();
+    let payload = status(&said.join(" "))?;
+    // "It was blocked" need not be so any more.
+    if rest.first().is_some_and(|word| word == "was")
+        && !said.iter().all(|word| ["done", "failed"].contains(word))
+    {
+        return Err(
+            "it was so, and may be so no more; the state of a task is written `task ID: blocked`".to_owned()
+        );
+    }
     let request = WriteRequest::new(Bucket::TaskState, Operation::Upsert).with_target(id);
-    Ok(WriteRequest { payload: status(&said.join(" "))?, ..request })
+    Ok(WriteRequest { payload, ..request })
 }
 
 /// The write of a note that says that something has ended.
@@ -404,6 +457,7 @@ fn ending(text: &str, context: &Context) -> Result<WriteRequest, String> {
     }
     if let [kind, id, rest @ ..] = words.as_slice()
         && kind == "task"
+        && !spoken.contains(QUOTATION)
         && is_id(id)
         && rest.first().is_some_and(|word| IS.contains(&word.as_str()))
     {

@@ -7,15 +7,21 @@ use crate::columns::{columns, id_column, main_text, rev_column, table};
 use crate::interpret::{Context, MOST_ROWS};
 use crate::projection::is_live;
 use crate::request::WriteRequest;
+use crate::resolve::speech::tokens;
 use crate::seams::Candidate;
 use crate::store::{Cells, Session, int, text};
 
 /// Buckets whose rows notes refer to.
 const REFERRED: [Bucket; 3] = [Bucket::Constraints, Bucket::Issues, Bucket::Decisions];
 const LIVE: &str = "status IN ('open', 'active')";
+/// Buckets whose rows end, and what is said of those that have.
+const LIFECYCLE: [Bucket; 4] = [Bucket::Constraints, Bucket::Issues, Bucket::Decisions, Bucket::TaskState];
+const ENDED_STATES: &str = "'resolved', 'invalidated', 'superseded', 'done', 'failed'";
 
 /// Ended rows whose words count, the latest.
 const ENDED: u64 = 400;
+/// Rows that are read at a time.
+const PAGE: u64 = 1_000;
 
 /// Open issues, active constraints, active decisions of that time: of each the latest.
 pub(super) async fn context(session: &Session<'_>, observed_at: Timestamp) -> Result<Context> {
@@ -52,12 +58,56 @@ pub(super) async fn candidates(session: &Session<'_>, request: &WriteRequest) ->
         .collect();
     let sql = format!(
         "SELECT {id}, {rev}, status, {title}, COALESCE({described}'', ''), \
-         reference_memory_json, valid_from, created_by, trust FROM {table} WHERE {LIVE} OR {id} = ? OR {id} IN \
-         (SELECT {id} FROM {table} WHERE status NOT IN ('open', 'active') ORDER BY last_event DESC LIMIT ?) ORDER BY {id}"
+         reference_memory_json, valid_from, created_by, trust FROM {table} WHERE ({LIVE} OR {id} = ? OR {id} IN \
+         (SELECT {id} FROM {table} WHERE status NOT IN ('open', 'active') ORDER BY last_event DESC LIMIT ?)) AND {id} > ? \
+         ORDER BY {id} LIMIT ?"
     );
     let named = request.target_id.as_deref().unwrap_or_default();
-    let found = session.query(&sql, &[text(named), int(ENDED)]).await?;
-    found.into_iter().map(|cells| candidate(bucket, cells)).collect()
+    let mut found = Vec::<Candidate>::new();
+    loop {
+        // All of them may be more than one read takes.
+        let last = found.last().map(|row| row.id.clone()).unwrap_or_default();
+        let page = session.query(&sql, &[text(named), int(ENDED), text(last), int(PAGE)]).await?;
+        if page.is_empty() {
+            return Ok(found);
+        }
+        for cells in page {
+            found.push(candidate(bucket, cells)?);
+        }
+    }
+}
+
+/// Whether a row of another kind that has not ended has the id of `row`, and the note does not say which kind it means.
+pub(super) async fn shares_its_id(session: &Session<'_>, row: &Candidate, note: &str) -> Result<bool> {
+    let words = tokens(note);
+    let says = |bucket: Bucket| words.iter().any(|word| kinds(bucket).contains(&word.as_str()));
+    let others: Vec<Bucket> = LIFECYCLE.into_iter().filter(|bucket| *bucket != row.bucket).collect();
+    let sql: Vec<String> = others
+        .iter()
+        .enumerate()
+        .map(|(at, bucket)| {
+            let (table, id) = (table(*bucket), id_column(*bucket));
+            format!("SELECT {at} FROM {table} WHERE {id} = ? AND status NOT IN ({ENDED_STATES})")
+        })
+        .collect();
+    let args = vec![text(&row.id); others.len()];
+    let mut is_doubtful = false;
+    for mut cells in session.query(&sql.join(" UNION ALL "), &args).await? {
+        let other = usize::try_from(cells.int()?).ok().and_then(|at| others.get(at).copied());
+        is_doubtful |= !says(row.bucket) || other.is_some_and(says);
+    }
+    Ok(is_doubtful)
+}
+
+/// Words that say which kind of row is meant.
+const fn kinds(bucket: Bucket) -> &'static [&'static str] {
+    match bucket {
+        Bucket::Issues => &["issue", "issues", "problem", "blocker", "bug", "incident", "ticket"],
+        Bucket::Constraints => &["constraint", "constraints", "restriction"],
+        Bucket::Decisions => &["decision", "decisions"],
+        Bucket::TaskState => &["task", "tasks"],
+        _ => &[],
+    }
 }
 
 fn candidate(bucket: Bucket, mut cells: Cells) -> Result<Candidate> {

@@ -1,5 +1,6 @@
 //! From notes to shared state: promotion, the one write path, and what waits.
 
+mod allowed;
 mod candidates;
 mod inputter;
 mod outcome;

@@ -13,7 +13,7 @@ use crate::bucket::{Bucket, Operation};
 use crate::encoding::{digest, word};
 use crate::ledger::{Event, SourceRef};
 use crate::note::{Actor, Trust};
-use crate::projection::read;
+use crate::projection::{Row, read};
 use crate::request::is_id;
 use crate::store::{FORGOTTEN, Session, int, maybe, text};
 
@@ -56,8 +56,9 @@ impl Review {
         if row.is_none() && !begins {
             return Err(not_found("row"));
         }
-        // Who may not end a row does not do so by deciding what its own note meant.
-        if row.is_some_and(|row| by.trust < row.trust && row.created_by != by.agent) {
+        // Who may not end or change a row does not do so by deciding what its own note meant. Its creator may end it.
+        let is_own = |row: &Row| row.created_by == by.agent && request.operation.is_lifecycle();
+        if row.is_some_and(|row| by.trust < row.trust && !is_own(&row)) {
             return Err(Error::new(
                 ErrorKind::Forbidden,
                 "whoever began this row is trusted further: only a writer of that trust decides about it",

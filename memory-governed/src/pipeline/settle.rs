@@ -2,14 +2,14 @@
 
 use memory_core::Result;
 
-use super::candidates::candidates;
+use super::allowed::{is_foreign, may_not_change, may_not_create};
+use super::candidates::{candidates, shares_its_id};
 use super::inputter::{Appended, Entry, Inputter};
 use super::outcome::Outcome;
 use super::target::{Target, target};
-use crate::bucket::{Bucket, Operation};
-use crate::columns::OWNER;
+use crate::bucket::Operation;
 use crate::encoding::digest;
-use crate::interpret::{doubtful_lead, reopened};
+use crate::interpret::{doubtful_lead, is_turned, reopened};
 use crate::ledger::{Event, SourceRef};
 use crate::note::{Actor, Note, NoteSource, Trust};
 use crate::projection::{Row, Step, read, step};
@@ -141,6 +141,9 @@ async fn reopening(tx: &Session<'_>, wanted: &Wanted<'_>) -> Result<std::result:
             Vec::new(),
         )));
     };
+    if is_turned(&note.text) {
+        return Ok(Err(waits("its reason may mean that it is not to be opened again", Vec::new())));
+    }
     let Some(row) = read(tx, request.bucket, target).await? else {
         return Ok(Err(waits("no such row", Vec::new())));
     };
@@ -173,6 +176,12 @@ async fn bind(
     if row.opened_at > wanted.note.observed_at {
         return Ok(Err(waits("the row was opened after this was observed", candidates)));
     }
+    if occurs(&wanted.note.text, &target) && shares_its_id(tx, row, &wanted.note.text).await? {
+        return Ok(Err(waits(
+            "rows of several kinds have this id, and the note does not say which is meant, as in `issue ID is resolved`",
+            candidates,
+        )));
+    }
     Ok(Ok(Bound { target, expected_rev: Some(row.rev), candidates, reason }))
 }
 
@@ -182,50 +191,6 @@ fn frozen(mut candidates: Vec<Scored>, meant: Option<Row>) -> Vec<Scored> {
         candidates.push(Scored { id: row.id, rev: row.rev, score: 1.0 });
     }
     candidates
-}
-
-/// Why an upsert may not change a row that is there: the id is the interpreter's alone, or the writer may
-/// only add.
-fn may_not_change(row: &Row, wanted: &Wanted<'_>) -> Option<&'static str> {
-    let Wanted { note, request, .. } = wanted;
-    let is_plan = row.bucket == Bucket::Plan;
-    if request.operation != Operation::Upsert {
-        return None;
-    }
-    let is_guess = !is_plan && request.target_id.as_ref().is_some_and(|id| !occurs(&note.text, id));
-    if is_guess {
-        return Some("the id is not in the note");
-    }
-    let agent = note.actor.agent.as_str();
-    let is_own = row.created_by == agent
-        || row.fields.get(OWNER).and_then(serde_json::Value::as_str).is_some_and(|owner| owner == agent);
-    match row.bucket {
-        Bucket::TaskState if is_foreign(note) && !is_own => {
-            Some("what a tool or text from outside says changes no task of somebody else")
-        }
-        Bucket::TaskState => None,
-        _ if is_foreign(note) => Some("what a tool or text from outside says changes no row by itself"),
-        // What binds others.
-        Bucket::Plan | Bucket::Constraints if note.actor.trust < row.trust => {
-            Some("its writer may not change this row")
-        }
-        _ => None,
-    }
-}
-
-/// Whether these are the words of a tool, or of somebody who is not trusted.
-fn is_foreign(note: &Note) -> bool {
-    note.source == NoteSource::ToolResult || note.actor.trust == Trust::Untrusted
-}
-
-/// Why a request may not begin a row: what binds others is only proposed by those who are not trusted, and no tool decides.
-fn may_not_create(wanted: &Wanted<'_>) -> Option<&'static str> {
-    let is_refused = match wanted.request.bucket {
-        Bucket::Plan | Bucket::Constraints => wanted.note.actor.trust == Trust::Untrusted,
-        Bucket::Decisions => is_foreign(wanted.note),
-        _ => false,
-    };
-    is_refused.then_some("what a tool or text from outside says only proposes what binds others")
 }
 
 /// Why the row that is to take the place of another cannot. It must hold itself, so that no circle can arise: what has
@@ -307,8 +272,8 @@ async fn commit(
     }
     let refused = || {
         let refused = match &prior {
-            Some(row) => may_not_change(row, wanted),
-            None => may_not_create(wanted),
+            Some(row) => may_not_change(row, note, request),
+            None => may_not_create(note, request),
         };
         refused.or_else(|| doubtful_lead(&note.text))
     };

@@ -8,4 +8,4 @@ pub(crate) use machine::{Step, step};
 pub use row::Row;
 pub(crate) use row::is_live;
 pub use writer::SharedMemoryWriter;
-pub(crate) use writer::{Projected, names_of, read, rows};
+pub(crate) use writer::{Projected, all_rows, names_of, read, rows};

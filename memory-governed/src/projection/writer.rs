@@ -212,6 +212,25 @@ pub(crate) async fn rows(
     found.into_iter().map(|cells| row_of(bucket, cells)).collect()
 }
 
+/// Rows of a page: a whole table may be more than one read takes.
+const PAGE: u64 = 500;
+
+/// All rows of a bucket, by id, page by page.
+pub(crate) async fn all_rows(session: &Session<'_>, bucket: Bucket) -> Result<Vec<Row>> {
+    let (mut all, id) = (Vec::<Row>::new(), id_column(bucket));
+    let sql = format!("SELECT {} FROM {} WHERE {id} > ? ORDER BY {id} LIMIT ?", names(bucket), table(bucket));
+    loop {
+        let last = all.last().map(|row| row.id.clone()).unwrap_or_default();
+        let page = session.query(&sql, &[text(last), int(PAGE)]).await?;
+        if page.is_empty() {
+            return Ok(all);
+        }
+        for cells in page {
+            all.push(row_of(bucket, cells)?);
+        }
+    }
+}
+
 fn row_of(bucket: Bucket, mut cells: Cells) -> Result<Row> {
     let id = cells.text()?;
     let mut fields = BTreeMap::new();

@@ -4,11 +4,13 @@ use super::ids::{Mention, mentions, occurs};
 use super::model::Model;
 use super::note_words::NoteWords;
 use super::plain::{Unclear, commands, is_calm_where_it_ends, states_plainly};
+use super::report::report;
 use super::resolution::{Binding, BoundBy, DeferReason, Place, Resolution, Scored};
 use super::row::{Row, Space};
+use super::same_work::is_other_work;
 use super::speech::{
-    Mood, has_verb_of_ending, is_replaced, named_end, names_another, reported, states_an_end, sweeps, tokens,
-    told, without_quotes,
+    Mood, has_verb_of_ending, is_replaced, named_end, names_another, reported, sentences, states_an_end,
+    sweeps, tokens, told, without_quotes,
 };
 use super::weigh::weigh;
 use super::words::{folded, stems};
@@ -161,11 +163,14 @@ impl Ending<'_> {
     /// Why a text that names the row does not state its end plainly.
     fn unclear(&self, id: &str, text: &str) -> Option<DeferReason> {
         let successor = self.request.successor();
-        let spoken = without_quotes(text);
+        let row = self.space.get(self.request.bucket, id);
+        // Its own title beside its id says nothing more.
+        let title = row.map(|row| format!("\"{}\"", row.title)).unwrap_or_default();
+        let spoken =
+            without_quotes(&if title.len() > 2 { text.replace(&title, "") } else { text.to_owned() });
         if successor.is_none() && is_replaced(&spoken) {
             return Some(DeferReason::NamesAnother);
         }
-        let row = self.space.get(self.request.bucket, id);
         let aliases = row.into_iter().flat_map(telling).map(String::as_str);
         let names: Vec<&str> = aliases.chain([id]).collect();
         // A command is no statement, but whoever has authority gives one.
@@ -190,14 +195,16 @@ impl Ending<'_> {
             let Some(named) = with_id(text, row) else { return not_plain(Place::Before) };
             return match has_verb_of_ending(&named) {
                 true => self.unclear(id, &named),
-                false if reported(&named).is_empty() => not_plain(Place::Before),
+                false if report(text).is_none_or(|one| one.repeats(&row.title).is_none()) => {
+                    not_plain(Place::Before)
+                }
                 false => None,
             };
         }
         if !has_verb_of_ending(text) {
             return None;
         }
-        if !is_calm_where_it_ends(text) {
+        if !is_calm_where_it_ends(&without_quotes(text)) {
             return not_plain(Place::After);
         }
         let title = stems(&row.title);
@@ -205,6 +212,9 @@ impl Ending<'_> {
             let stems = stems(text);
             title.iter().filter(|stem| stems.contains(stem)).count()
         };
+        if restates_other_work(text, &row.title) {
+            return Some(DeferReason::Uncertain);
+        }
         let told = shared(&reported(text));
         if told == 0 || 2 * told < shared(text) { not_plain(Place::Beside) } else { None }
     }
@@ -291,6 +301,15 @@ impl Ending<'_> {
     }
 }
 
+/// Whether the sentence that has most words of a title tells of other work.
+pub(crate) fn restates_other_work(text: &str, title: &str) -> bool {
+    let words = stems(title);
+    let shared = |sentence: &&str| stems(sentence).iter().filter(|stem| words.contains(stem)).count();
+    // Of several, the first.
+    let most = sentences(text).into_iter().rev().max_by_key(shared);
+    most.is_some_and(|sentence| is_other_work(sentence, title))
+}
+
 /// Words in lower case, so that whole phrases can be found.
 fn phrase(text: &str) -> String {
     format!(" {} ", tokens(&folded(text)).join(" "))
@@ -333,6 +352,11 @@ fn may_end(note: &Note, row: &Row) -> bool {
     }
     let own = actor.agent == row.creator || row.owner.as_ref() == Some(&actor.agent);
     own || actor.trust >= Trust::Authority.max(row.trust)
+}
+
+/// Whether a text names an id, as an ordinary word too, and not in passing.
+pub(crate) fn names(text: &str, id: &str) -> bool {
+    mentions(text, [id], Some(id)).contains(&Mention::Named(id))
 }
 
 /// Which of `ids` a text names, as [`resolve`] reads it: whole tokens, not in passing.

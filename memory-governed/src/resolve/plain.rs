@@ -11,9 +11,11 @@ use super::plain_tokens::{Token, name_words, named, sentences, without_statement
 use super::plain_words::{
     ADVERBS, ARTICLES, BE, BRANCHES, CAUSES, CHANGES, CHECKED, CONFIRMS, DETERMINERS, DID, ENDED, ENDING,
     ENDS_NOW, EVERYONE, FINISHED, GREETINGS, HAVE, INVALIDATES, IT, KINDS, LABELS, LATEST, LEADS, MEANS,
-    PEOPLE, PREPOSITIONS, PROVE, PROVES, REASONS, REQUESTED, SOUND, THANKS, TIMES, TURNING, WATCHES, WORKED,
+    PEOPLE, PREPOSITIONS, PROVE, PROVES, REASONS, REQUESTED, ROWS, SOUND, THANKS, TIMES, TURNING, WATCHES,
+    WORKED,
 };
 use super::resolution::Place;
+use super::speech::{is_slug_like, without_quotes};
 use crate::bucket::Operation;
 
 /// Longest sentence that is read, in tokens: a bound on the time that a note can take.
@@ -54,13 +56,20 @@ pub(super) fn states_plainly(
     let (mut has_ended, mut is_topic) = (false, false);
     for sentence in sentences(&without_statements(spoken, &names)) {
         let mut tokens = named(sentence.tokens, &names, successor);
-        if operation == Operation::Resolve {
-            tokens
-                .iter_mut()
-                .filter(|token| is_word(token, INVALIDATES))
-                .for_each(|token| *token = Token::Odd);
-        }
         let is_named = tokens.contains(&Token::Name);
+        if operation == Operation::Resolve {
+            unread(&mut tokens, |token| is_word(token, INVALIDATES));
+        } else if is_named || is_topic {
+            // What is done was carried out, not withdrawn.
+            let said = tokens.iter().position(|token| is_word(token, INVALIDATES)).unwrap_or(tokens.len());
+            unread(tokens.get_mut(..said).unwrap_or_default(), |token| {
+                [ENDED, ENDING, ENDS_NOW, "closing"].iter().any(|list| is_word(token, list))
+            });
+            // "It is lifted this week" may be for that week only.
+            if !tokens.iter().any(|token| is_word(token, "was were been")) {
+                unread(&mut tokens, |token| is_word(token, "this today"));
+            }
+        }
         if tokens.len() > MAX_TOKENS || (sentence.asks && !is_named) {
             return Err(Unclear::At(Place::Beside));
         }
@@ -73,7 +82,7 @@ pub(super) fn states_plainly(
                 Said::Topic => is_topic = true,
                 Said::Unclear(place) => return Err(Unclear::At(place)),
             }
-        } else if is_topic && goes_on_about_it(&tokens) {
+        } else if is_topic && ends_it(&tokens) {
             has_ended = true;
         } else if is_aside(&tokens) {
             // "It" may be something else by now.
@@ -83,6 +92,11 @@ pub(super) fn states_plainly(
         }
     }
     if has_ended { Ok(()) } else { Err(Unclear::At(Place::Before)) }
+}
+
+/// Makes the tokens that fit understood no more.
+fn unread(tokens: &mut [Token], fits: impl Fn(&Token) -> bool) {
+    tokens.iter_mut().filter(|token| fits(token)).for_each(|token| *token = Token::Odd);
 }
 
 /// Whether the note is the bucket's own verb and the name, and nothing else: "resolve ID", "close the issue ID".
@@ -95,19 +109,59 @@ pub(super) fn commands(spoken: &str, names: &[&str], operation: Operation) -> bo
     !only.asks && take(&tokens, verbs).and_then(subject).is_some_and(<[Token]>::is_empty)
 }
 
-/// Whether no word turns what is said where a note that names no row has its verbs of ending: between two marks.
+/// Whether no word or quotation turns what is said where a note that names no row has its verbs of ending: between two marks.
 pub(super) fn is_calm_where_it_ends(spoken: &str) -> bool {
     let ends = |token: &Token| [ENDED, ENDING, ENDS_NOW].iter().any(|list| is_word(token, list));
     let is_calm = |piece: &[Token]| !piece.iter().any(ends) || piece.iter().all(is_calm_token);
-    sentences(spoken)
-        .iter()
-        .all(|sentence| sentence.tokens.split(|token| !matches!(token, Token::Word(_))).all(is_calm))
+    let is_mark = |token: &Token| !matches!(token, Token::Word(_) | Token::Quotation);
+    sentences(spoken).iter().all(|sentence| sentence.tokens.split(is_mark).all(is_calm))
 }
 
-/// Whether no word of a text turns what it says.
+/// Whether `ID: BODY` states plainly that a row has ended.
+pub(crate) fn ends_plainly(body: &str, successor: Option<&str>, operation: Operation) -> bool {
+    const ID: &str = "id_0";
+    states_plainly(&format!("{ID}: {}", without_quotes(body)), &[ID], successor, operation).is_ok()
+}
+
+/// Whether no word or quotation of a text turns what it says.
 pub(crate) fn is_unturned(spoken: &str) -> bool {
-    let words = |token: &Token| !matches!(token, Token::Word(_)) || is_calm_token(token);
+    let words = |token: &Token| !matches!(token, Token::Word(_) | Token::Quotation) || is_calm_token(token);
     sentences(spoken).iter().all(|sentence| sentence.tokens.iter().all(words))
+}
+
+/// Whether each sentence of a text is understood to leave what stands below it as it is: a report of work, a greeting, a statement
+/// that a row has ended.
+pub(crate) fn is_understood(text: &str) -> bool {
+    sentences(text).into_iter().all(|sentence| {
+        let start = sentence.tokens.iter().position(|token| *token != Token::Dash).unwrap_or_default();
+        let tokens = sentence.tokens.get(start..).unwrap_or_default();
+        let said = |word: &str| {
+            let tokens = named(tokens.to_vec(), &[vec![word.to_owned()]], None);
+            matches!(statement(&tokens), Said::End)
+        };
+        let is_statement = || {
+            let ids = tokens.iter().filter_map(|token| match token {
+                Token::Word(word) if is_slug_like(word) => Some(word),
+                _ => None,
+            });
+            ids.take(SUBJECT).any(|id| said(id))
+        };
+        tokens.len() <= MAX_TOKENS
+            && !sentence.asks
+            && (is_aside(tokens) || goes_on(tokens) || is_statement())
+    })
+}
+
+/// "Still at it", "the build failed again".
+fn goes_on(tokens: &[Token]) -> bool {
+    if let Some(rest) = take(tokens, "still") {
+        return take(skip(rest, "working busy"), "at on").is_some_and(|rest| skip(rest, IT).is_empty());
+    }
+    let Some(rest) = take(tokens, ARTICLES) else { return false };
+    let verb =
+        rest.iter().take(SUBJECT).position(|token| is_word(token, "failed fails failing broke crashed"));
+    let Some((noun, rest)) = verb.map(|at| rest.split_at(at)) else { return false };
+    !noun.is_empty() && is_calm(noun) && rest.get(1..).is_some_and(is_quiet)
 }
 
 /// What a sentence says of the row that it names.
@@ -161,8 +215,8 @@ fn core(tokens: &[Token]) -> Option<Said> {
     let checked = take(skip(skip(skip(tokens, PEOPLE), HAVE), ADVERBS), CHECKED).and_then(subject)?;
     Some(match checked {
         [] => Said::Topic,
-        [Token::Comma | Token::Dash, rest @ ..] if goes_on_about_it(rest) => Said::End,
-        [Token::Word(and), rest @ ..] if and == "and" && goes_on_about_it(rest) => Said::End,
+        [Token::Comma | Token::Dash, rest @ ..] if ends_it(rest) => Said::End,
+        [Token::Word(and), rest @ ..] if and == "and" && ends_it(rest) => Said::End,
         _ => Said::Unclear(Place::After),
     })
 }
@@ -291,6 +345,13 @@ fn goes_on_about_it(tokens: &[Token]) -> bool {
     take(who, ENDING).and_then(|rest| take(rest, "it this that")).is_some_and(|rest| tail(rest, true))
 }
 
+/// Whether a clause says that what was checked or spoken of has ended, and not the checking: "it is resolved", "fixed now", but not
+/// "done", "that is completed".
+fn ends_it(tokens: &[Token]) -> bool {
+    !tokens.iter().any(|token| is_word(token, "done complete completed finished this that which"))
+        && goes_on_about_it(tokens)
+}
+
 /// Whether what follows a statement leaves it as it is.
 fn tail(tokens: &[Token], past: bool) -> bool {
     match tokens {
@@ -414,7 +475,7 @@ fn is_aside(tokens: &[Token]) -> bool {
         return true;
     }
     let rest = past_mark(skip(skip(tokens, GREETINGS), LEADS));
-    let rest = if rest.len() < tokens.len() { skip(rest, EVERYONE) } else { rest };
+    let rest = if rest.len() < tokens.len() { past_mark(skip(rest, EVERYONE)) } else { rest };
     if rest.is_empty() {
         return true;
     }
@@ -440,7 +501,10 @@ fn is_harmless(clause: &[Token]) -> bool {
         return true;
     }
     let doer = skip(skip(skip(skip(clause, LEADS), PEOPLE), HAVE), ADVERBS);
-    if take(doer, WORKED).is_some_and(is_object) {
+    // "Swapped the tickets" tells of the tickets.
+    let is_about_rows = is_word_of(doer, "changed swapped switched raised introduced")
+        && doer.iter().any(|token| is_word(token, ROWS));
+    if !is_about_rows && take(doer, WORKED).is_some_and(is_object) {
         return true;
     }
     clause.iter().enumerate().skip(1).take(SUBJECT).any(|(at, token)| {
@@ -450,8 +514,14 @@ fn is_harmless(clause: &[Token]) -> bool {
             _ if is_word(token, BE) => {
                 let rest = skip(skip(rest, "been all"), ADVERBS);
                 let is_blamed = take(rest, "to").and_then(|rest| take(rest, "blame")).is_some_and(is_quiet);
+                // "The outage is live" is no good news.
+                let is_fault = clause.iter().take(at).any(|token| is_word(token, ROWS));
                 is_blamed
-                    || [SOUND, FINISHED, WORKED].iter().any(|list| take(rest, list).is_some_and(is_quiet))
+                    || [SOUND, FINISHED, WORKED]
+                        .get(usize::from(is_fault)..)
+                        .unwrap_or_default()
+                        .iter()
+                        .any(|list| take(rest, list).is_some_and(is_quiet))
             }
             _ if is_word(token, PROVE) => is_plural && is_quiet(rest),
             _ if is_word(token, WORKED) => is_object(rest),
@@ -472,6 +542,11 @@ fn is_object(tokens: &[Token]) -> bool {
     let about =
         |token: &Token| is_word(token, BE) || matches!(token, Token::Word(word) if word.contains('%'));
     noun.len() <= most && !noun.iter().any(about) && is_quiet(rest)
+}
+
+/// As [`is_quiet`], of text.
+pub(super) fn is_quiet_text(text: &str) -> bool {
+    matches!(sentences(text).as_slice(), [one] if is_quiet(&one.tokens))
 }
 
 /// Whether nothing follows but when, and in which change or place of all: "now", "again in build 42", "to production".
@@ -556,6 +631,10 @@ fn is<'a>(word: &str, mut list: impl Iterator<Item = &'a str>) -> bool {
 
 fn is_word(token: &Token, list: &str) -> bool {
     matches!(token, Token::Word(word) if is(word, list.split_whitespace()))
+}
+
+fn is_word_of(tokens: &[Token], list: &str) -> bool {
+    take(tokens, list).is_some()
 }
 
 /// The first word, if the first token is one.

@@ -3,6 +3,7 @@
 use unicode_normalization::UnicodeNormalization as _;
 
 use super::plain_words::{REPORTED, WORKED};
+use super::speech::{self, QUOTATION, turned};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Token {
@@ -15,6 +16,8 @@ pub(super) enum Token {
     Dash,
     Open,
     Close,
+    /// A quotation stood here.
+    Quotation,
     /// Anything else: never understood.
     Odd,
 }
@@ -87,6 +90,7 @@ pub(super) fn sentences(text: &str) -> Vec<Sentence> {
             '-' | '–' | '—' => sentence.tokens.push(Token::Dash),
             '(' | '[' => sentence.tokens.push(Token::Open),
             ')' | ']' => sentence.tokens.push(Token::Close),
+            QUOTATION => sentence.tokens.push(Token::Quotation),
             _ => sentence.tokens.push(Token::Odd),
         }
     }
@@ -170,14 +174,23 @@ pub(super) fn named(tokens: Vec<Token>, names: &[Vec<String>], successor: Option
     found
 }
 
-/// The text without lines that are statements of their own ("task import: done") and do not name the row.
+/// Statements of their own that may go on about what was said before: "blocker: it still fails".
+const FAULTS: [&str; 4] = ["issue", "problem", "blocker", "bug"];
+
+/// The text without lines that are statements of their own ("task import: done"), do not name the row and do not speak of it.
 pub(super) fn without_statements(text: &str, names: &[Vec<String>]) -> String {
     let is_own = |line: &&str| {
-        let Some((head, _)) = line.split_once(':') else { return false };
+        let Some((head, body)) = line.split_once(':') else { return false };
         let words: Vec<String> = head.split_whitespace().map(str::to_lowercase).collect();
         let is_kind = words.first().is_some_and(|first| STATEMENTS.contains(&first.as_str()));
+        let said = speech::tokens(body);
+        let refers = said.first().is_some_and(|first| ["it", "that", "this"].contains(&first.as_str()));
+        let goes_on = matches!(words.as_slice(), [kind] if FAULTS.contains(&kind.as_str()))
+            && (turned(body).is_some() || said.iter().any(|word| word == "still"));
         is_kind
             && words.len() <= 2
+            && !refers
+            && !goes_on
             && !sentences(line).into_iter().any(|one| named(one.tokens, names, None).contains(&Token::Name))
     };
     text.lines().filter(|line| !is_own(line)).collect::<Vec<_>>().join("\n")

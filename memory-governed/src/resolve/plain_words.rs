@@ -15,6 +15,9 @@ pub(super) const INVALIDATES: &str =
 pub(super) const FINISHED: &str = "resolved closed fixed done complete completed finished solved";
 /// Nouns of rows.
 pub(super) const KINDS: &str = "issue bug blocker problem ticket constraint restriction decision incident id";
+/// What a row may be about, and rows themselves.
+pub(super) const ROWS: &str = "issue issues bug bugs blocker blockers problem problems ticket tickets incident incidents outage outages \
+     failure failures error errors crash crashes leak leaks";
 /// Before the name of a row.
 pub(super) const ARTICLES: &str = "the this our my";
 /// Before any noun.
@@ -57,7 +60,7 @@ pub(super) const WORKED: &str = "added adjusted applied bumped cached capped cha
      configured confirmed converted created debugged deployed diagnosed documented enabled extended extracted finished fixed flushed \
      guarded handled hardened helped implemented improved increased installed integrated introduced investigated lifted merged \
      migrated monitored moved optimized patched pinned profiled published pushed raised rebooted rebuilt reconfigured redeployed \
-     reduced refactored reinstalled released renamed repaired rerun reran resolved restarted retested reviewed rewrote rotated scaled \
+     reduced refactored reinstalled released renamed repaired ran rerun reran resolved restarted retested reviewed rewrote rotated scaled \
      shipped solved split swapped switched tagged tested traced tuned updated upgraded validated verified warmed watched wired wrapped \
      wrote written";
 /// Further words of a report of work, where no row is named.
@@ -98,4 +101,5 @@ pub(super) const TURNING: &str = "but except excepting barring apart aside besid
      sorry oops scratch correction corrected retract retracted disregard ignore ignored forget nicht kein keine nein aber pas ne non \
      jamais mais nunca pero niet geen maar não nao nem wrongly falsely minus save sans bar worse broke breaks fails failed fail \
      crashes hangs flaky unverified unconfirmed untested disputed denied denies deny refused refuted refutes remain persists lingers \
-     soon eventually later promised promises will would could should might must shall planned postponed deferred needed reproduced disagreed objected protested";
+     soon eventually later promised promises will would could should might must shall planned postponed postponing deferred deferring ignoring \
+     simulation simulated dry proposed prototype unmerged disabled disabling muted muting mind needed reproduced disagreed objected protested";

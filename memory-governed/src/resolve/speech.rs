@@ -75,8 +75,8 @@ pub(crate) fn states_an_end(note: &str) -> Option<Mood> {
     if sentences(note).iter().any(|sentence| !ends_in(&tokens(sentence)).is_empty()) {
         return Some(Mood::Quoted);
     }
-    let sentence = sentences(&spoken).first().copied().unwrap_or_default().to_owned();
-    opening(&sentence)
+    let sentence = sentences(&spoken).into_iter().find(|sentence| sentence.contains(char::is_alphanumeric));
+    opening(sentence.unwrap_or_default())
 }
 
 /// The mood of a sentence without a verb of ending.
@@ -351,7 +351,10 @@ pub(crate) fn is_slug_like(token: &str) -> bool {
         && (token.contains('_') || (token.contains('-') && token.chars().any(|c| c.is_ascii_digit())))
 }
 
-/// The text without what stands in quotation marks, in quoted lines and in blocks of code.
+/// Stands where a quotation was: what it said is not read, and may turn the words around it.
+pub(crate) const QUOTATION: char = '\u{fffc}';
+
+/// The text with a mark in place of what stands in quotation marks, in quoted lines and in blocks of code.
 pub(crate) fn without_quotes(text: &str) -> String {
     let mut kept = String::new();
     let mut in_block = false;
@@ -359,10 +362,13 @@ pub(crate) fn without_quotes(text: &str) -> String {
         let trimmed = line.trim_start();
         if trimmed.starts_with("```") || trimmed.starts_with("~~~") {
             in_block = !in_block;
-        } else if !in_block && !trimmed.starts_with('>') {
+            kept.push(QUOTATION);
+        } else if trimmed.starts_with('>') {
+            kept.push(QUOTATION);
+        } else if !in_block {
             unquoted(line, &mut kept);
-            kept.push('\n');
         }
+        kept.push('\n');
     }
     kept
 }
@@ -387,9 +393,7 @@ fn unquoted(line: &str, kept: &mut String) {
                 }
                 // A mark that is never closed quotes nothing.
                 .filter(|end| letters.iter().skip(at + 1).any(|later| later == end));
-                if close.is_none() {
-                    kept.push(c);
-                }
+                kept.push(if close.is_some() { QUOTATION } else { c });
             }
         }
         before = c;

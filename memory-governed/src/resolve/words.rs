@@ -29,7 +29,7 @@ pub(super) fn hash(text: &str) -> u64 {
 }
 
 /// The text in one form: compatibility-composed, lower case, white space as single spaces.
-pub(super) fn folded(text: &str) -> String {
+pub(crate) fn folded(text: &str) -> String {
     let normal: String = text.nfkc().flat_map(char::to_lowercase).collect();
     normal.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -55,7 +55,7 @@ async fn the_process_that_is_killed() {
             resolve_the("nobody knows what"),
         ]);
         let ada = actor("ada", Trust::Agent);
-        notes.note(&ada, NoteSource::Agent, &requests.to_string(), None).await.unwrap();
+        notes.note(&ada, NoteSource::Agent, &literal(&requests.to_string()), None).await.unwrap();
         pipeline.promote_one().await.unwrap();
     }
 }

@@ -87,7 +87,7 @@ on_both_stores! {
             ("failed", 35, "recorded"),
         ] {
             let (request, at) = observed(status, at);
-            world.notes.note(&ada, NoteSource::Agent, &request, Some(at)).await.unwrap();
+            world.notes.note(&ada, NoteSource::Agent, &literal(&request), Some(at)).await.unwrap();
             let promotion = world.promote().await;
             assert!(
                 matches!(&promotion.outcomes[0], Outcome::Committed { projection: found, .. } if *found == projection),

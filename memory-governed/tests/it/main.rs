@@ -28,4 +28,5 @@ mod requests;
 mod rules;
 mod space;
 mod support;
+mod turned;
 mod words;

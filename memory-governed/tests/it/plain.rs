@@ -138,6 +138,26 @@ fn what_doubts_denies_asks_supposes_promises_or_quotes_ends_nothing() {
         "issue_1: looking into it",
         "issue_1 ist nicht behoben",
         "issue_1 works again",
+        // What is done is the check, or the work beside it.
+        "Retested issue_1. Finished.",
+        "I have reviewed issue_1. That is completed.",
+        "I reviewed issue_1 and that is done",
+        "Checked issue_1. That is done.",
+        "Tested issue_1; completed",
+        "Checked issue_1, done",
+        "issue_1: investigated it. Completed.",
+        "issue_1: updated the docs. That is done.",
+        "issue_1: added a test. This is done now.",
+        "issue_1 - reviewed. Finished.",
+        "issue_1 is resolved. I changed my mind.",
+        "issue_1 is resolved. Swapped the tickets.",
+        "issue_1 is resolved. The outage is live.",
+        "The simulation fixed issue_1",
+        "The dry run fixed issue_1",
+        "The proposed patch fixed issue_1",
+        "issue_1 is resolved by postponing it",
+        "issue_1 is resolved by ignoring it",
+        "issue_1 is fixed: the test was disabled",
     ] {
         assert_eq!(ended(text), None, "{text}");
         let misread = end(&space([issue("issue_1", "Upload fails")]), text);
@@ -189,6 +209,13 @@ fn plain_statements_end_what_they_name() {
         "[issue_1] fixed",
         "Hi team, issue_1 is fixed.",
         "bug issue_1: fixed in PR 12",
+        "Checked issue_1, it is resolved",
+        "Retested issue_1. It is fixed now.",
+        "Reviewed issue_1. Closed.",
+        "issue_1: restarted the proxy. Fixed.",
+        "issue_1 is done. Changed the timeout.",
+        "issue_1 is resolved. The fix is live.",
+        "The bug is fixed, issue_1 is closed",
     ] {
         assert_eq!(ended(text).as_deref(), Some("issue_1"), "{text}");
     }

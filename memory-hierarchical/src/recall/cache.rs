@@ -13,6 +13,8 @@ use crate::store::{Changes, GraphStore, each_row};
 
 /// A graph that gained more rows is read anew, beside the index that others use meanwhile.
 const MAX_GAIN: usize = 20_000;
+/// How often a graph is read that is replaced meanwhile.
+const ATTEMPTS: usize = 5;
 /// Most graphs in memory.
 const MAX_AGENTS: usize = 64;
 
@@ -106,6 +108,17 @@ impl Cache {
 /// Brings an index up to the graph's revision, and returns that. The index changes in one go, so that a caller who goes away
 /// leaves it whole.
 async fn catch_up(graphs: &dyn GraphStore, agent: &Agent, slot: &Slot) -> Result<u64> {
+    for _ in 1..ATTEMPTS {
+        let revision = catch_up_once(graphs, agent, slot).await?;
+        // Replaced while it was read, the index has part of either graph.
+        if graphs.changes(agent, revision).await?.cleared_at <= revision {
+            return Ok(revision);
+        }
+    }
+    catch_up_once(graphs, agent, slot).await
+}
+
+async fn catch_up_once(graphs: &dyn GraphStore, agent: &Agent, slot: &Slot) -> Result<u64> {
     let known = slot.index().revision;
     let Changes { revision, cleared_at, tables } = graphs.changes(agent, known).await?;
     if known == revision {

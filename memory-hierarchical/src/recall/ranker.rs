@@ -11,6 +11,9 @@ use super::walk::{Ranked, ranked};
 use crate::model::{Agent, Node};
 use crate::store::GraphStore;
 
+/// How often a graph is asked that is replaced meanwhile.
+const ATTEMPTS: usize = 5;
+
 /// Default limit of the memory for graphs: 256 MiB.
 pub const DEFAULT_MEMORY_BYTES: usize = 256 << 20;
 
@@ -38,6 +41,24 @@ impl GraphRecall {
     /// `invalid_argument` and `too_large` for options out of range; the store's.
     pub async fn recall(&self, agent: &Agent, query: &str, options: &RecallOptions) -> Result<Recalled> {
         options.check(query)?;
+        let mut recalled = Recalled::default();
+        for _ in 0..ATTEMPTS {
+            let (answer, is_whole) = self.recall_once(agent, query, options).await?;
+            recalled = answer;
+            if is_whole {
+                break;
+            }
+        }
+        Ok(recalled)
+    }
+
+    /// A recall, and whether all that it found was still there.
+    async fn recall_once(
+        &self,
+        agent: &Agent,
+        query: &str,
+        options: &RecallOptions,
+    ) -> Result<(Recalled, bool)> {
         let slot = self.cache.current(self.graphs.as_ref(), agent).await?;
         let (found, truncated) = {
             let index = slot.index();
@@ -49,11 +70,12 @@ impl GraphRecall {
         let nodes = self.graphs.nodes(agent, &ids).await?;
         let mut nodes: HashMap<String, Node> =
             nodes.into_iter().map(|node| (node.id().to_owned(), node)).collect();
+        let is_whole = nodes.len() == ids.len();
         // What was removed meanwhile is left out.
         let hit = |(id, is_superseded, one): (String, bool, Ranked)| {
             let node = nodes.remove(&id)?;
             Some(GraphHit { node, score: one.score, is_superseded, path: one.path })
         };
-        Ok(Recalled { hits: found.into_iter().filter_map(hit).collect(), truncated })
+        Ok((Recalled { hits: found.into_iter().filter_map(hit).collect(), truncated }, is_whole))
     }
 }

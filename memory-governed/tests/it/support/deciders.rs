@@ -8,7 +8,7 @@ use memory_governed::{
     WriteRequest,
 };
 
-/// A note is the JSON of its request, or of a list of them; `retry …` cannot be told now; anything else is noise.
+/// A note is the JSON of its request, or of a list of them, after any words; `retry …` cannot be told now; anything else is noise.
 #[derive(Debug)]
 pub(crate) struct Literal;
 
@@ -25,10 +25,11 @@ impl Interpreter for Literal {
 }
 
 fn decide(note: &Note) -> Decision {
-    if let Ok(one) = serde_json::from_str::<WriteRequest>(&note.text) {
+    let json = note.text.find(['{', '[']).and_then(|at| note.text.get(at..)).unwrap_or_default();
+    if let Ok(one) = serde_json::from_str::<WriteRequest>(json) {
         return Decision::Accept(vec![one]);
     }
-    match serde_json::from_str(&note.text) {
+    match serde_json::from_str(json) {
         Ok(requests) => Decision::Accept(requests),
         Err(_) if note.text.starts_with("retry") => Decision::Retry("busy".to_owned()),
         Err(_) => Decision::Reject("noise".to_owned()),

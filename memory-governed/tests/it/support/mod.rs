@@ -120,7 +120,7 @@ impl World {
     }
 
     pub(crate) async fn note_by(&self, by: &Actor, words: impl ToString) -> Note {
-        self.notes.note(by, NoteSource::Agent, &words.to_string(), None).await.unwrap()
+        self.notes.note(by, NoteSource::Agent, &literal(&words.to_string()), None).await.unwrap()
     }
 
     pub(crate) async fn promote(&self) -> Promotion {
@@ -204,6 +204,20 @@ impl World {
         assert!(rebuilt.agrees(), "{rebuilt:?}");
         assert_eq!(self.ledger.digest().await.unwrap(), before);
     }
+}
+
+/// A request, or a list of them, as a note: with the names of the rows before it, since an id in a quotation names none.
+pub(crate) fn literal(text: &str) -> String {
+    let Ok(json @ (Value::Object(_) | Value::Array(_))) = text.parse::<Value>() else {
+        return text.to_owned();
+    };
+    let one = std::slice::from_ref(&json);
+    let requests = json.as_array().map_or(one, Vec::as_slice).iter();
+    let word = |request: &Value, member: &str| {
+        request.get(member).and_then(Value::as_str).unwrap_or_default().to_owned()
+    };
+    let names = requests.map(|request| format!("{} {}", word(request, "bucket"), word(request, "target_id")));
+    format!("{} {text}", names.collect::<Vec<_>>().join(", "))
 }
 
 pub(crate) fn upsert(bucket: &str, id: &str, payload: Value) -> Value {
