@@ -60,7 +60,12 @@ impl AddressClass {
     pub(crate) fn is_never_meant(self) -> bool {
         matches!(
             self,
-            Self::Metadata | Self::LinkLocal | Self::Unspecified | Self::Broadcast | Self::Multicast
+            Self::Metadata
+                | Self::LinkLocal
+                | Self::Unspecified
+                | Self::Broadcast
+                | Self::Multicast
+                | Self::Transition
         )
     }
 }

@@ -179,6 +179,9 @@ mod tests {
         let answer = |text: &str| text.parse::<IpAddr>().unwrap();
         assert_eq!(admissible([answer("10.0.0.7")], true), Ok(vec![answer("10.0.0.7")]));
         assert_eq!(admissible([answer("169.254.169.254")], true), Err(AddressClass::Metadata));
+        for carried in ["::ffff:169.254.169.254", "64:ff9b::a9fe:a9fe", "::ffff:0.0.0.0"] {
+            assert_eq!(admissible([answer(carried)], true), Err(AddressClass::Transition));
+        }
         assert_eq!(admissible([answer("10.0.0.7")], false), Err(AddressClass::Private));
         let mixed = [answer("127.0.0.1"), answer("1.1.1.1")];
         assert_eq!(

@@ -142,8 +142,8 @@ impl Cli {
                  --user, --run or --scope; to remove one scope use `memory forget`"
             }
             Command::Forget(args) if args.resumes() => {
-                "`forget --resume` completes every interrupted forget, and takes no --agent, --user, --run or --scope; to \
-                 forget one scope leave out --resume"
+                "`forget --resume` and `--abandon` concern every interrupted forget, and take no --agent, --user, --run or \
+                 --scope; to forget one scope leave them out"
             }
             _ => return Ok(self),
         };

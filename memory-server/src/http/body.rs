@@ -83,15 +83,20 @@ impl Stream for Guarded {
     }
 }
 
-/// A body that keeps something until it is sent or given up.
+/// Bytes of a body that are given away at once.
+const PART: usize = 64 << 10;
+
+/// A body that keeps something until it is sent or given up. It goes in small parts: of a large one that is given away
+/// whole, nobody knows when it is sent.
 struct Keeping<T> {
     inner: Body,
+    rest: Bytes,
     _kept: T,
 }
 
 /// The body, which keeps `kept` until it is sent or given up.
 pub(crate) fn keeping(body: Body, kept: impl Send + Unpin + 'static) -> Body {
-    Body::new(Keeping { inner: body, _kept: kept })
+    Body::new(Keeping { inner: body, rest: Bytes::new(), _kept: kept })
 }
 
 impl<T: Unpin> hyper::body::Body for Keeping<T> {
@@ -102,14 +107,30 @@ impl<T: Unpin> hyper::body::Body for Keeping<T> {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.inner).poll_frame(context)
+        if self.rest.is_empty() {
+            let Some(frame) = ready!(Pin::new(&mut self.inner).poll_frame(context)) else {
+                return Poll::Ready(None);
+            };
+            match frame?.into_data() {
+                Ok(data) => self.rest = data,
+                Err(trailers) => return Poll::Ready(Some(Ok(trailers))),
+            }
+        }
+        let part = self.rest.len().min(PART);
+        Poll::Ready(Some(Ok(Frame::data(self.rest.split_to(part)))))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.inner.is_end_stream()
+        self.rest.is_empty() && self.inner.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.inner.size_hint()
+        let rest = u64::try_from(self.rest.len()).unwrap_or(u64::MAX);
+        let (inner, mut hint) = (self.inner.size_hint(), SizeHint::new());
+        hint.set_lower(inner.lower().saturating_add(rest));
+        if let Some(upper) = inner.upper() {
+            hint.set_upper(upper.saturating_add(rest));
+        }
+        hint
     }
 }

@@ -189,7 +189,8 @@ impl Caller {
         if is_subject(&self.id) { "`[http.jwt]` of memory.toml" } else { "`memory token list`" }
     }
 
-    /// What of the served store this caller may ask for at all: without a kind of scope with SQL, no SQL.
+    /// What of the served store this caller may ask for at all: without a kind of scope with SQL, no SQL, and no
+    /// facet that its token leaves out. `erase` stays: whoever may not erase has to know that the store remembers what was.
     pub(crate) fn capabilities(&self, served: &Capabilities) -> Capabilities {
         let mut capabilities = served.clone();
         if self.policy.sql_scopes.is_empty() {
@@ -197,6 +198,12 @@ impl Caller {
             (capabilities.sql_transactions, capabilities.sql_vectors) = (false, false);
             (capabilities.sql_entries, capabilities.shared_schemas) = (false, false);
         }
+        let (allows, operators) = (|op| self.may_do(op).is_ok(), self.grant.is_operators());
+        capabilities.tenants &= operators && allows(Op::Tenants);
+        capabilities.read_snapshot &= capabilities.tenants && allows(Op::ReadSnapshot);
+        capabilities.eviction &= !self.grant.is_bound() && allows(Op::ScopeUses);
+        capabilities.atomic_import &= allows(Op::ImportScope);
+        capabilities.layer_forget &= allows(Op::Forget);
         capabilities
     }
 

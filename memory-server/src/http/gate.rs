@@ -36,6 +36,17 @@ pub(crate) struct Place(#[allow(dead_code, reason = "held, not read")] Option<Ar
 
 type Held = (OwnedSemaphorePermit, Option<Share>);
 
+tokio::task_local! {
+    static OWN: Place;
+}
+
+impl Place {
+    /// That of the request that this task answers: for what goes on when the client has gone.
+    pub(crate) fn own() -> Option<Self> {
+        OWN.try_with(Self::clone).ok()
+    }
+}
+
 /// Places that are taken for long, of which one token has at most half.
 #[derive(Debug)]
 pub(crate) struct Shares {
@@ -295,9 +306,8 @@ impl Gate {
                     guarded(body, self.max_body_bytes(op), self.limits.body_timeout())
                 });
                 let limit = if takes_stream(op) { STREAM } else { self.limits.request_timeout() };
-                let answering = next(request, admitted).instrument(span.clone());
+                let answering = OWN.scope(place, next(request, admitted)).instrument(span.clone());
                 let answered = tokio::time::timeout(limit, answering).await;
-                drop(place);
                 answered.unwrap_or_else(|_| {
                     self.metrics.refused(Refused::Timeout);
                     refused(&late(reads.told()))

@@ -28,6 +28,7 @@ use tokio_rustls::rustls::{self, ServerConfig};
 
 use super::gate::Gate;
 use super::routes::Served;
+use super::unread::Taken;
 
 /// Bytes of a request's head.
 const MAX_HEAD_BYTES: usize = 32 << 10;
@@ -144,7 +145,7 @@ async fn converse(
         .header_read_timeout(gate.limits().header_timeout())
         .max_header_size(MAX_HEAD_BYTES)
         .max_headers(MAX_HEADERS)
-        .serve_connection(TokioIo::new(stream), service);
+        .serve_connection(TokioIo::new(Taken::new(stream, gate.limits().request_timeout())), service);
     let mut connection = pin!(connection);
     tokio::select! {
         // A client that breaks the protocol or goes away is not worth a message.

@@ -22,6 +22,7 @@ use tower::{Service as _, service_fn};
 use tower_http::compression::Compression;
 use tower_http::compression::predicate::{Predicate as _, SizeAbove};
 
+use super::body::keeping;
 use super::gate::{Admitted, Gate};
 use super::mcp::{self, Mcp};
 use super::page::{self, Page};
@@ -86,7 +87,9 @@ impl Served {
             accepted.append(header::ACCEPT_ENCODING, value.clone());
         }
         let response = match caller {
-            Some(caller) if V1::owns(request.uri().path()) => self.api.answer(caller, &reads, request).await,
+            Some(caller) if V1::owns(request.uri().path()) => {
+                self.api.answer(caller, &reads, request).await.map(|body| keeping(body, place))
+            }
             caller => {
                 let extensions = request.extensions_mut();
                 extensions.insert(place);

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{File, Metadata, OpenOptions};
-use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
+use std::io::{Read as _, Write as _};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -165,20 +165,32 @@ impl TokenFile {
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         let mut file = options.open(&self.path).map_err(failed)?;
         file.lock().map_err(failed)?;
-        let (_, known) = self.read_from(&mut file)?;
-        let mut text = serde_json::to_string(&line(&known)?)
+        let text = self.text_of(&mut file)?;
+        let known = self.known(whole(&text))?;
+        let line = serde_json::to_string(&line(&known)?)
             .map_err(|error| Error::internal("a token cannot be serialized").with_source(error))?;
-        text.push('\n');
-        file.seek(SeekFrom::End(0)).map_err(failed)?;
-        file.write_all(text.as_bytes()).map_err(failed)?;
-        file.sync_all().map_err(failed)
+        let before = u64::try_from(whole(&text).len()).unwrap_or(u64::MAX);
+        file.set_len(before).map_err(failed)?;
+        let feed = if matches!(whole(&text), [.., b'\n'] | []) { "" } else { "\n" };
+        file.write_all(format!("{feed}{line}\n").as_bytes()).and_then(|()| file.sync_all()).map_err(|error| {
+            // A full disk may have taken a part of the line.
+            let _ = file.set_len(before);
+            failed(error)
+        })
     }
 
     fn read_from(&self, file: &mut File) -> Result<(Look, BTreeMap<Arc<str>, Known>)> {
+        let look = Look::of(&file.metadata().map_err(|error| self.failed(error))?);
+        let text = self.text_of(file)?;
+        Ok((look, self.known(whole(&text))?))
+    }
+
+    fn text_of(&self, file: &mut File) -> Result<Vec<u8>> {
         let failed = |error| self.failed(error);
-        let metadata = file.metadata().map_err(failed)?;
         #[cfg(unix)]
-        if std::os::unix::fs::PermissionsExt::mode(&metadata.permissions()) & 0o077 != 0 {
+        if std::os::unix::fs::PermissionsExt::mode(&file.metadata().map_err(failed)?.permissions()) & 0o077
+            != 0
+        {
             return Err(Error::new(
                 ErrorKind::Forbidden,
                 format!(
@@ -187,17 +199,18 @@ impl TokenFile {
                 ),
             ));
         }
-        let mut text = String::new();
-        file.take(MAX_BYTES + 1).read_to_string(&mut text).map_err(failed)?;
-        if !text.is_empty() && !text.ends_with('\n') {
-            return Err(self.damaged("its last line is incomplete"));
-        }
+        let mut text = Vec::new();
+        file.take(MAX_BYTES + 1).read_to_end(&mut text).map_err(failed)?;
         if u64::try_from(text.len()).unwrap_or(u64::MAX) > MAX_BYTES {
             return Err(self.damaged("it is over 16 MiB"));
         }
+        Ok(text)
+    }
+
+    fn known(&self, text: &[u8]) -> Result<BTreeMap<Arc<str>, Known>> {
         let mut known = BTreeMap::new();
-        for line in text.lines() {
-            let line = serde_json::from_str(line)
+        for line in text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+            let line = serde_json::from_slice(line)
                 .map_err(|error| self.damaged("a line is no event of a token").with_source(error))?;
             match line {
                 Line::Created(token) => {
@@ -210,7 +223,7 @@ impl TokenFile {
                 }
             }
         }
-        Ok((Look::of(&metadata), known))
+        Ok(known)
     }
 
     fn failed(&self, error: std::io::Error) -> Error {
@@ -226,6 +239,15 @@ impl TokenFile {
             ErrorKind::Corrupt,
             format!("the file of tokens {} is damaged: {why}; correct it by hand", self.path.display()),
         )
+    }
+}
+
+/// The text without a last line that was cut when it was written: nobody was told that it counts.
+fn whole(text: &[u8]) -> &[u8] {
+    let last = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |feed| feed + 1);
+    match serde_json::from_slice::<Line>(&text[last..]) {
+        Ok(_) => text,
+        Err(_) => &text[..last],
     }
 }
 
@@ -262,12 +284,18 @@ mod tests {
         assert_ne!(file.look().unwrap(), before);
         assert!(file.read().unwrap().1.values().all(|known| known.revoked_at.is_some()));
         let text = std::fs::read_to_string(&file.path).unwrap();
-        for damaged in
-            [text.trim_end().to_owned(), text.replace("revoked", "forgotten"), format!("{text}x\n")]
-        {
+        for damaged in [text.replace("revoked", "forgotten"), format!("{text}x\n")] {
             std::fs::write(&file.path, damaged).unwrap();
             assert_eq!(file.read().unwrap_err().kind(), ErrorKind::Corrupt);
             assert!(file.revoke("ci", Timestamp::EPOCH).is_err());
+        }
+        // Cut by a full disk or a kill: what was told to be revoked stays so, and nobody is locked out.
+        for (cut, revoked) in [(text.len() - 1, true), (text.len() - 5, false)] {
+            std::fs::write(&file.path, &text[..cut]).unwrap();
+            let known = file.read().unwrap().1;
+            assert_eq!((known.len(), known.values().all(|known| known.revoked_at.is_some())), (1, revoked));
+            assert_eq!(file.revoke("ci", Timestamp::EPOCH).is_ok(), !revoked);
+            assert!(file.read().unwrap().1.values().all(|known| known.revoked_at.is_some()));
         }
         #[cfg(unix)]
         {

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 /// Depth limit for nested folders; the help and docs/importing.md name it.
 pub(crate) const MAX_DEPTH: usize = 16;
+/// The file of conversations in an export of ChatGPT or Claude.
+pub(crate) const EXPORT: &str = "conversations.json";
 /// File limit of one import.
 const MAX_FILES: usize = 1_000_000;
 
@@ -30,9 +32,19 @@ pub(crate) struct Inputs {
     pub(crate) too_deep: Vec<PathBuf>,
 }
 
-/// Every input that `paths` name, in order of name; a folder stands for its `.jsonl` files and those of the folders in it, or,
-/// if there are none, for its `.md` files.
-pub(crate) fn inputs(paths: &[PathBuf]) -> Result<Inputs, (PathBuf, io::Error)> {
+/// Whether a file is Markdown by its name.
+pub(crate) fn is_markdown(path: &Path) -> bool {
+    ends(path, "md")
+}
+
+fn ends(path: &Path, ending: &str) -> bool {
+    path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case(ending))
+        || path.file_name().is_some_and(|name| ending.contains('.') && name == ending)
+}
+
+/// Every input that `paths` name, in order of name; a folder stands for the files with one of these endings, or with one
+/// of them as name if it has a dot, in it and in the folders in it.
+pub(crate) fn inputs(paths: &[PathBuf], endings: &[&str]) -> Result<Inputs, (PathBuf, io::Error)> {
     let mut found = Inputs::default();
     for path in paths {
         if path.as_os_str() == "-" {
@@ -42,13 +54,7 @@ pub(crate) fn inputs(paths: &[PathBuf]) -> Result<Inputs, (PathBuf, io::Error)> 
         }
         let about = path.metadata().map_err(|error| (path.clone(), told(path, error)))?;
         if about.is_dir() {
-            let before = found.files.len();
-            for ending in ["jsonl", "md"] {
-                if found.files.len() == before {
-                    found.too_deep.retain(|deep| !deep.starts_with(path));
-                    walk(path, path, ending, 0, &mut found)?;
-                }
-            }
+            walk(path, path, endings, 0, &mut found)?;
         } else {
             let name = path.file_stem().unwrap_or_default();
             found.files.push(input(path.clone(), Path::new(name), about.len()));
@@ -87,7 +93,7 @@ fn in_utf8(name: &Path) -> String {
 fn walk(
     root: &Path,
     folder: &Path,
-    ending: &str,
+    endings: &[&str],
     depth: usize,
     found: &mut Inputs,
 ) -> Result<(), (PathBuf, io::Error)> {
@@ -97,13 +103,17 @@ fn walk(
     entries.sort_by_key(std::fs::DirEntry::file_name);
     for entry in entries {
         let path = entry.path();
+        // `.git`, `.obsidian`, a draft of an editor: nobody's notes.
+        if entry.file_name().as_encoded_bytes().starts_with(b".") {
+            continue;
+        }
         // Links are not followed: they may lead out of the folder or in circles.
         let kind = entry.file_type().map_err(failed)?;
         if kind.is_dir() && depth < MAX_DEPTH {
-            walk(root, &path, ending, depth + 1, found)?;
+            walk(root, &path, endings, depth + 1, found)?;
         } else if kind.is_dir() {
             found.too_deep.push(path);
-        } else if kind.is_file() && path.extension().is_some_and(|extension| extension == ending) {
+        } else if kind.is_file() && endings.iter().any(|ending| ends(&path, ending)) {
             if found.files.len() >= MAX_FILES {
                 return Err(failed(io::Error::other(format!("it contains over {MAX_FILES} files"))));
             }
@@ -122,25 +132,37 @@ mod tests {
     #[test]
     fn folders_are_read_in_order_without_following_links() {
         let folder = tempfile::tempdir().unwrap();
-        std::fs::create_dir(folder.path().join("b")).unwrap();
-        for file in ["b/z.jsonl", "b/notes.txt", "b/c.md", "a.jsonl"] {
+        for within in ["b", ".git"] {
+            std::fs::create_dir(folder.path().join(within)).unwrap();
+        }
+        for file in [
+            "b/z.jsonl",
+            "b/notes.txt",
+            "b/C.MD",
+            "conversations.json",
+            "b/user.json",
+            "a.jsonl",
+            ".git/x.md",
+            ".a.jsonl",
+        ] {
             std::fs::write(folder.path().join(file), "x").unwrap();
         }
         #[cfg(unix)]
         std::os::unix::fs::symlink(folder.path(), folder.path().join("round")).unwrap();
-        let found = inputs(&[folder.path().to_path_buf(), PathBuf::from("-")]).unwrap();
+        let found = inputs(
+            &[folder.path().to_path_buf(), PathBuf::from("-")],
+            &["jsonl", "md", "conversations.json"],
+        )
+        .unwrap();
         let names: Vec<_> = found.files.iter().map(|input| input.name.as_str()).collect();
-        assert_eq!(names, ["a", "b/z", "stdin"]);
-        assert!(inputs(&[folder.path().join("absent")]).is_err());
+        assert_eq!(names, ["a", "b/C", "b/z", "conversations", "stdin"]);
+        assert!(inputs(&[folder.path().join("absent")], &["jsonl"]).is_err());
         #[cfg(unix)]
         for (bytes, name) in [(b"a\xff", "a%FF"), (b"a\xfe", "a%FE")] {
             let given: &std::ffi::OsStr = std::os::unix::ffi::OsStrExt::from_bytes(bytes);
             assert_eq!(in_utf8(Path::new(given)), name);
         }
-        for file in ["b/z.jsonl", "a.jsonl"] {
-            std::fs::remove_file(folder.path().join(file)).unwrap();
-        }
-        let found = inputs(&[folder.path().to_path_buf()]).unwrap();
-        assert_eq!(found.files.iter().map(|input| input.name.as_str()).collect::<Vec<_>>(), ["b/c"]);
+        let found = inputs(&[folder.path().to_path_buf()], &["md"]).unwrap();
+        assert_eq!(found.files.iter().map(|input| input.name.as_str()).collect::<Vec<_>>(), ["b/C"]);
     }
 }

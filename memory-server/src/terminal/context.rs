@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use memory::system::RandomIds;
 use memory::{Access, Config, Memory, Registry};
+use memory_core::layer::FactsQuery;
 use memory_core::limits::MAX_PAGE;
 use memory_core::{
-    Backend, ChatModel, Error, ErrorKind, IdGen as _, MemoryLayer, Result, Retry, RunContext, Scope, ScopeId,
-    ScopeKind, ScopesQuery,
+    Backend, ChatModel, Error, ErrorKind, IdGen as _, ListQuery, MemoryLayer, Result, Retry, RunContext,
+    Scope, ScopeId, ScopeKind, ScopesQuery,
 };
 use serde::Serialize;
 
@@ -47,6 +48,16 @@ pub(crate) fn alone(memory: &Memory, operation: &str) -> Result<()> {
     )
 }
 
+/// Other scopes that are looked into for them.
+const LOOKED_INTO: usize = 20;
+
+/// Whether a scope has facts, as far as the store answers.
+pub(crate) async fn has_facts(layer: &dyn MemoryLayer, run: &RunContext, scope: &Scope) -> bool {
+    let mut any = FactsQuery::default();
+    any.limit = 1;
+    layer.facts(run, scope, any).await.is_ok_and(|page| !page.facts.is_empty())
+}
+
 /// `user:ada`
 pub(crate) fn scope_name(scope: &Scope) -> String {
     format!("{}:{}", scope.kind, scope.id)
@@ -61,6 +72,9 @@ pub(crate) struct Elsewhere {
     /// There are facts, and what was asked for leaves all of them out.
     #[serde(skip)]
     left_out: bool,
+    /// There are entries, and only facts were looked for.
+    #[serde(skip)]
+    has_entries: bool,
 }
 
 #[derive(Serialize)]
@@ -72,7 +86,12 @@ struct Held {
 impl Elsewhere {
     /// `left_out`: these scopes have facts, and what was asked for leaves all of them out.
     pub(crate) fn new(looked_in: &[Scope], left_out: bool) -> Self {
-        Self { looked_in: looked_in.iter().map(scope_name).collect(), elsewhere: Vec::new(), left_out }
+        Self {
+            looked_in: looked_in.iter().map(scope_name).collect(),
+            elsewhere: Vec::new(),
+            left_out,
+            has_entries: false,
+        }
     }
 
     /// Says so.
@@ -91,6 +110,11 @@ impl Elsewhere {
             ));
         }
         out.line(format!("nothing found in {looked_in}"))?;
+        if self.has_entries {
+            out.line(
+                "there are entries: look into them with `memory search`, or list them with `memory list`",
+            )?;
+        }
         let Some(first) = self.elsewhere.first() else { return Ok(()) };
         let held: Vec<String> = self
             .elsewhere
@@ -315,18 +339,37 @@ impl Opened {
         }
     }
 
-    /// Where was looked, and which other scopes hold something.
-    pub(crate) async fn elsewhere(&self, looked_in: &[Scope]) -> Elsewhere {
+    /// Where was looked, and which other scopes hold something; for a layer, which hold facts.
+    pub(crate) async fn elsewhere(
+        &self,
+        looked_in: &[Scope],
+        facts: Option<(&dyn MemoryLayer, &RunContext)>,
+    ) -> Elsewhere {
         let mut elsewhere = Elsewhere::new(looked_in, false);
         let Some(backend) = self.memory.backend() else { return elsewhere };
+        if facts.is_some() {
+            for scope in looked_in.iter().take(OTHERS) {
+                let page = backend.list(scope, ListQuery::default().with_limit(1)).await;
+                elsewhere.has_entries |= page.is_ok_and(|page| !page.entries.is_empty());
+            }
+        }
         let query =
-            ScopesQuery::default().with_limit(looked_in.len().saturating_add(OTHERS + 1).min(MAX_PAGE));
+            ScopesQuery::default().with_limit(looked_in.len().saturating_add(LOOKED_INTO).min(MAX_PAGE));
         // It only helps: the answer stands without it.
-        if let Ok(page) = backend.scopes(&self.settings.tenant, query).await {
-            let others = page.scopes.into_iter().filter(|info| !looked_in.contains(&info.scope));
-            let held =
-                |info: memory_core::ScopeInfo| Held { scope: scope_name(&info.scope), entries: info.entries };
-            elsewhere.elsewhere = others.map(held).take(OTHERS + 1).collect();
+        let page = backend
+            .scopes(&self.settings.tenant, query)
+            .await
+            .map_or_else(|_| Vec::new(), |page| page.scopes);
+        for info in page.into_iter().filter(|info| !looked_in.contains(&info.scope)) {
+            if let Some((layer, run)) = facts
+                && !has_facts(layer, run, &info.scope).await
+            {
+                continue;
+            }
+            elsewhere.elsewhere.push(Held { scope: scope_name(&info.scope), entries: info.entries });
+            if elsewhere.elsewhere.len() > OTHERS {
+                break;
+            }
         }
         elsewhere
     }

@@ -28,7 +28,7 @@ pub use settings::{BareStore, Global, sqlite_url};
 pub use stop::Stop;
 pub use values::duration;
 
-pub(crate) use context::{Elsewhere, Opened, alone, scope_name};
+pub(crate) use context::{Elsewhere, Opened, alone, has_facts, scope_name};
 pub(crate) use credentials::CredentialArgs;
 pub(crate) use history::History;
 pub(crate) use input::read_text;

@@ -23,6 +23,8 @@ pub struct Out {
     colour: bool,
     /// Columns of the terminal; `None`: nothing is cut.
     columns: Option<usize>,
+    /// Further rows of a table whose header was printed.
+    pub(crate) continues: bool,
     writer: Box<dyn Write + Send>,
 }
 
@@ -38,6 +40,7 @@ impl Out {
             terminal,
             colour: terminal && !no_colour && !dumb && !json,
             columns: columns.filter(|columns| terminal && *columns > 0),
+            continues: false,
             writer: Box::new(io::BufWriter::new(io::stdout())),
         }
     }
@@ -149,10 +152,12 @@ impl Out {
         let cells = |row: &[&str]| -> Vec<String> {
             row.iter().zip(&widths).map(|(cell, widest)| shown(cell, widest)).collect()
         };
-        let head = cells(&head);
-        let head = self.bold(&aligned(head.iter().map(String::as_str), &widths));
-        self.bytes(head.as_bytes())?;
-        self.bytes(b"\n")?;
+        if !self.continues {
+            let head = cells(&head);
+            let head = self.bold(&aligned(head.iter().map(String::as_str), &widths));
+            self.bytes(head.as_bytes())?;
+            self.bytes(b"\n")?;
+        }
         for row in &rows {
             let row = cells(&row.each_ref().map(Cow::as_ref));
             let line = aligned(row.iter().map(String::as_str), &widths);

@@ -53,7 +53,12 @@ impl PageArgs {
             match (out.is_json(), self.all) {
                 (true, true) => items.iter().try_for_each(|item| out.document(item))?,
                 (true, false) => out.document(&page)?,
-                (false, _) => table(out, items)?,
+                (false, _) => {
+                    out.continues = self.all && cursor.is_some();
+                    let printed = table(out, items);
+                    out.continues = false;
+                    printed?;
+                }
             }
             out.flush()?;
             match next {

@@ -134,7 +134,7 @@ fn half(it: &str, other: &str, error: Error) -> Error {
         "{}; the {other} has forgotten, the {it} has not: forget again when it is back",
         error.message()
     );
-    error.retold(message)
+    Error::new(ErrorKind::OutcomeUnknown, message).with_retry(error.retry()).with_source(error)
 }
 
 fn taken(reply: Reply) -> Result<Erased> {

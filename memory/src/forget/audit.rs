@@ -1,22 +1,20 @@
 //! Redacting the target in audit files.
 
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, BufWriter, ErrorKind as IoErrorKind, Write as _};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 use memory_core::{EraseTarget, Error, ErrorKind, IdGen as _, Result, Scope, ScopeKind};
 use serde_json::{Map, Value};
 
 use crate::private;
+use crate::snapshot::locked;
 use crate::system::RandomIds;
 
 /// Replaces forgotten names in a record.
 pub const FORGOTTEN: &str = "[forgotten]";
 /// Longest line to read, in bytes.
 const MAX_LINE: u64 = 64 << 20;
-/// How long to wait for a process that is appending.
-const PATIENCE: Duration = Duration::from_secs(5);
 /// Endings of files that cannot be searched.
 const COMPRESSED: [&str; 5] = [".gz", ".zst", ".xz", ".bz2", ".lz4"];
 
@@ -164,20 +162,11 @@ fn belongs_as(_: &File, _: &fs::Metadata) -> Result<()> {
 
 /// Opens and locks a file against appending, until it is closed.
 fn lock(path: &Path) -> Result<File> {
-    let begun = Instant::now();
-    let file = File::open(path).map_err(failed)?;
     loop {
-        match file.try_lock() {
-            Ok(()) | Err(TryLockError::Error(_)) => return Ok(file),
-            Err(TryLockError::WouldBlock) if begun.elapsed() < PATIENCE => {
-                std::thread::sleep(Duration::from_millis(2));
-            }
-            Err(TryLockError::WouldBlock) => {
-                return Err(Error::new(
-                    ErrorKind::Unavailable,
-                    "another process kept the audit file locked; try again",
-                ));
-            }
+        let file = File::open(path).map_err(failed)?;
+        // Whoever held the lock may have replaced the file.
+        if locked(&file, path)? {
+            return Ok(file);
         }
     }
 }
@@ -296,4 +285,31 @@ fn failed(error: std::io::Error) -> Error {
         _ => ErrorKind::Unavailable,
     };
     Error::new(kind, format!("the audit file cannot be rewritten: {error}")).with_source(error)
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_was_replaced_while_its_lock_was_awaited_is_read_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("audit.jsonl");
+        let of = |tenant: &str| format!("{{\"tenant\":\"{tenant}\",\"agent\":\"{tenant}-a\"}}\n");
+        fs::write(&path, of("ann") + &of("bob")).unwrap();
+        let other = File::open(&path).unwrap();
+        other.lock().unwrap();
+        let target = EraseTarget::Tenant(memory_core::TenantId::new("bob").unwrap());
+        std::thread::scope(|scope| {
+            let redacting = scope.spawn(|| redact(&path, &target));
+            std::thread::sleep(std::time::Duration::from_millis(50));
+            // What another process did, who forgot ann.
+            fs::write(folder.path().join("new"), of("[forgotten]") + &of("bob") + &of("eve")).unwrap();
+            fs::rename(folder.path().join("new"), &path).unwrap();
+            drop(other);
+            assert_eq!(redacting.join().unwrap().unwrap(), 1);
+        });
+        let left = fs::read_to_string(&path).unwrap();
+        assert!(left.contains("eve") && !left.contains("ann") && !left.contains("bob"), "{left}");
+    }
 }

@@ -1,8 +1,9 @@
 //! Records of started forgets, so that they can be completed.
 
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::io::{ErrorKind as IoErrorKind, Read as _, Write as _};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use memory_core::{EraseTarget, Error, ErrorKind, IdGen as _, Result, Retry, TombstoneId};
 use serde::{Deserialize, Serialize};
@@ -11,6 +12,8 @@ use super::policy::ForgetPolicy;
 use crate::private;
 use crate::system::RandomIds;
 
+/// How long to wait for another process that forgets.
+const PATIENCE: Duration = Duration::from_secs(60);
 /// Longest record to read, in bytes.
 const MAX_BYTES: u64 = 64 << 10;
 
@@ -25,11 +28,12 @@ fn file_of(folder: &Path, target: &EraseTarget) -> PathBuf {
     folder.join(format!("{}.json", TombstoneId::of(target).digest()))
 }
 
-/// Records a target before anything else is done.
-pub(super) fn note(folder: &Path, intent: &Intent) -> Result<()> {
+/// Records a target before anything else is done; returns whether it was not recorded before.
+pub(super) fn note(folder: &Path, intent: &Intent) -> Result<bool> {
     let bytes = serde_json::to_vec(intent)
         .map_err(|error| Error::internal("an intent has no JSON form").with_source(error))?;
     private::folder(folder, true).map_err(failed)?;
+    let is_new = !file_of(folder, &intent.target).exists();
     let draft = folder.join(format!(".{:032x}.part", RandomIds.fresh()));
     let mut file = private::create_new(&draft).map_err(failed)?;
     let written = file
@@ -41,7 +45,29 @@ pub(super) fn note(folder: &Path, intent: &Intent) -> Result<()> {
     }
     written.map_err(failed)?;
     sync(folder);
-    Ok(())
+    Ok(is_new)
+}
+
+/// Waits for other processes that forget, and keeps them waiting until it is dropped: each rewrites whole files, and of
+/// two at once one would bring back what the other removed. The folder stays, since it holds the caller's record.
+pub(super) fn turn(folder: &Path) -> Result<Option<File>> {
+    let begun = Instant::now();
+    // Where folders cannot be opened or locked, one process forgets at a time.
+    let Ok(lock) = File::open(folder) else { return Ok(None) };
+    loop {
+        match lock.try_lock() {
+            Ok(()) | Err(TryLockError::Error(_)) => return Ok(Some(lock)),
+            Err(TryLockError::WouldBlock) if begun.elapsed() < PATIENCE => {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            Err(TryLockError::WouldBlock) => {
+                return Err(Error::new(
+                    ErrorKind::Unavailable,
+                    "another process is forgetting; nothing was done, try again when it has ended",
+                ));
+            }
+        }
+    }
 }
 
 /// Removes the record when the forget has completed.

@@ -18,4 +18,4 @@ pub use audit::FORGOTTEN;
 pub use places::Places;
 pub use policy::{AuditPolicy, ForgetPolicy, SnapshotPolicy};
 pub use report::{ForgetReport, ForgetStep, StepOutcome};
-pub use steps::{dry_run, forget, resume, unfinished};
+pub use steps::{abandon, dry_run, forget, interrupted, resume, unfinished};

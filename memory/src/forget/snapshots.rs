@@ -10,6 +10,8 @@ use super::policy::SnapshotPolicy;
 use super::report::{ForgetReport, StepOutcome};
 use crate::snapshot::{Held, Ledger, LedgerEntry, clean_last, holds, is_under_way, rewrite};
 
+const UNDER_WAY: &str = "a snapshot is being written there; forget again when it is finished";
+
 /// What happened to a file.
 enum Fate {
     /// It was deleted.
@@ -44,8 +46,10 @@ pub(super) fn step(
         return report.failed("snapshots", Some(ledger.path()), &error);
     }
     for folder in folders.iter().filter(|folder| changes && folder.is_dir()) {
-        if let Err(error) = clean_last(folder) {
-            report.failed("snapshots", Some(folder), &error);
+        match clean_last(folder) {
+            Ok(false) => {}
+            Ok(true) => report.add("snapshots", Some(folder), 0, StepOutcome::OutOfReach, UNDER_WAY),
+            Err(error) => report.failed("snapshots", Some(folder), &error),
         }
     }
     let policy = if changes { policy } else { SnapshotPolicy::Report };
@@ -94,8 +98,7 @@ fn of_one(
     }
     match of_file(path, target, policy, changes) {
         Ok(Found::UnderWay) => {
-            let why = "a snapshot is being written there; forget again when it is finished";
-            report.add("snapshots", Some(path), 0, StepOutcome::OutOfReach, why);
+            report.add("snapshots", Some(path), 0, StepOutcome::OutOfReach, UNDER_WAY);
             None
         }
         Ok(Found::File(Held::Nothing)) => {

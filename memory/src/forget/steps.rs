@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use memory_core::{EraseTarget, Result, RunContext, TombstoneId};
+use memory_core::{EraseTarget, Error, ErrorKind, Result, RunContext, TombstoneId};
 
 use super::intent::Intent;
 use super::places::Places;
@@ -17,7 +17,8 @@ use crate::memory::Memory;
 ///
 /// # Behavior
 /// - FGT-30: Each place is reported as done, nothing to do, left by policy, or out of reach with the reason.
-/// - FGT-31: The target is recorded in a private file before the first step, until the last has ended.
+/// - FGT-31: The target is recorded in a private file before the first step, until the last has ended or the store has
+///   refused and nothing was done.
 /// - FGT-32: Drift backups of the target are removed, and a backup that holds more is replaced by one without it.
 /// - FGT-33: Snapshots that hold the target are rewritten, deleted or named, as the policy says.
 /// - FGT-34: A snapshot that cannot be read or is being written is out of reach and named.
@@ -26,7 +27,8 @@ use crate::memory::Memory;
 /// - FGT-37: Every forget is audited with the kind of its target, its digest and the result, but no name.
 ///
 /// # Errors
-/// `unavailable` if it cannot be recorded; the store's errors, after which it is recorded and can be resumed.
+/// `unavailable` if it cannot be recorded; the store's errors. If something was done or may have been, it stays recorded
+/// and can be resumed.
 pub async fn forget(
     memory: &Memory,
     target: &EraseTarget,
@@ -34,12 +36,14 @@ pub async fn forget(
     policy: ForgetPolicy,
     run: Option<&RunContext>,
 ) -> Result<ForgetReport> {
-    if let Some(folder) = &places.intents {
-        intent::note(folder, &Intent { target: target.clone(), policy })?;
-    }
-    let done = steps(memory, target, places, policy, run).await;
+    let is_new = match &places.intents {
+        Some(folder) => intent::note(folder, &Intent { target: target.clone(), policy })?,
+        None => false,
+    };
+    let mut report = ForgetReport::new(target);
+    let done = steps(memory, target, places, policy, run, &mut report).await;
     if let Some(auditor) = &places.auditor {
-        let report = done.as_ref().ok();
+        let report = done.is_ok().then_some(&report);
         auditor.forgot(AuditForget {
             number: 0,
             time: memory_core::Timestamp::EPOCH,
@@ -51,11 +55,19 @@ pub async fn forget(
             outcome: done.as_ref().err().map_or("ok", |error| error.kind().code()),
         });
     }
-    let report = done?;
-    if let Some(folder) = &places.intents {
+    if let Some(folder) = &places.intents
+        && done.as_ref().err().is_none_or(|error| is_new && did_nothing(error, &report))
+    {
         intent::end(folder, target)?;
     }
-    Ok(report)
+    done.map(|()| report)
+}
+
+/// Whether the store refused before anything was removed anywhere.
+fn did_nothing(error: &Error, report: &ForgetReport) -> bool {
+    use ErrorKind::{Corrupt, Internal, OutcomeUnknown};
+    let removed = report.scopes > 0 || report.steps.iter().any(|step| step.count > 0);
+    !removed && !matches!(error.kind(), Corrupt | Internal | OutcomeUnknown)
 }
 
 /// Completes the forgets that were started and not completed; returns one report per target.
@@ -63,12 +75,34 @@ pub async fn forget(
 /// # Errors
 /// As [`forget`]; `corrupt` for an invalid record.
 pub async fn resume(memory: &Memory, places: &Places, run: Option<&RunContext>) -> Result<Vec<ForgetReport>> {
-    let Some(folder) = &places.intents else { return Ok(Vec::new()) };
     let mut reports = Vec::new();
-    for Intent { target, policy } in intent::pending(folder)? {
+    for (target, policy) in interrupted(places)? {
         reports.push(forget(memory, &target, places, policy, run).await?);
     }
     Ok(reports)
+}
+
+/// The forgets that were started and not completed: what [`resume`] would forget.
+///
+/// # Errors
+/// `unavailable` if they cannot be read; `corrupt` for an invalid record.
+pub fn interrupted(places: &Places) -> Result<Vec<(EraseTarget, ForgetPolicy)>> {
+    let Some(folder) = &places.intents else { return Ok(Vec::new()) };
+    Ok(intent::pending(folder)?.into_iter().map(|intent| (intent.target, intent.policy)).collect())
+}
+
+/// Gives up the forgets that were started and not completed: what they removed stays removed, the rest stays. Returns
+/// their targets.
+///
+/// # Errors
+/// As [`interrupted`].
+pub fn abandon(places: &Places) -> Result<Vec<EraseTarget>> {
+    let Some(folder) = &places.intents else { return Ok(Vec::new()) };
+    let targets = intent::pending(folder)?.into_iter().map(|intent| intent.target).collect::<Vec<_>>();
+    for target in &targets {
+        intent::end(folder, target)?;
+    }
+    Ok(targets)
 }
 
 /// Number of forgets recorded in this folder ([`Places::intents`]) that were started and not completed: their process
@@ -109,8 +143,9 @@ async fn steps(
     places: &Places,
     policy: ForgetPolicy,
     run: Option<&RunContext>,
-) -> Result<ForgetReport> {
-    let mut report = ForgetReport::new(target);
+    report: &mut ForgetReport,
+) -> Result<()> {
+    let _turn = places.intents.as_deref().map(intent::turn).transpose()?;
     // Queued writes come first: otherwise they would be replayed to the store after it has forgotten.
     #[cfg(feature = "sqlite")]
     for journal in places.journals.iter().filter(|journal| journal.is_file()) {
@@ -119,10 +154,10 @@ async fn steps(
             Err(error) => report.failed("journal", Some(journal), &error),
         }
     }
-    store::step(memory, target, &mut report).await?;
-    store::facts(memory, target, run, &mut report).await;
-    around(target, places, policy, &mut report, true);
-    Ok(report)
+    store::step(memory, target, report).await?;
+    store::facts(memory, target, run, report).await;
+    around(target, places, policy, report, true);
+    Ok(())
 }
 
 /// The places beside the store, and beside the fallback of a pair.

@@ -94,11 +94,11 @@ pub(super) async fn step(memory: &Memory, target: &EraseTarget, report: &mut For
                 if let Some(backend) = memory.backend() {
                     backend.drop_scope(&scope).await?;
                 }
+                report.scopes += 1;
+                report.entries += entries;
                 if let Some(sql) = memory.sql() {
                     report.databases += u64::from(sql.drop_sql_scope(&scope).await?);
                 }
-                report.scopes += 1;
-                report.entries += entries;
             }
         }
     }

@@ -272,8 +272,8 @@ impl Moving<'_> {
         let held = self.target.entries(scope, self.control).await?;
         let step = match (&held, found.entries) {
             (None, None) => return Ok(Step::None),
-            (None, Some(_)) => Step::Fill,
-            (Some(held), _) => {
+            (None, Some(_)) if buried.is_none() => Step::Fill,
+            (held, _) => {
                 let (wanted, left_out) = self.digest(scope, source, buried).await?;
                 if wanted.entries == 0 && (left_out > 0 || buried.source_is_before) {
                     // All that the target has was written after it forgot everything in the source.
@@ -282,7 +282,7 @@ impl Moving<'_> {
                     }
                     return Ok(Step::None);
                 }
-                self.target.entries_step(&wanted, Some(held), self.options.on_different)
+                self.target.entries_step(&wanted, held.as_ref(), self.options.on_different)
             }
         };
         if !applies || !step.writes() {

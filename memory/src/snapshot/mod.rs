@@ -42,7 +42,7 @@ mod write;
 
 pub use control::{Control, Progress};
 pub use file::{FileOptions, Ledger, LedgerEntry, NewFile, to_file};
-pub(crate) use file::{clean_last, is_under_way, last_name};
+pub(crate) use file::{clean_last, is_under_way, last_name, locked};
 pub use format::digest::{EntriesDigest, SqlDigest, entries_digest, sql_digest};
 pub use format::lines::{MAX_LINE_BYTES, VERSION};
 pub use format::scanner::check;

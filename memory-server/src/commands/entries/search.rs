@@ -171,7 +171,7 @@ pub(crate) async fn run(context: &Context, args: SearchArgs, out: &mut Out) -> R
         return Ok(Exit::Ok);
     }
     if results.hits.is_empty() {
-        opened.elsewhere(std::slice::from_ref(opened.scope())).await.tell(out)?;
+        opened.elsewhere(std::slice::from_ref(opened.scope()), None).await.tell(out)?;
     }
     for hit in &results.hits {
         let score = out.bold(&format!("{:.3}", hit.score));

@@ -10,8 +10,8 @@ use memory_core::{Scope, Timestamp};
 use serde::Serialize;
 
 use crate::terminal::{
-    Context, CredentialArgs, Elsewhere, Exit, Failure, Out, PageArgs, counted, excerpt, note, printable,
-    scope_name, values,
+    Context, CredentialArgs, Elsewhere, Exit, Failure, Out, PageArgs, counted, excerpt, has_facts, note,
+    printable, scope_name, values,
 };
 
 /// How many facts a block of text is made of, unless --top-k says.
@@ -89,17 +89,15 @@ pub(crate) async fn recall(context: &Context, args: RecallArgs, out: &mut Out) -
     if found.is_empty() {
         let mut is_here = false;
         for scope in scopes.iter().filter(|_| is_limited) {
-            let mut any = FactsQuery::default();
-            any.limit = 1;
-            // It only helps: the answer stands without it.
-            let page = layer.facts(&run, scope, any).await;
-            is_here = page.is_ok_and(|page| !page.facts.is_empty());
+            is_here = has_facts(layer, &run, scope).await;
             if is_here {
                 break;
             }
         }
-        elsewhere =
-            Some(if is_here { Elsewhere::new(&scopes, true) } else { opened.elsewhere(&scopes).await });
+        elsewhere = Some(match is_here {
+            true => Elsewhere::new(&scopes, true),
+            false => opened.elsewhere(&scopes, Some((layer, &run))).await,
+        });
     }
     let block = args.max_tokens.map(|tokens| {
         let facts: Vec<Fact> = found.iter().map(|(_, fact)| fact.clone()).collect();
@@ -205,7 +203,8 @@ pub(crate) async fn facts(context: &Context, args: FactsArgs, out: &mut Out) -> 
     let shown = |out: &mut Out, facts: &[Fact]| if facts.is_empty() { Ok(()) } else { table(out, facts) };
     let exit = args.page.print(out, read, |page| (&*page.facts, page.next.as_deref()), shown).await?;
     if is_first && !found && !out.is_json() {
-        opened.elsewhere(std::slice::from_ref(opened.scope())).await.tell(out)?;
+        let looked_in = std::slice::from_ref(opened.scope());
+        opened.elsewhere(looked_in, Some((layer, &run))).await.tell(out)?;
     }
     Ok(exit)
 }

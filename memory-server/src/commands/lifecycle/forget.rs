@@ -4,7 +4,8 @@ use clap::{Args, ValueEnum};
 use memory::Access;
 use memory::conversations::check_writable;
 use memory::forget::{
-    AuditPolicy, ForgetPolicy, ForgetReport, ForgetStep, SnapshotPolicy, StepOutcome, dry_run, forget, resume,
+    AuditPolicy, ForgetPolicy, ForgetReport, ForgetStep, SnapshotPolicy, StepOutcome, abandon, dry_run,
+    forget, interrupted, resume,
 };
 use memory::governed::{Bucket, Eraser, Trust, is_id};
 use memory_core::layer::{FactId, Forget};
@@ -13,6 +14,8 @@ use serde_json::json;
 
 use crate::commands::governed::{self, SpaceArgs};
 use crate::terminal::{Context, CredentialArgs, Exit, Failure, Opened, Origin, Out, Settings, counted};
+
+const NONE: &str = "no `forget` was interrupted";
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Snapshots {
@@ -35,10 +38,10 @@ enum Audit {
 #[derive(Args, Debug)]
 pub(crate) struct ForgetArgs {
     /// Forget facts instead, by the ids that `recall` and `facts` print
-    #[arg(value_name = "ID", conflicts_with_all = ["all", "key", "resume", "dry_run"])]
+    #[arg(value_name = "ID", conflicts_with_all = ["all", "key", "resume", "abandon", "dry_run"])]
     ids: Vec<String>,
     /// Forget every fact of the scope instead
-    #[arg(long, conflicts_with_all = ["key", "resume", "dry_run"])]
+    #[arg(long, conflicts_with_all = ["key", "resume", "abandon", "dry_run"])]
     all: bool,
     /// Only this key of the scope
     #[arg(long)]
@@ -50,14 +53,17 @@ pub(crate) struct ForgetArgs {
     #[arg(long)]
     yes: bool,
     /// Forget a note of shared state instead, with what was derived from it, by the id that `note` prints
-    #[arg(long, value_name = "ID", conflicts_with_all = ["ids", "all", "key", "resume", "row"])]
+    #[arg(long, value_name = "ID", conflicts_with_all = ["ids", "all", "key", "resume", "abandon", "row"])]
     note: Option<String>,
     /// Forget a row of shared state instead, with what depends on it
-    #[arg(long, value_name = "BUCKET/ID", value_parser = typed_row, conflicts_with_all = ["ids", "all", "key", "resume"])]
+    #[arg(long, value_name = "BUCKET/ID", value_parser = typed_row, conflicts_with_all = ["ids", "all", "key", "resume", "abandon"])]
     row: Option<(Bucket, String)>,
-    /// Complete what an interrupted `forget` began
-    #[arg(long, conflicts_with_all = ["key", "dry_run"])]
+    /// Complete what an interrupted `forget` began: what was stored in its target since goes too
+    #[arg(long, conflicts_with = "key")]
     resume: bool,
+    /// Give up what an interrupted `forget` began: what is still there stays
+    #[arg(long, conflicts_with_all = ["key", "resume", "dry_run"])]
+    abandon: bool,
     /// What to do with snapshots that contain it
     #[arg(long, value_enum, default_value = "rewrite")]
     snapshots: Snapshots,
@@ -71,9 +77,9 @@ pub(crate) struct ForgetArgs {
 }
 
 impl ForgetArgs {
-    /// Whether only an interrupted `forget` is completed.
+    /// Whether only an interrupted `forget` is completed or given up.
     pub(crate) const fn resumes(&self) -> bool {
-        self.resume
+        self.resume || self.abandon
     }
 }
 
@@ -86,16 +92,19 @@ pub(crate) async fn run(context: &Context, args: ForgetArgs, out: &mut Out) -> R
     }
     // Before opening the store, since the target may be missing.
     let settings = context.settings()?;
-    let target = if args.resume { None } else { Some(target(context, &settings, &args)?) };
-    if !(args.yes || args.dry_run || args.resume) {
+    let target = if args.resumes() { None } else { Some(target(context, &settings, &args)?) };
+    if !(args.yes || args.dry_run || args.resumes()) {
         return Err(unconfirmed());
     }
-    let memory = match args.resume {
+    let memory = match args.resumes() {
         true => settings.open_to_resume(Access::Existing).await?,
         false => settings.open(Access::Existing).await?,
     };
     let opened = Opened { memory, settings };
     let places = opened.settings.places(&opened.memory).await?;
+    if args.abandon {
+        return given_up(&abandon(&places)?, out);
+    }
     let policy = ForgetPolicy::default()
         .with_snapshots(match args.snapshots {
             Snapshots::Rewrite => SnapshotPolicy::Rewrite,
@@ -109,7 +118,23 @@ pub(crate) async fn run(context: &Context, args: ForgetArgs, out: &mut Out) -> R
     let run = opened.run(&args.credentials)?;
     let memory = &opened.memory;
     let reports = match &target {
-        None => resume(memory, &places, Some(&run)).await?,
+        None => {
+            let interrupted = interrupted(&places)?;
+            if !out.is_json() {
+                interrupted
+                    .iter()
+                    .try_for_each(|(target, _)| out.line(format!("interrupted: {}", named(target))))?;
+            }
+            if args.dry_run {
+                let mut reports = Vec::new();
+                for (target, policy) in &interrupted {
+                    reports.push(dry_run(memory, target, &places, *policy).await?);
+                }
+                reports
+            } else {
+                resume(memory, &places, Some(&run)).await?
+            }
+        }
         Some(target) if args.dry_run => vec![dry_run(memory, target, &places, policy).await?],
         Some(target) => vec![forget(memory, target, &places, policy, Some(&run)).await?],
     };
@@ -117,10 +142,28 @@ pub(crate) async fn run(context: &Context, args: ForgetArgs, out: &mut Out) -> R
         out.tell(report, |out| tell(report, out))?;
     }
     if reports.is_empty() && !out.is_json() {
-        out.line("no `forget` was interrupted")?;
+        out.line(NONE)?;
     }
     let complete = reports.iter().all(|report| report.dry_run || report.is_complete());
     Ok(if complete { Exit::Ok } else { Exit::Partial })
+}
+
+/// The targets whose interrupted forgets were given up.
+fn given_up(targets: &[EraseTarget], out: &mut Out) -> Result<Exit, Failure> {
+    let named: Vec<String> = targets.iter().map(named).collect();
+    out.tell(&json!({ "abandoned": named }), |out| match named.as_slice() {
+        [] => out.line(NONE),
+        named => named.iter().try_for_each(|name| out.line(format!("given up: {name}"))),
+    })?;
+    Ok(Exit::Ok)
+}
+
+fn named(target: &EraseTarget) -> String {
+    match target {
+        EraseTarget::Scope(scope) => format!("the scope {scope}"),
+        EraseTarget::Key { scope, key } => format!("the key {key} of {scope}"),
+        other => format!("the tenant {}", other.tenant()),
+    }
 }
 
 fn unconfirmed() -> Failure {

@@ -31,8 +31,7 @@ const RECORDS_BYTES: usize = 8 << 20;
 
 #[derive(Args, Debug)]
 pub(crate) struct ImportArgs {
-    /// Files, folders (their .jsonl files and those of the folders in them, 16 levels deep; without any, their .md files) or `-`
-    /// for standard input
+    /// Files, folders (their .jsonl, .md and conversations.json files and those of the folders in them, 16 levels deep) or `-` for standard input
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// The format of the files [default: detected]
@@ -105,14 +104,20 @@ struct Import<'a> {
 
 pub(crate) async fn run(context: &Context, args: ImportArgs, out: &mut Out) -> Result<Exit, Failure> {
     let started = Instant::now();
+    let endings: &[&str] = match args.format {
+        None => &["jsonl", import::EXPORT, "md"],
+        Some(Format::Markdown) => &["md"],
+        Some(_) => &["jsonl", import::EXPORT],
+    };
     let import::Inputs { files: inputs, too_deep } =
-        import::inputs(&args.files).map_err(|(path, error)| {
+        import::inputs(&args.files, endings).map_err(|(path, error)| {
             let path = path.display().to_string();
             Failure::File(format!("{} cannot be read", printable(&path, "")), error)
         })?;
     if inputs.is_empty() {
         return Err(Failure::invalid(format!(
-            "there is no .jsonl or .md file in these folders, {} levels deep; name the files",
+            "there is no file with the ending {} in these folders, {} levels deep; name the files",
+            endings.join(" or "),
             import::MAX_DEPTH
         )));
     }
@@ -201,7 +206,6 @@ impl Import<'_> {
         };
         let import::Opened { input: mut source, format: format_found } =
             import::detect(self.read.count(source)).map_err(failed)?;
-        let is_markdown = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "md");
         // Whatever it is called, no format is read from it.
         if let Err(why) = format_found
             && why.is_certain()
@@ -210,7 +214,7 @@ impl Import<'_> {
         }
         let format = match self.args.format {
             Some(format) => format,
-            None if input.path.as_ref().is_some_and(is_markdown) => Format::Markdown,
+            None if input.path.as_deref().is_some_and(import::is_markdown) => Format::Markdown,
             None => format_found.map_err(|why| import::undetected(&printable(&input.shown, ""), why))?,
         };
         self.report.formats.insert(format.name());

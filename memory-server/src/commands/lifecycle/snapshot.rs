@@ -314,10 +314,8 @@ fn name_forgotten(out: &mut Out, scopes: u64, records: u64) -> Result<(), Failur
         out.line(format!("left as before, since forgotten meanwhile: {}", counted(scopes, "scope")))?;
     }
     if records > 0 {
-        out.line(format!(
-            "left out, since forgotten meanwhile: {} of other scopes",
-            counted(records, "record")
-        ))?;
+        let of = if scopes > 0 { " of other scopes" } else { "" };
+        out.line(format!("left out, since forgotten meanwhile: {}{of}", counted(records, "record")))?;
     }
     Ok(())
 }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use memory::config::Discovery;
 use memory_core::Scope;
 use serde::Serialize;
 
@@ -24,9 +25,8 @@ pub(crate) struct ConfigArgs {
 enum Action {
     /// Write a commented memory.toml, and say which store commands use from now on; an existing file is never overwritten
     Init {
-        /// Where
-        #[arg(default_value = "memory.toml")]
-        file: PathBuf,
+        /// Where [default: --config, else MEMORY_CONFIG, else memory.toml]
+        file: Option<PathBuf>,
     },
     /// Report problems: unknown keys, broken references, servers that do not answer, and on
     /// PostgreSQL what a scope's role can still see. Opens nothing that writes
@@ -69,7 +69,7 @@ pub(crate) async fn run(context: &Context, args: &ConfigArgs, out: &mut Out) -> 
         Some(Action::Check { timeout, offline }) => {
             super::config_check::run(context, Duration::from_secs(*timeout), *offline, out).await
         }
-        Some(Action::Init { file }) => init(context, file, out),
+        Some(Action::Init { file }) => init(context, &file_to_write(context, file.as_ref()), out),
         None => show(&context.settings()?, out),
     }
 }
@@ -169,6 +169,13 @@ pub(super) struct Written {
     written: bool,
     store_before: Option<String>,
     store: Option<String>,
+}
+
+/// The configuration to write: the one that commands read.
+pub(super) fn file_to_write(context: &Context, typed: Option<&PathBuf>) -> PathBuf {
+    let first =
+        || Discovery::from_environment(context.global().config.as_deref()).candidates().swap_remove(0);
+    typed.cloned().unwrap_or_else(first)
 }
 
 /// Writes a commented memory.toml, if there is no such file.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use serde::Serialize;
 
-use super::config::{Written, write_template};
+use super::config::{Written, file_to_write, write_template};
 use crate::serve::{Client, client_snippet};
 use crate::terminal::{Context, Exit, Failure, Out};
 
@@ -18,9 +18,9 @@ const NEXT: [(&str, &str); 3] = [
 
 #[derive(Args, Debug)]
 pub(crate) struct InitArgs {
-    /// The configuration to write, if it is not there yet
-    #[arg(default_value = "memory.toml", value_name = "FILE")]
-    file: PathBuf,
+    /// The configuration to write, if it is not there yet [default: --config, else MEMORY_CONFIG, else memory.toml]
+    #[arg(value_name = "FILE")]
+    file: Option<PathBuf>,
     /// The client whose configuration to print
     #[arg(long, value_name = "CLIENT", default_value = "claude-code")]
     client: Client,
@@ -35,9 +35,10 @@ struct Begun {
 }
 
 pub(crate) fn run(context: &Context, args: &InitArgs, out: &mut Out) -> Result<Exit, Failure> {
-    let written = write_template(context, &args.file)?;
+    let file = file_to_write(context, args.file.as_ref());
+    let written = write_template(context, &file)?;
     let mut global = context.global().clone();
-    global.config.get_or_insert_with(|| args.file.clone());
+    global.config.get_or_insert(file);
     let snippet = client_snippet(args.client, &global)?;
     if out.is_json() {
         let client = serde_json::from_str(&snippet).map_err(|error| {

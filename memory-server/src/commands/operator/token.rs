@@ -65,6 +65,9 @@ struct CreateArgs {
     /// Only these operations, as get,search,recall [default: all but those on the whole store]
     #[arg(long, value_name = "OP,…", value_delimiter = ',', value_parser = op)]
     ops: Option<Vec<Op>>,
+    /// Every operation, those on the whole store too
+    #[arg(long, conflicts_with = "ops")]
+    all_ops: bool,
     /// Only operations that change nothing
     #[arg(long)]
     read_only: bool,
@@ -170,7 +173,10 @@ fn made(
         agent: args.agent.map(ScopeId::new).transpose()?,
         user: args.user.map(ScopeId::new).transpose()?,
         kinds: args.scopes.map(set),
-        ops: args.ops.map(|ops| ops.into_iter().collect()),
+        ops: match args.all_ops {
+            true => Some(Op::ALL.iter().copied().collect()),
+            false => args.ops.map(|ops| ops.into_iter().collect()),
+        },
         read_only: args.read_only,
     };
     if args.expires.is_some_and(|after| after.is_zero()) {

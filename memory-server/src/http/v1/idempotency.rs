@@ -19,6 +19,7 @@ use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
 use crate::http::caller::Caller;
+use crate::http::gate;
 use crate::http::refusal::{self, json};
 use crate::http::token::hexadecimal;
 
@@ -151,7 +152,9 @@ impl Replies {
                 return Ok(reply);
             }
         };
+        let own = gate::Place::own();
         let done = tokio::spawn(async move {
+            let _own = own;
             match run.await {
                 Err(error) if error.retry().is_retryable() => {
                     if let Err(kept) = place.release(claim).await {

@@ -22,6 +22,8 @@ struct Conversation<'a> {
     title: Option<String>,
     #[serde(default)]
     current_node: Option<String>,
+    #[serde(default, borrow)]
+    create_time: Option<&'a RawValue>,
     #[serde(borrow)]
     mapping: HashMap<String, &'a RawValue>,
 }
@@ -90,11 +92,17 @@ fn read_conversation(text: &str, number: u64) -> Result<Vec<Item>, String> {
             "it is missing in the file, and what was said before it with it".to_owned(),
         ));
     }
+    // A message without a time was sent after the one before it, not when it is imported.
+    let mut last = conversation.create_time.and_then(|time| time::instant(time).ok().flatten());
     for (depth, node) in branch.iter().enumerate() {
         let place = Place::Part(format!("conversation {number}, message {node}"));
-        items.push(
-            turn(&conversation, id, node, depth, &place).unwrap_or_else(|why| Item::Broken(place, why)),
-        );
+        let mut item =
+            turn(&conversation, id, node, depth, &place).unwrap_or_else(|why| Item::Broken(place, why));
+        if let Item::Turn(turn) = &mut item {
+            turn.time = turn.time.or(last);
+            last = turn.time;
+        }
+        items.push(item);
     }
     Ok(items)
 }
@@ -243,7 +251,11 @@ mod tests {
         );
         let texts: Vec<_> = found.turns.iter().map(|turn| turn.text.as_str()).collect();
         assert_eq!(texts, ["Where to?", "[browser search('Oslo')]", "Oslo.\nBy train."]);
-        assert_eq!(found.turns[0].time.unwrap().to_string(), "2023-11-14T22:13:20.500Z");
+        let times = || found.turns.iter().map(|turn| turn.time.unwrap().to_string());
+        assert!(times().all(|time| time == "2023-11-14T22:13:20.500Z"), "{:?}", times().collect::<Vec<_>>());
+        let untimed = BRANCHED.replace("\"create_time\":1700000000.5,", "");
+        let found = read(conversations(untimed.as_bytes()));
+        assert_eq!(found.turns[0].time.unwrap().to_string(), "2023-11-14T22:13:20Z");
     }
 
     #[test]

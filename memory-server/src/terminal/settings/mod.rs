@@ -6,6 +6,7 @@ mod open;
 mod openings;
 mod resolved;
 mod store;
+mod unmade;
 
 pub use global::Global;
 pub use resolved::BareStore;

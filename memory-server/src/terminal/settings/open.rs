@@ -10,6 +10,7 @@ use super::super::output::note;
 use super::openings::Key;
 use super::resolved::Settings;
 use super::store::{Store, create_private_folder, sqlite_url};
+use super::unmade::Unmade;
 
 impl Settings {
     /// Opens the store, and warns if an interrupted `forget` may have left data in it.
@@ -21,7 +22,8 @@ impl Settings {
         {
             note(
                 "memory: a `memory forget` of this store was interrupted or is still running, so its data may still be readable; \
-                 if it is not running, complete it with `memory forget --resume` on the same store",
+                 if it is not running, see what is left with `memory forget --resume --dry-run` on the same store, then \
+                 complete it with --resume or give it up with --abandon",
             );
         }
         Ok(memory)
@@ -44,7 +46,7 @@ impl Settings {
     /// Opens the store without creating it; a missing one is replaced by an empty store in memory.
     pub(crate) async fn open_unmade(&self, access: Access) -> Result<Memory> {
         match self.open(access).await {
-            Err(error) if is_unmade(&error) => self.empty().await,
+            Err(error) if is_unmade(&error) => Unmade::like(&self.backend_url()?.0, self.empty().await?),
             opened => opened,
         }
     }

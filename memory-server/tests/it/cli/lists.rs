@@ -20,6 +20,8 @@ fn entries_come_in_order_a_page_at_a_time() {
     assert_eq!(keys(&second), ["b/10", "b/2"]);
     let prefix = user.json(&["list", "--prefix", "b/"]);
     assert_eq!((keys(&prefix).len(), &prefix["next"]), (3, &Value::Null));
+    let table = user.ok(&["list", "--all", "--limit", "2"]);
+    assert_eq!(table.matches("KEY").count(), 1, "{table}");
     let all = user.run(&["list", "--all", "--limit", "2", "--json"]).lines();
     assert_eq!(
         all.iter().map(|entry| entry["key"].as_str().unwrap()).collect::<Vec<_>>(),

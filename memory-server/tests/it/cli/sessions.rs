@@ -16,6 +16,7 @@ const NOT_RUN: &[(&str, &str, &str)] = &[
     ("", "memory-lab ", "another program, with tests of its own"),
     ("", "docker ", "needs a daemon and the network"),
     ("", "pip ", "needs the network"),
+    ("", "sudo ", "changes the machine"),
     ("docs/benchmarks.md", "MEMORY_TOKEN=", "the laboratory"),
     ("docs/cli.md", "memory add 'I live in Lisbon' --backend mem0", "needs mem0"),
     ("docs/cli.md", "memory backend ", "within [definitions]: backends.md runs it"),
@@ -75,7 +76,7 @@ const GIVEN: &[(&str, &str)] = &[
          echo '{\"role\": \"user\", \"content\": \"I live in Lisbon\"}' > chat.jsonl\n\
          echo '[{\"sample_id\": \"conv-26\", \"conversation\": {\"session_1\": [{\"speaker\": \"Ada\", \"dia_id\": \"D1:1\", \"text\": \"Hello\"}], \"session_1_date_time\": \"1:56 pm on 8 May, 2023\"}}]' > locomo10.json\n\
          echo '{\"type\": \"user\", \"uuid\": \"u1\", \"sessionId\": \"s1\", \"timestamp\": \"2026-01-01T00:00:00Z\", \"message\": {\"role\": \"user\", \"content\": \"Hello\"}}' > .claude/projects/src/s1.jsonl\n\
-         echo '[{\"conversation_id\": \"c1\", \"current_node\": \"a\", \"mapping\": {\"a\": {\"id\": \"a\", \"parent\": null, \"children\": [], \"message\": {\"id\": \"a\", \"author\": {\"role\": \"user\"}, \"content\": {\"content_type\": \"text\", \"parts\": [\"Where to?\"]}}}}}]' > conversations.json\n\
+         mkdir -p export; echo '[{\"conversation_id\": \"c1\", \"current_node\": \"a\", \"mapping\": {\"a\": {\"id\": \"a\", \"parent\": null, \"children\": [], \"message\": {\"id\": \"a\", \"author\": {\"role\": \"user\"}, \"content\": {\"content_type\": \"text\", \"parts\": [\"Where to?\"]}}}}}]' > export/conversations.json\n\
          echo '{\"agent_type\": \"memgpt_agent\", \"name\": \"Sam\", \"core_memory\": [{\"label\": \"human\", \"value\": \"Name: Ada\"}], \"messages\": []}' > agent.af\n\
          cp chat.jsonl chats\n\
          echo '# Notes' | tee CLAUDE.md > notes/README.md\n\

@@ -111,3 +111,47 @@ async fn commands_say_that_a_forget_has_not_ended() {
     }
     assert!(!warned(home, &["forget", "--resume"]));
 }
+
+/// A locked store refuses and nothing is forgotten: a later `--resume` would forget what was stored since.
+#[tokio::test]
+async fn a_refused_forget_is_not_completed_later() {
+    let folder = seeded_home().await;
+    let home = folder.path();
+    let url = format!("{}?busy_timeout_ms=50", url(home));
+    let named = ["forget", "--yes", "--url", &url, "--tenant", TENANT, "--user", target().id.as_str()]
+        .map(str::to_owned);
+    let other = rusqlite::Connection::open(home.join("store.db")).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let refused = run(home, &named.each_ref().map(String::as_str));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("nothing was written"), "{refused:?}");
+    other.execute_batch("ROLLBACK").unwrap();
+    drop(other);
+    assert!(!home.join("store.db.forget").exists());
+    let resumed = ok(home, &["forget", "--resume", "--url", &url]);
+    assert!(resumed.contains("no `forget` was interrupted"), "{resumed}");
+}
+
+#[tokio::test]
+async fn an_interrupted_forget_can_be_looked_at_and_given_up() {
+    let folder = seeded_home().await;
+    let home = folder.path();
+    let intents = home.join("store.db.forget");
+    let forgotten = memory::EraseTarget::Scope(target());
+    let id = memory_core::TombstoneId::of(&forgotten);
+    let intent =
+        serde_json::json!({"target": forgotten, "policy": {"snapshots": "rewrite", "audit": "keep"}});
+    fs::create_dir(&intents).unwrap();
+    fs::write(intents.join(format!("{}.json", id.digest())), intent.to_string()).unwrap();
+    let looked = ok(home, &["forget", "--resume", "--dry-run"]);
+    assert!(looked.contains(&format!("interrupted: the scope {}", target())), "{looked}");
+    let report = says(&run(home, &["forget", "--resume", "--dry-run", "--json"]));
+    assert_eq!((&report["dry_run"], report["entries"].as_u64() > Some(0)), (&true.into(), true), "{report}");
+    let named = says(&run(home, &["forget", "--abandon", "--json"]));
+    assert_eq!(named["abandoned"][0], format!("the scope {}", target()));
+    assert!(!intents.exists());
+    let report = says(&run(
+        home,
+        &["forget", "--dry-run", "--json", "--tenant", TENANT, "--user", target().id.as_str()],
+    ));
+    assert!(report["entries"].as_u64() > Some(0), "what was there stays: {report}");
+}

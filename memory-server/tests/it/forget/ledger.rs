@@ -109,6 +109,12 @@ async fn a_last_snapshot_of_a_killed_sweep_is_removed_too() {
     note(home, 1, &format!("last/{named}"), json!({"tenant": "other", "sha256": "", "bytes": 0}));
     let part = home.join("last").join(format!(".user-fedcba9876543210-17.snapshot.{:032x}.part", 9));
     fs::write(&part, SECRET).unwrap();
+    let writing = fs::File::open(&part).unwrap();
+    writing.lock().unwrap();
+    let (code, report) = forget(home);
+    assert_eq!(code, Some(7), "a living process is writing it: {report}");
+    assert_eq!(steps_of(&report, "last")[0]["outcome"], "out_of_reach", "{report}");
+    drop(writing);
     let (code, report) = forget(home);
     assert_eq!((code, holding(home, SECRET)), (Some(0), Vec::new()), "{report}");
     assert!(!part.exists());

@@ -349,8 +349,7 @@ fn nobody_writes_entries_of_a_conversation_by_their_keys() {
     let run = json!({"tenant": "acme", "agent": "ann", "run": "r-1"});
     let said = json!([{"role": "user", "content": "I keep bees in Bergen"}]);
     api.ok("add", &json!({"run": run, "scope": scope("ann"), "messages": said}));
-    let all: Vec<&str> = memory_core::Op::ALL.iter().map(|op| op.as_str()).collect();
-    let operator = api.door.token("operator", &["--tenant", "acme", "--ops", &all.join(",")]);
+    let operator = api.door.token("operator", &["--tenant", "acme", "--all-ops"]);
     let ops = std::mem::replace(&mut api.token, operator);
     let key = "~turn/head";
     let at = |more: Value| {

@@ -274,3 +274,79 @@ fn a_body_of_the_api_that_is_too_large_or_stops_is_refused_for_that() {
         assert!(refused.body.contains("\"retryable\":true"), "{refused:?}");
     }
 }
+
+fn body_of(stream: &mut TcpStream) -> usize {
+    let mut rest = Vec::new();
+    let _ = stream.read_to_end(&mut rest);
+    rest.len()
+}
+
+#[test]
+fn an_answer_that_is_not_read_keeps_its_place_and_its_connection_ends() {
+    let door = Door::open("[http]\nmax_in_flight = 1\nmax_connections = 2\nrequest_timeout_ms = 2000\n");
+    let token = door.token("ops", &["--tenant", "acme"]);
+    let bearer = format!("Bearer {token}");
+    let scope = serde_json::json!({"tenant": "acme", "kind": "agent", "id": "ann"});
+    let set = serde_json::json!({"scope": scope, "key": "k", "value": "x".repeat(900_000)}).to_string();
+    let ask = |op: &str, body: &str| {
+        door.request("POST", &format!("/v1/ops/{op}"), &[("Authorization", bearer.as_str())], body).status
+    };
+    while ask("set", &set) != 200 {}
+    let many = serde_json::json!({"scope": scope, "keys": vec!["k"; 60]}).to_string();
+    let head = format!(
+        "POST /v1/ops/get_many HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\nAuthorization: {bearer}\r\n\
+         Content-Length: {}\r\n\r\n{many}",
+        many.len()
+    );
+    let mut unread = begun(&door, &head, "HTTP/1.1 200 OK");
+    assert_eq!(ask("get_many", &many), 503, "the answer is not taken");
+    // Its connection ends, and with it its place.
+    while ask("get_many", &many) != 200 {}
+    assert!(body_of(&mut unread) < 60 * 900_000);
+    // Connections that only ask leave room for others.
+    let mut asking: Vec<_> = (0..2).map(|_| door.connect()).collect();
+    for stream in &mut asking {
+        stream.set_write_timeout(Some(std::time::Duration::from_millis(200))).unwrap();
+        while stream
+            .write_all("GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".repeat(1_000).as_bytes())
+            .is_ok()
+        {}
+    }
+    assert_eq!(door.get("/healthz", &[]).status, 200);
+}
+
+#[test]
+fn a_write_with_a_key_keeps_its_place_when_its_client_has_gone() {
+    let door = Door::open("[http]\nmax_in_flight = 1\n[agents.ann]\nsql_scopes = [\"agent\"]\n");
+    let token = door.token("ann", &["--agent", "ann"]);
+    let bearer = format!("Bearer {token}");
+    let run = serde_json::json!({"tenant": "acme", "agent": "ann", "run": "r"});
+    let scope = serde_json::json!({"tenant": "acme", "kind": "agent", "id": "ann"});
+    let exec =
+        |sql: &str| serde_json::json!({"run": run, "scope": scope, "sql": sql, "args": []}).to_string();
+    let made =
+        door.request("POST", "/v1/ops/exec", &[("Authorization", &bearer)], &exec("CREATE TABLE t (x)"));
+    assert_eq!(made.status, 200, "{made:?}");
+    let slow = exec(
+        "INSERT INTO t SELECT max(n) FROM (WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE \
+         n < 6000000) SELECT n FROM c)",
+    );
+    let query = exec("SELECT count(*) FROM t");
+    let ask = || door.request("POST", "/v1/ops/query", &[("Authorization", &bearer)], &query).status;
+    // The client goes as soon as the write may have begun, or a little later.
+    let is_kept = |patience: u64| {
+        let head = format!(
+            "POST /v1/ops/exec HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: {bearer}\r\nIdempotency-Key: {patience}\r\n\
+             Expect: 100-continue\r\nContent-Length: {}\r\n\r\n",
+            slow.len()
+        );
+        let mut stream = begun(&door, &head, "HTTP/1.1 100 Continue\r\n\r\n");
+        stream.write_all(slow.as_bytes()).unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(patience));
+        drop(stream);
+        while !door.get("/metrics", &[]).body.contains("memory_http_in_flight 1\n") {}
+        ask() == 503
+    };
+    assert!([1, 10, 100, 1_000].into_iter().any(is_kept));
+    while ask() != 200 {}
+}

@@ -26,7 +26,8 @@ pub struct HttpSection {
     pub header_timeout_ms: u64,
     /// How long a client may pause while it sends a body, in milliseconds: 100 ms to ten minutes. Default: 10 seconds.
     pub body_timeout_ms: u64,
-    /// How long a request may take until its answer begins, in milliseconds: 100 ms to one hour. Default: 2 minutes.
+    /// How long a request may take until its answer begins, and how long its client may take nothing of it, in milliseconds:
+    /// 100 ms to one hour. Default: 2 minutes.
     pub request_timeout_ms: u64,
     /// JWT of an identity provider, which are accepted beside tokens. Default: none are.
     pub jwt: Option<JwtSection>,

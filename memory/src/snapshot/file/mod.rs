@@ -8,4 +8,5 @@ mod under_way;
 
 pub use ledger::{Ledger, LedgerEntry};
 pub use new_file::{FileOptions, NewFile, to_file};
+pub(crate) use shared::locked;
 pub(crate) use under_way::{clean_last, is_under_way, last_name};

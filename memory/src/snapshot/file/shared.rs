@@ -45,7 +45,7 @@ pub(super) fn replace(
 }
 
 /// Waits for the lock of a file; false if the file was replaced or removed meanwhile.
-fn locked(file: &File, path: &Path) -> Result<bool> {
+pub(crate) fn locked(file: &File, path: &Path) -> Result<bool> {
     let begun = std::time::Instant::now();
     loop {
         match file.try_lock() {

@@ -21,8 +21,8 @@ pub(crate) fn last_name(scope: &Scope, now: Timestamp) -> String {
     format!("{}-{digest}-{}.snapshot", scope.kind, now.as_millis())
 }
 
-/// Removes what dead processes left of last snapshots in a folder.
-pub(crate) fn clean_last(folder: &Path) -> Result<()> {
+/// Removes what dead processes left of last snapshots in a folder. Whether a living one is writing one.
+pub(crate) fn clean_last(folder: &Path) -> Result<bool> {
     clean_parts(folder, |of| {
         let parts = of.strip_prefix('.').and_then(|of| of.strip_suffix(".snapshot."));
         let Some((kind, rest)) = parts.and_then(|of| of.split_once('-')) else { return false };
@@ -32,5 +32,4 @@ pub(crate) fn clean_last(folder: &Path) -> Result<()> {
             && digest.bytes().all(|byte| byte.is_ascii_hexdigit())
             && millis.parse::<i64>().is_ok()
     })
-    .map(drop)
 }

@@ -40,6 +40,11 @@ impl ScopeTombstones {
         }
     }
 
+    /// Whether nothing of the scope was forgotten.
+    pub(in crate::snapshot) fn is_none(&self) -> bool {
+        self.whole.is_none() && self.keys.is_empty()
+    }
+
     /// Whether the whole scope was forgotten after a copy was taken.
     pub(in crate::snapshot) fn covers(&self, taken: Timestamp) -> bool {
         self.whole.is_some_and(|at| taken <= at)

@@ -71,6 +71,8 @@ async fn a_store_with_only_a_tombstone_restores_no_database() {
         assert!(!database(a).await.contains("diary"), "{report:?}");
         assert!(entries(a).await.is_empty());
         assert_eq!(report.not_carried.len(), 1, "{report:?}");
+        let told = (report.entries.restored, report.verified, report.forgotten_records);
+        assert_eq!(told, (0, 0, u64::from(with_entries)), "{report:?}");
         moved(b, a, &replacing()).await;
         assert!(!database(a).await.contains("diary"));
     }

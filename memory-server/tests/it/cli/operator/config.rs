@@ -72,6 +72,11 @@ fn config_init_writes_a_working_file_and_never_overwrites() {
     user.refused(&["config", "init"], 4, "conflict");
     assert_eq!(std::fs::read(user.home().join("memory.toml")).unwrap(), before);
     user.refused(&["config", "init", "no/such/folder/memory.toml"], 74, "not_found");
+    // The file that commands read.
+    user.ok(&["config", "init", "--config", "other.toml"]);
+    let mut command = user.command(&["init"]);
+    assert!(command.env("MEMORY_CONFIG", "third.toml").output().unwrap().status.success());
+    assert!(["other.toml", "third.toml"].iter().all(|file| user.home().join(file).exists()));
 }
 
 #[test]

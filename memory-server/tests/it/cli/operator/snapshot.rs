@@ -1,5 +1,6 @@
 //! `snapshot`, `restore` and `migrate`.
 
+use memory_fakes::postgres::{Database, SERVER};
 use serde_json::json;
 
 use crate::support::user::{User, has};
@@ -179,6 +180,30 @@ fn a_source_is_never_created_and_a_dry_run_creates_no_target() {
     user.file("broken.db", "no database at all, but long enough to be taken for one by its length");
     let error = user.refused(&["migrate", &default, "sqlite:broken.db"], 6, "corrupt");
     assert!(error["message"].as_str().unwrap().starts_with("the target"), "{error}");
+}
+
+/// Also where the target does not exist yet, and will serve no SQL.
+#[test]
+fn a_dry_run_says_what_the_run_does_to_another_kind_of_store() {
+    let user = filled();
+    user.ok(&["snapshot", "today"]);
+    let default = format!("sqlite:{}", user.home().join(".local/share/memory/memory.db").display());
+    for command in ["migrate", "restore"] {
+        let Some(database) = Database::on_own_runtime(SERVER) else { return };
+        let url = database.url();
+        let arguments = match command {
+            "migrate" => vec![command, &default, &url, "--json"],
+            _ => vec![command, "today", "--url", &url, "--json"],
+        };
+        let [dry, run] = [true, false].map(|dry| {
+            let ran = user.run(&[&arguments[..], if dry { &["--dry-run"][..] } else { &[] }].concat());
+            let report = ran.document();
+            let facets = [report["entries"]["restored"].clone(), report["databases"]["restored"].clone()];
+            (ran.code, facets, report["not_carried"].clone())
+        });
+        assert_eq!(dry, run, "{command}");
+        assert_eq!((dry.0, &dry.1), (Some(7), &[json!(3), json!(0)]), "{command}");
+    }
 }
 
 #[test]
