@@ -54,22 +54,28 @@ impl<P: Provider> Recall<P> {
             self.refuse_left_out(log, options, &outcome).await?;
             let mut head = seen.then(seen.next(), || self.epoch());
             let mut items = turns(log, &new, &digests, &contents, &vectors, options, &mut head.next).await?;
-            let mut confirmed = Vec::new();
             let now = self.clock.now();
+            let mut ended = Vec::new();
             if let Some(id) = digests.first() {
                 let until = said.first().and_then(|said| said.message.at).unwrap_or(now);
                 let standing = self.standing_on_nothing_else(log, &options.supersedes).await?;
+                ended.extend(standing.iter().map(|found| found.number));
                 let until = until.as_millis();
                 let correction = Correction { id, ended_by: ended_by.as_deref() };
                 items.extend(
                     changes::supersede(log, &options.supersedes, correction, until, standing, &mut head)
                         .await?,
                 );
-                let at = said.iter().filter_map(|said| said.message.at).max().unwrap_or(now);
-                let (writes, pairs) = changes::confirm(log, &options.confirms, at.as_millis()).await?;
-                items.extend(writes);
-                confirmed.extend(pairs);
             }
+            let at = messages.iter().filter_map(|message| message.at).max().unwrap_or(now).as_millis();
+            let confirmation = changes::Confirmation {
+                ids: &options.confirms,
+                at,
+                said_again: &said_again,
+                now: now.as_millis(),
+            };
+            let (writes, confirmed) = changes::confirm(log, confirmation, &ended).await?;
+            items.extend(writes);
             if options.again {
                 let again: Vec<&str> =
                     new.iter().filter_map(|(said, _)| digests.get(said.at)).map(String::as_str).collect();
@@ -77,9 +83,6 @@ impl<P: Provider> Recall<P> {
                 again.iter().for_each(|digest| forgotten.remove(digest));
                 items.extend(forgotten.writes()?);
             }
-            let (writes, pairs) = changes::said_again(log, &said_again, now.as_millis()).await?;
-            items.extend(writes);
-            confirmed.extend(pairs);
             items.extend(log.confirmed(confirmed, &mut head).await?);
             let stored = new.iter().filter_map(|(said, _)| digests.get(said.at));
             outcome.status = AddStatus::Done(stored.map(FactId::new).collect::<Result<_>>()?);

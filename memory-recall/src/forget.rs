@@ -7,6 +7,7 @@ use memory_core::layer::{FactId, Forget, ForgetOutcome};
 use memory_core::{Entry, Error, ErrorKind, Expect, Op, Provider, Result, Retry, Scope, Ttl};
 
 use crate::add::NO_QUOTA;
+use crate::changes;
 use crate::recall::Recall;
 use crate::store::forgotten::Forgotten;
 use crate::store::log::{ATTEMPTS, Log, SOON, SeenHead, contended, gone, item};
@@ -35,18 +36,10 @@ impl<P: Provider> Recall<P> {
                 ids.iter().partition(|id| digest::is_digest(id));
             let mut not_found: BTreeSet<&FactId> = strange.into_iter().collect();
             let digests: Vec<&str> = ours.iter().map(|id| id.as_str()).collect();
-            let mut numbers = Vec::new();
-            for (id, known) in ours.iter().zip(log.known(&digests).await?) {
-                match known.and_then(|(_, known)| known.n) {
-                    Some(number) => numbers.push((*id, number)),
-                    None => drop(not_found.insert(id)),
-                }
-            }
-            let keys = numbers.iter().map(|(_, number)| keys::log(*number)).collect::<Result<Vec<_>>>()?;
             let mut found = Vec::new();
-            for ((id, _), entry) in numbers.iter().zip(log.entries(&keys).await?) {
-                match entry {
-                    Some(entry) => found.push(entry),
+            for (id, turn) in ours.iter().zip(changes::named(log, &digests).await?) {
+                match turn {
+                    Some(turn) => found.push(turn.entry),
                     None => drop(not_found.insert(id)),
                 }
             }

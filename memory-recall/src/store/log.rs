@@ -1,6 +1,6 @@
 //! Reading and writing the log of one scope.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -134,6 +134,11 @@ impl<'a> Log<'a> {
 
     /// Writes all of them or none. `None`: another writer was first, perhaps with the same, which a backend accepts as done.
     pub(crate) async fn write(&self, mut items: Vec<NewEntry>, quota: Quota) -> Result<Option<()>> {
+        let mut seen = BTreeSet::new();
+        // The second would be told from another writer's no more than a condition that fails.
+        if let Some(twice) = items.iter().find(|item| !seen.insert(&item.key)) {
+            return Err(Error::internal(format!("the record `{}` is written twice", twice.key)));
+        }
         items.iter_mut().for_each(|item| item.options.drift = self.check);
         match self.backend.bulk_insert(self.scope, items, BulkOptions::default().with_quota(quota)).await {
             Ok(outcomes) => {
