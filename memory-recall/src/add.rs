@@ -25,7 +25,8 @@ impl<P: Provider> Recall<P> {
         messages: &[Message],
         options: &AddOptions,
     ) -> Result<AddOutcome> {
-        let kept: Vec<&Message> = messages.iter().filter(|message| is_kept(message)).collect();
+        let (places, kept): (Vec<usize>, Vec<&Message>) =
+            messages.iter().enumerate().filter(|(_, message)| is_kept(message)).unzip();
         if !options.supersedes.is_empty() && kept.len() != 1 {
             return Err(Error::invalid(
                 "a correction is one message, of the user or the assistant; add the others by themselves",
@@ -35,8 +36,8 @@ impl<P: Provider> Recall<P> {
             kept.iter().map(|message| digest::of_message(log.scope, message)).collect();
         let contents: Vec<String> =
             kept.iter().map(|message| digest::of_content(log.scope, message)).collect();
-        let said: Vec<Said<'_>> =
-            kept.into_iter().enumerate().map(|(at, message)| Said { message, at }).collect();
+        let said = kept.into_iter().zip(places).enumerate();
+        let said: Vec<Said<'_>> = said.map(|(at, (message, index))| Said { message, at, index }).collect();
         let mut vectors: BTreeMap<usize, Option<StoredVector>> = BTreeMap::new();
         for _ in 0..ATTEMPTS {
             let seen = log.head().await?;
@@ -208,7 +209,9 @@ async fn turns(
         let mut metadata = options.metadata.clone();
         message.metadata.iter().for_each(|(name, value)| metadata.insert(name, value.clone()));
         metadata.check()?;
-        items.push(turn_item(number, turn, metadata, Expect::Absent, options.ttl)?);
+        let item_of_turn = turn_item(number, turn, metadata, Expect::Absent, options.ttl)?;
+        log.check_size(&item_of_turn).map_err(|error| error.with_detail("index", said.index))?;
+        items.push(item_of_turn);
         let known =
             Known { n: Some(number), content: (digest != content).then(|| content.clone()), dropped: false };
         items.push(item(keys::id(digest)?, record::written(&known)?, *expect, after_tombstone(options.ttl))?);

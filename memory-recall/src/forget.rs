@@ -130,8 +130,10 @@ impl<P: Provider> Recall<P> {
     async fn forget_batch(&self, log: &Log<'_>, from: u64, end: u64) -> Result<Batch> {
         let seen = log.head().await?;
         let mut page = log.page(from, BATCH).await?;
-        page.retain(|entry| keys::number(&entry.key).is_ok_and(|number| number < end));
-        let Some(last) = page.last() else {
+        // What has another key than a record, or cannot be read, goes too: nothing else removes it.
+        let is_gone = |entry: &Entry| matches!(record::read(entry), Ok(Record::Gone));
+        page.retain(|entry| keys::number(&entry.key).map_or(!is_gone(entry), |number| number < end));
+        if page.is_empty() {
             // What was derived meanwhile, from turns that are forgotten now.
             let mut outcome = ForgetOutcome::new(Some(0));
             let buried = self.bury(log, &seen, Vec::new(), &|number| number < end, &mut outcome).await?;
@@ -140,8 +142,9 @@ impl<P: Provider> Recall<P> {
                 Some(turns @ 1..) => Batch::Done { turns, next: end },
                 _ => Batch::Nothing,
             });
-        };
-        let next = keys::number(&last.key)?.saturating_add(1);
+        }
+        let numbers = page.iter().filter_map(|entry| keys::number(&entry.key).ok());
+        let next = numbers.max().map_or(from, |last| last.saturating_add(1));
         let turns = page.iter().filter(|entry| matches!(record::read(entry), Ok(Record::Turn(_)))).count();
         let mut items = buried(log, &page, &|_| true).await?;
         if let Some((version, mut progress)) = log.progress().await?
@@ -190,7 +193,7 @@ async fn buried(
     let (mut ids, mut contents) = (BTreeSet::new(), BTreeSet::new());
     for entry in entries {
         items.push(gone(entry)?);
-        let Record::Turn(turn) = record::read(entry)? else { continue };
+        let Ok(Record::Turn(turn)) = record::read(entry) else { continue };
         if turn.derived.is_none() {
             contents.insert(digest::of_parts(
                 log.scope,

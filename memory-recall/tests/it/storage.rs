@@ -4,9 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use memory_conformance::{Fixture, Reference};
-use memory_core::layer::{
-    AddOptions, AddStatus, FactId, FactsQuery, Forget, Message, RecallQuery, Role,
-};
+use memory_core::layer::{AddOptions, AddStatus, FactId, FactsQuery, Forget, Message, RecallQuery, Role};
 use memory_core::{
     Backend, Checked, Clock as _, Embedder, Entry, ErrorKind, ImportOptions, Json, ListQuery, MemoryLayer,
     OnExisting, Provider, Quota, Record, RunContext, Scope, SearchQuery, SetOptions, Timestamp,
@@ -341,6 +339,26 @@ async fn an_id_whose_record_is_another_turn_is_no_fact() {
         assert_eq!(refused.kind(), ErrorKind::NotFound);
     }
     assert_eq!(recall(&target, "I own").await, ["I own a theremin"]);
+}
+
+#[tokio::test]
+async fn forgetting_all_removes_what_cannot_be_read() {
+    let store = Store::new("unreadable");
+    let memory = store.open();
+    for boat in ["zeppelin", "sextant", "theremin"] {
+        add(&memory, &said(&format!("I own a {boat}"))).await;
+    }
+    for key in ["~turn/log/0000000000000001", "~turn/log/1"] {
+        let robot = Json::parse(r#"{"turn":{"id":"x","text":"beep","role":"robot"}}"#).unwrap();
+        memory.set(&scope(), &key.parse().unwrap(), robot, SetOptions::default()).await.unwrap();
+    }
+    let unreadable = memory.recall(&run(), &scope(), RecallQuery::new("beep")).await.unwrap_err();
+    assert_eq!(unreadable.kind(), ErrorKind::Corrupt);
+    let forgotten = memory.forget(&run(), &scope(), Forget::All).await.unwrap();
+    assert_eq!(forgotten.forgotten, Some(2));
+    store.fixture.clock.advance(MILLISECOND);
+    assert_eq!(recall(&memory, "beep zeppelin").await, Vec::<String>::new());
+    assert_eq!(add(&memory, &said("I own a kite")).await.len(), 1);
 }
 
 #[tokio::test]
