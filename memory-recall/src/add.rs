@@ -25,7 +25,8 @@ impl<P: Provider> Recall<P> {
         messages: &[Message],
         options: &AddOptions,
     ) -> Result<AddOutcome> {
-        let kept: Vec<&Message> = messages.iter().filter(|message| is_kept(message)).collect();
+        let (places, kept): (Vec<usize>, Vec<&Message>) =
+            messages.iter().enumerate().filter(|(_, message)| is_kept(message)).unzip();
         if !options.supersedes.is_empty() && kept.len() != 1 {
             return Err(Error::invalid(
                 "a correction is one message, of the user or the assistant; add the others by themselves",
@@ -35,8 +36,8 @@ impl<P: Provider> Recall<P> {
             kept.iter().map(|message| digest::of_message(log.scope, message)).collect();
         let contents: Vec<String> =
             kept.iter().map(|message| digest::of_content(log.scope, message)).collect();
-        let said: Vec<Said<'_>> =
-            kept.into_iter().enumerate().map(|(at, message)| Said { message, at }).collect();
+        let said = kept.into_iter().zip(places).enumerate();
+        let said: Vec<Said<'_>> = said.map(|(at, (message, index))| Said { message, at, index }).collect();
         let mut vectors: BTreeMap<usize, Option<StoredVector>> = BTreeMap::new();
         for _ in 0..ATTEMPTS {
             let seen = log.head().await?;
@@ -54,22 +55,28 @@ impl<P: Provider> Recall<P> {
             self.refuse_left_out(log, options, &outcome).await?;
             let mut head = seen.then(seen.next(), || self.epoch());
             let mut items = turns(log, &new, &digests, &contents, &vectors, options, &mut head.next).await?;
-            let mut confirmed = Vec::new();
             let now = self.clock.now();
+            let mut ended = Vec::new();
             if let Some(id) = digests.first() {
                 let until = said.first().and_then(|said| said.message.at).unwrap_or(now);
                 let standing = self.standing_on_nothing_else(log, &options.supersedes).await?;
+                ended.extend(standing.iter().map(|found| found.number));
                 let until = until.as_millis();
                 let correction = Correction { id, ended_by: ended_by.as_deref() };
                 items.extend(
                     changes::supersede(log, &options.supersedes, correction, until, standing, &mut head)
                         .await?,
                 );
-                let at = said.iter().filter_map(|said| said.message.at).max().unwrap_or(now);
-                let (writes, pairs) = changes::confirm(log, &options.confirms, at.as_millis()).await?;
-                items.extend(writes);
-                confirmed.extend(pairs);
             }
+            let at = messages.iter().filter_map(|message| message.at).max().unwrap_or(now).as_millis();
+            let confirmation = changes::Confirmation {
+                ids: &options.confirms,
+                at,
+                said_again: &said_again,
+                now: now.as_millis(),
+            };
+            let (writes, confirmed) = changes::confirm(log, confirmation, &ended).await?;
+            items.extend(writes);
             if options.again {
                 let again: Vec<&str> =
                     new.iter().filter_map(|(said, _)| digests.get(said.at)).map(String::as_str).collect();
@@ -77,9 +84,6 @@ impl<P: Provider> Recall<P> {
                 again.iter().for_each(|digest| forgotten.remove(digest));
                 items.extend(forgotten.writes()?);
             }
-            let (writes, pairs) = changes::said_again(log, &said_again, now.as_millis()).await?;
-            items.extend(writes);
-            confirmed.extend(pairs);
             items.extend(log.confirmed(confirmed, &mut head).await?);
             let stored = new.iter().filter_map(|(said, _)| digests.get(said.at));
             outcome.status = AddStatus::Done(stored.map(FactId::new).collect::<Result<_>>()?);
@@ -205,7 +209,9 @@ async fn turns(
         let mut metadata = options.metadata.clone();
         message.metadata.iter().for_each(|(name, value)| metadata.insert(name, value.clone()));
         metadata.check()?;
-        items.push(turn_item(number, turn, metadata, Expect::Absent, options.ttl)?);
+        let item_of_turn = turn_item(number, turn, metadata, Expect::Absent, options.ttl)?;
+        log.check_size(&item_of_turn).map_err(|error| error.with_detail("index", said.index))?;
+        items.push(item_of_turn);
         let known =
             Known { n: Some(number), content: (digest != content).then(|| content.clone()), dropped: false };
         items.push(item(keys::id(digest)?, record::written(&known)?, *expect, after_tombstone(options.ttl))?);

@@ -81,29 +81,56 @@ pub(crate) async fn supersede(
 /// What superseded a turn, unless that was forgotten or has expired.
 async fn successor<'a>(log: &Log<'_>, turn: &'a StoredTurn) -> Result<Option<&'a str>> {
     let Some(by) = turn.superseded_by.as_deref() else { return Ok(None) };
-    let found = turns_of(log, &log.known(&[by]).await?).await?;
-    Ok(found.values().any(|found| found.turn.id == by).then_some(by))
+    let found = named(log, &[by]).await?;
+    Ok(found.iter().flatten().next().map(|_| by))
 }
 
-/// Writes that confirm turns, and when each was confirmed.
-type Confirmed = (Vec<NewEntry>, Vec<(u64, i64)>);
+/// What an `add` confirms: facts that it names, and turns whose words it says again.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Confirmation<'a> {
+    pub(crate) ids: &'a [FactId],
+    /// When those are confirmed, in milliseconds.
+    pub(crate) at: i64,
+    pub(crate) said_again: &'a [u64],
+    pub(crate) now: i64,
+}
 
-/// Confirms turns, by their ids.
-pub(crate) async fn confirm(log: &Log<'_>, ids: &[FactId], at: i64) -> Result<Confirmed> {
-    let found = turns(log, ids, "confirm").await?;
-    for (id, found) in ids.iter().zip(&found) {
+/// The writes that confirm turns, and when each was confirmed. What was said again and is corrected or gone stays as it is.
+pub(crate) async fn confirm(
+    log: &Log<'_>,
+    Confirmation { ids, at, said_again, now }: Confirmation<'_>,
+    ended: &[u64],
+) -> Result<(Vec<NewEntry>, Vec<(u64, i64)>)> {
+    let mut confirmed = Vec::new();
+    for (id, found) in ids.iter().zip(turns(log, ids, "confirm").await?) {
         if let Some(by) = successor(log, &found.turn).await? {
             return Err(superseded(id, by, "confirm"));
         }
+        if ended.contains(&found.number) {
+            return Err(ends_with_its_turns(id));
+        }
+        let is_said_again = said_again.contains(&found.number);
+        confirmed.push((found, if is_said_again { at.max(now) } else { at }));
     }
-    confirmed(found, at)
-}
-
-/// Confirms turns whose words were said again. What was corrected or is gone stays as it is.
-pub(crate) async fn said_again(log: &Log<'_>, numbers: &[u64], at: i64) -> Result<Confirmed> {
-    let mut found = at_numbers(log, numbers).await?;
-    found.retain(|found| found.turn.superseded_by.is_none());
-    confirmed(found, at)
+    for found in at_numbers(log, said_again).await? {
+        let is_named = confirmed.iter().any(|(named, _)| named.number == found.number);
+        if found.turn.superseded_by.is_none() && !is_named {
+            confirmed.push((found, now));
+        }
+    }
+    let (mut items, mut pairs) = (Vec::new(), Vec::new());
+    for (mut found, at) in confirmed {
+        let last = found.turn.confirmed_at.unwrap_or_else(|| found.turn.said(&found.entry));
+        // What superseded it is gone.
+        let holds_again = found.turn.superseded_by.take().is_some();
+        if holds_again || at > last {
+            found.turn.valid_to = None;
+            found.turn.confirmed_at = Some(at.max(last));
+            pairs.push((found.number, at.max(last)));
+            items.push(found.rewritten()?);
+        }
+    }
+    Ok((items, pairs))
 }
 
 /// What is there of these numbers, in their order.
@@ -130,20 +157,17 @@ pub(crate) async fn turns_of(
     Ok(at_numbers(log, &numbers).await?.into_iter().map(|found| (found.number, found)).collect())
 }
 
-fn confirmed(found: Vec<Found>, at: i64) -> Result<Confirmed> {
-    let (mut items, mut pairs) = (Vec::new(), Vec::new());
-    for mut found in found {
-        let last = found.turn.confirmed_at.unwrap_or_else(|| found.turn.said(&found.entry));
-        // What superseded it is gone.
-        let holds_again = found.turn.superseded_by.take().is_some();
-        if holds_again || at > last {
-            found.turn.valid_to = None;
-            found.turn.confirmed_at = Some(at.max(last));
-            pairs.push((found.number, at.max(last)));
-            items.push(found.rewritten()?);
-        }
-    }
-    Ok((items, pairs))
+/// The turns with these digests, in their order. Where logs were mixed, as by an import, the record that a digest names may be
+/// another turn.
+pub(crate) async fn named(log: &Log<'_>, digests: &[&str]) -> Result<Vec<Option<Found>>> {
+    let known = log.known(digests).await?;
+    let mut turns = turns_of(log, &known).await?;
+    let of = |(digest, known): (&&str, Option<(Expect, Known)>)| {
+        let number = known?.1.n?;
+        turns.get(&number).filter(|found| found.turn.id == **digest)?;
+        turns.remove(&number)
+    };
+    Ok(digests.iter().zip(known).map(of).collect())
 }
 
 /// The turns of ids, in their order.
@@ -157,14 +181,16 @@ pub(crate) async fn turns(log: &Log<'_>, ids: &[FactId], doing: &str) -> Result<
         return Err(unknown(strange));
     }
     let digests: Vec<&str> = ids.iter().map(FactId::as_str).collect();
-    let mut found = Vec::with_capacity(ids.len());
-    for (id, known) in ids.iter().zip(log.known(&digests).await?) {
-        let number = known.and_then(|(_, known)| known.n).ok_or_else(|| unknown(id))?;
-        let entry = log.entries(&[keys::log(number)?]).await?.pop().flatten().ok_or_else(|| unknown(id))?;
-        let Record::Turn(turn) = record::read(&entry)? else { return Err(unknown(id)) };
-        found.push(Found { number, turn: *turn, entry });
-    }
-    Ok(found)
+    let found = named(log, &digests).await?;
+    ids.iter().zip(found).map(|(id, found)| found.ok_or_else(|| unknown(id))).collect()
+}
+
+fn ends_with_its_turns(id: &FactId) -> Error {
+    let why = format!(
+        "the fact `{id}` stands on nothing but what this message supersedes, and ends with it; nothing was changed: leave it \
+         out of `confirms`"
+    );
+    Error::new(ErrorKind::Conflict, why).with_retry(Retry::Never).with_detail("id", id.as_str())
 }
 
 fn ended(id: &str, by: &str) -> Error {

@@ -7,6 +7,7 @@ use memory_core::layer::{FactId, Forget, ForgetOutcome};
 use memory_core::{Entry, Error, ErrorKind, Expect, Op, Provider, Result, Retry, Scope, Ttl};
 
 use crate::add::NO_QUOTA;
+use crate::changes;
 use crate::recall::Recall;
 use crate::store::forgotten::Forgotten;
 use crate::store::log::{ATTEMPTS, Log, SOON, SeenHead, contended, gone, item};
@@ -35,18 +36,10 @@ impl<P: Provider> Recall<P> {
                 ids.iter().partition(|id| digest::is_digest(id));
             let mut not_found: BTreeSet<&FactId> = strange.into_iter().collect();
             let digests: Vec<&str> = ours.iter().map(|id| id.as_str()).collect();
-            let mut numbers = Vec::new();
-            for (id, known) in ours.iter().zip(log.known(&digests).await?) {
-                match known.and_then(|(_, known)| known.n) {
-                    Some(number) => numbers.push((*id, number)),
-                    None => drop(not_found.insert(id)),
-                }
-            }
-            let keys = numbers.iter().map(|(_, number)| keys::log(*number)).collect::<Result<Vec<_>>>()?;
             let mut found = Vec::new();
-            for ((id, _), entry) in numbers.iter().zip(log.entries(&keys).await?) {
-                match entry {
-                    Some(entry) => found.push(entry),
+            for (id, turn) in ours.iter().zip(changes::named(log, &digests).await?) {
+                match turn {
+                    Some(turn) => found.push(turn.entry),
                     None => drop(not_found.insert(id)),
                 }
             }
@@ -137,8 +130,10 @@ impl<P: Provider> Recall<P> {
     async fn forget_batch(&self, log: &Log<'_>, from: u64, end: u64) -> Result<Batch> {
         let seen = log.head().await?;
         let mut page = log.page(from, BATCH).await?;
-        page.retain(|entry| keys::number(&entry.key).is_ok_and(|number| number < end));
-        let Some(last) = page.last() else {
+        // What has another key than a record, or cannot be read, goes too: nothing else removes it.
+        let is_gone = |entry: &Entry| matches!(record::read(entry), Ok(Record::Gone));
+        page.retain(|entry| keys::number(&entry.key).map_or(!is_gone(entry), |number| number < end));
+        if page.is_empty() {
             // What was derived meanwhile, from turns that are forgotten now.
             let mut outcome = ForgetOutcome::new(Some(0));
             let buried = self.bury(log, &seen, Vec::new(), &|number| number < end, &mut outcome).await?;
@@ -147,8 +142,9 @@ impl<P: Provider> Recall<P> {
                 Some(turns @ 1..) => Batch::Done { turns, next: end },
                 _ => Batch::Nothing,
             });
-        };
-        let next = keys::number(&last.key)?.saturating_add(1);
+        }
+        let numbers = page.iter().filter_map(|entry| keys::number(&entry.key).ok());
+        let next = numbers.max().map_or(from, |last| last.saturating_add(1));
         let turns = page.iter().filter(|entry| matches!(record::read(entry), Ok(Record::Turn(_)))).count();
         let mut items = buried(log, &page, &|_| true).await?;
         if let Some((version, mut progress)) = log.progress().await?
@@ -197,7 +193,7 @@ async fn buried(
     let (mut ids, mut contents) = (BTreeSet::new(), BTreeSet::new());
     for entry in entries {
         items.push(gone(entry)?);
-        let Record::Turn(turn) = record::read(entry)? else { continue };
+        let Ok(Record::Turn(turn)) = record::read(entry) else { continue };
         if turn.derived.is_none() {
             contents.insert(digest::of_parts(
                 log.scope,

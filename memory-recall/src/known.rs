@@ -19,6 +19,8 @@ pub(crate) struct Said<'a> {
     pub(crate) message: &'a Message,
     /// Its place in `digests` and `contents`.
     pub(crate) at: usize,
+    /// Its place in the `add`.
+    pub(crate) index: usize,
 }
 
 /// What is known of the messages of one `add`.

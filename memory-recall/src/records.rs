@@ -6,8 +6,9 @@ use memory_core::{Backend, Entry, Result, Scope};
 use crate::changes::turns_of;
 use crate::layer::fact;
 use crate::store::log::Log;
+use crate::store::progress::Progress;
 use crate::store::record::{self, Head, Known};
-use crate::store::{digest, keys};
+use crate::store::{digest, forgotten, keys};
 
 /// What an entry of a conversation is.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,7 +18,9 @@ pub enum ConversationEntry {
     Head(ConversationHead),
     /// A turn, or a fact that was drawn from turns.
     Fact(Box<Fact>),
-    /// What is known of digests, what happened to turns, and how far facts were drawn.
+    /// What is known of a digest.
+    Digest,
+    /// What happened to turns, what was forgotten, and how far facts were drawn.
     Bookkeeping,
 }
 
@@ -51,9 +54,23 @@ impl ConversationEntry {
         Ok(Some(if entry.key == keys::head()? {
             Self::Head(ConversationHead(record::read(entry)?))
         } else if key.starts_with(keys::LOG_PREFIX) {
-            fact(entry)?.map_or(Self::Bookkeeping, |fact| Self::Fact(Box::new(fact)))
-        } else {
+            keys::number(&entry.key)?;
+            match fact(entry)? {
+                Some(fact) if !digest::is_digest(&fact.id) => return Err(record::unreadable(&entry.key)),
+                Some(fact) => Self::Fact(Box::new(fact)),
+                None => Self::Bookkeeping,
+            }
+        } else if key.starts_with(keys::ID_PREFIX) {
+            record::read::<Known>(entry)?;
+            Self::Digest
+        } else if key.starts_with(keys::FORGOTTEN_PREFIX) {
+            forgotten::check(entry)?;
             Self::Bookkeeping
+        } else if entry.key == keys::extract()? {
+            record::read::<Progress>(entry)?;
+            Self::Bookkeeping
+        } else {
+            return Err(keys::strange(&entry.key));
         }))
     }
 }

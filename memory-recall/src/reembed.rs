@@ -13,7 +13,7 @@ use crate::changes::Found;
 use crate::rank::Turn;
 use crate::recall::{Recall, RecallOptions};
 use crate::store::keys;
-use crate::store::log::{ATTEMPTS, Log, contended};
+use crate::store::log::{ATTEMPTS, Log, ROOM, contended};
 use crate::store::record::{self, Head, Record};
 use crate::store::vector::StoredVector;
 
@@ -160,7 +160,7 @@ impl TurnVectors {
             .collect();
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
         let vectors = embed_documents(self.embedder.as_ref(), &texts).await;
-        let most = self.recall.inner().capabilities().max_value_bytes;
+        let most = self.recall.inner().capabilities().max_value_bytes.saturating_sub(ROOM);
         let (mut items, mut embedded, mut failed) = (Vec::with_capacity(turns.len()), 0, 0);
         for (mut found, vector) in turns.into_iter().zip(vectors) {
             let vector = StoredVector::answered(self.embedder.model(), vector)?;

@@ -159,7 +159,7 @@ async fn catch_up(log: &Log<'_>, slot: &Slot, seen: &SeenHead, model: Option<&Em
     }
     state.unembedded().warn(&known);
     (state.version, state.epoch, state.next) = (seen.version, head.epoch.clone(), head.next);
-    state.measure();
+    state.settle();
     tracing::debug!(turns = state.turns(), bytes = state.bytes(), continues, "a conversation was read");
     Ok(())
 }

@@ -58,6 +58,8 @@ pub(crate) struct State {
     index: Index,
     /// From when on each turn holds, in milliseconds, by ascending number.
     begins: Vec<(u64, i64)>,
+    /// When derived facts were said that hold from another time on.
+    said: BTreeMap<u64, i64>,
     /// Until when each corrected turn held.
     superseded: BTreeMap<u64, i64>,
     /// When turns were last confirmed, if they were.
@@ -88,6 +90,10 @@ impl State {
                         }
                     }
                     _ => self.begins.push((number, begins)),
+                }
+                let said = turn.said(entry);
+                if said != begins {
+                    self.said.insert(number, said);
                 }
                 if let Some(at) = turn.confirmed_at {
                     self.confirmed.insert(number, at);
@@ -120,6 +126,7 @@ impl State {
 
     fn remove(&mut self, number: u64) {
         self.index.remove(number);
+        self.said.remove(&number);
         self.superseded.remove(&number);
         self.confirmed.remove(&number);
         self.derived.remove(&number);
@@ -143,11 +150,12 @@ impl State {
         }
     }
 
-    /// Measures what it takes in memory.
-    pub(crate) fn measure(&mut self) {
+    /// Ends the taking over of records: puts turns in order, and measures what it takes in memory.
+    pub(crate) fn settle(&mut self) {
+        self.index.settle();
         self.bytes = self.index.bytes()
             + self.begins.capacity() * size_of::<(u64, i64)>()
-            + (self.superseded.len() + self.confirmed.len() + self.expiries.len())
+            + (self.said.len() + self.superseded.len() + self.confirmed.len() + self.expiries.len())
                 * 3
                 * size_of::<(u64, i64)>()
             + self.derived.len() * 8 * size_of::<u64>();
@@ -210,7 +218,7 @@ impl State {
             }
         };
         let confirmed = |number: u64, since: i64| {
-            begins(number).is_some_and(|at| at >= since)
+            self.said.get(&number).copied().or_else(|| begins(number)).is_some_and(|at| at >= since)
                 || self.confirmed.get(&number).is_some_and(|at| *at >= since)
         };
         let eligible = |number: u64| {

@@ -222,7 +222,8 @@ async fn place(log: &Log<'_>, text: &str) -> Result<Place> {
             let free = known.dropped.then_some(Place::Free(id, expect));
             return Ok(free.unwrap_or(Place::Forgotten));
         };
-        let Some(found) = changes::at_numbers(log, &[number]).await?.pop() else {
+        let found = changes::at_numbers(log, &[number]).await?.pop();
+        let Some(found) = found.filter(|found| found.turn.id == id) else {
             return Ok(Place::Free(id, expect));
         };
         if found.turn.superseded_by.is_none() {
@@ -235,10 +236,10 @@ async fn place(log: &Log<'_>, text: &str) -> Result<Place> {
 
 /// Whether a derived fact is there and holds, and no other write of this commit replaces it.
 async fn is_live(log: &Log<'_>, id: &FactId, replaced: &[u64]) -> Result<bool> {
-    let Some((_, Known { n: Some(number), .. })) = log.known(&[id.as_str()]).await?.pop().flatten() else {
-        return Ok(false);
-    };
-    let found = changes::at_numbers(log, &[number]).await?.pop();
-    Ok(!replaced.contains(&number)
-        && found.is_some_and(|found| found.turn.derived.is_some() && found.turn.superseded_by.is_none()))
+    let found = changes::named(log, &[id.as_str()]).await?.pop().flatten();
+    Ok(found.is_some_and(|found| {
+        found.turn.derived.is_some()
+            && found.turn.superseded_by.is_none()
+            && !replaced.contains(&found.number)
+    }))
 }

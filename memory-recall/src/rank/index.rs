@@ -1,6 +1,6 @@
 //! The turns of one scope: what is kept of each.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::mem::size_of;
 
 use memory_core::Timestamp;
@@ -28,6 +28,10 @@ pub struct Index {
     session_bytes: usize,
     /// By the number of the session.
     pub(super) lasts: Vec<u32>,
+    /// Sessions whose turns are linked as they came, until [`Index::settle`].
+    unsorted: BTreeSet<u32>,
+    /// Turns that were passed on the way to the places of new ones since then.
+    passed: usize,
     pub(super) session_tokens: Vec<u64>,
     /// Tokens of all turns.
     pub(super) tokens: u64,
@@ -59,7 +63,8 @@ impl Index {
         Self::default()
     }
 
-    /// Adds a turn, or replaces the one with its number. Turns are mostly added in order of their numbers.
+    /// Adds a turn, or replaces the one with its number. Turns are mostly added in order of their numbers, and of their times;
+    /// after many that were not, [`Index::settle`] puts them in order.
     pub fn insert(&mut self, turn: &Turn) {
         self.remove(turn.number);
         let slot = number(self.slots.len());
@@ -123,18 +128,25 @@ impl Index {
         self.slots.get_mut(place(slot))
     }
 
-    /// Puts a slot at its place in its session, from the end: turns are mostly added in their order.
+    /// Puts a slot at its place in its session, from the end: turns are mostly added in their order. Where that would take too
+    /// long, the session is sorted once, later.
     fn link(&mut self, slot: u32) {
         let Some((session, order)) = self.slot(slot).map(|new| (new.session, (new.at, new.number))) else {
             return;
         };
         let mut next = NONE;
         let mut previous = self.lasts.get(place(session)).copied().unwrap_or(NONE);
-        while let Some(before) = self.slot(previous)
+        while !self.unsorted.contains(&session)
+            && let Some(before) = self.slot(previous)
             && (before.at, before.number) > order
         {
             next = previous;
             previous = before.previous;
+            self.passed += 1;
+            if self.passed > 4 * self.slots.len() {
+                self.unsorted.insert(session);
+                (previous, next) = (self.lasts.get(place(session)).copied().unwrap_or(NONE), NONE);
+            }
         }
         if let Some(new) = self.slot_mut(slot) {
             new.previous = previous;
@@ -142,6 +154,26 @@ impl Index {
         }
         self.join(session, previous, slot);
         self.join(session, slot, next);
+    }
+
+    /// Sorts the sessions to which many turns were added out of their order.
+    pub fn settle(&mut self) {
+        self.passed = 0;
+        for session in std::mem::take(&mut self.unsorted) {
+            let mut turns = Vec::new();
+            let mut at = self.lasts.get(place(session)).copied().unwrap_or(NONE);
+            while let Some(slot) = self.slot(at) {
+                turns.push((slot.at, slot.number, at));
+                at = slot.previous;
+            }
+            turns.sort_unstable();
+            let mut previous = NONE;
+            for (_, _, slot) in turns {
+                self.join(session, previous, slot);
+                previous = slot;
+            }
+            self.join(session, previous, NONE);
+        }
     }
 
     /// Makes two slots neighbours; either may be none.
@@ -190,6 +222,7 @@ impl Index {
 
     /// Frees what removed turns left.
     fn compact(&mut self) {
+        self.settle();
         let mut moved = Vec::with_capacity(self.slots.len());
         let mut live = 0;
         for slot in &self.slots {
@@ -266,6 +299,32 @@ impl Index {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn turns_that_come_in_any_order_are_linked_in_theirs() {
+        const TURNS: u64 = 2_000;
+        let orders: [fn(u64) -> u64; 3] = [|n| n, |n| TURNS - 1 - n, |n| n * 7 % TURNS];
+        for order in orders {
+            let mut index = Index::new();
+            for number in 0..TURNS {
+                let mut turn = Turn::new(number, "said");
+                turn.at = Timestamp::from_millis(i64::try_from(order(number)).unwrap()).ok();
+                index.insert(&turn);
+                assert!(index.passed <= 4 * index.slots.len() + 1, "a walk for each turn is quadratic");
+            }
+            index.remove(7);
+            index.settle();
+            let (mut slot, mut times) = (index.lasts[0], Vec::new());
+            while let Some(turn) = index.slot(slot) {
+                assert!(index.slot(turn.previous).is_none_or(|previous| previous.next == slot));
+                times.push(turn.at.unwrap().as_millis());
+                slot = turn.previous;
+            }
+            times.reverse();
+            let gone = i64::try_from(order(7)).unwrap();
+            assert_eq!(times, (0..2_000).filter(|time| *time != gone).collect::<Vec<_>>());
+        }
+    }
 
     #[test]
     fn a_sessions_turns_are_known_by_number_whatever_their_times() {

@@ -18,10 +18,16 @@ const FEEDBACK_TURNS: usize = 5;
 
 /// What a question asks of this scope.
 struct Asked {
-    /// Speakers it names.
+    /// Speakers it names, ascending.
     named: Vec<u32>,
     wants: Wants,
     windows: Vec<Window>,
+}
+
+impl Asked {
+    fn names(&self, speaker: u32) -> bool {
+        self.named.binary_search(&speaker).is_ok()
+    }
 }
 
 /// How the raw values of a signal become 0 to 1: the least of what may be found is 0 and the greatest 1; where all are the same,
@@ -123,7 +129,9 @@ impl Index {
             let span = (day_of(first), day_of(last));
             windows(&question.text, question.at.map_or(span.1, day_of), span)
         });
-        Asked { named: self.speakers.named(&question.text), wants: Wants::of(&question.text), windows }
+        let mut named = self.speakers.named(&question.text);
+        named.sort_unstable();
+        Asked { named, wants: Wants::of(&question.text), windows }
     }
 }
 
@@ -216,7 +224,7 @@ impl<'a> Search<'a> {
             scales.previous.of(value(&self.cosines, place(slot.previous))),
             scales.next.of(value(&self.cosines, place(slot.next))),
             scales.session_dense.of(value(&self.session_cosines, session)),
-            flag(self.asked.named.contains(&slot.speaker)),
+            flag(self.asked.names(slot.speaker)),
             flag(self.role == Some(slot.role)),
             self.nearness(slot),
             flag(self.asked.wants.when && slot.shape.says_when),
@@ -290,7 +298,7 @@ impl<'a> Search<'a> {
                     sum += weigh(Signal::Feedback, scales.feedback, value(&self.feedback, at));
                 }
             }
-            if !self.asked.named.is_empty() && self.asked.named.contains(&slot.speaker) {
+            if self.asked.names(slot.speaker) {
                 sum += speaker;
             }
             if self.role == Some(slot.role) {
@@ -316,7 +324,7 @@ impl<'a> Search<'a> {
         let mut order: Vec<u32> = (0..)
             .zip(windows.zip(speakers))
             .filter(|(_, ((eligible, window), speaker))| {
-                **eligible && (all || **window > 0.0 || self.asked.named.contains(speaker))
+                **eligible && (all || **window > 0.0 || self.asked.names(*speaker))
             })
             .map(|(at, _)| at)
             .collect();

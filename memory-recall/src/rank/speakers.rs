@@ -1,6 +1,6 @@
 //! The names of a scope's speakers, and questions that name them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use unicode_normalization::UnicodeNormalization as _;
 
@@ -68,19 +68,22 @@ impl Speakers {
     /// The numbers of the speakers that a question names, in the order of their first mention.
     pub(super) fn named(&self, text: &str) -> Vec<u32> {
         let cased = text.chars().any(char::is_uppercase);
-        let found: Vec<_> = words(text).map(|word| self.matching(base(word), cased)).collect();
+        let mut words_seen = HashSet::new();
+        let new_words = words(text).map(base).filter(|word| words_seen.insert(*word));
+        let found: Vec<_> = new_words.map(|word| self.matching(word, cased)).collect();
+        let mut said: HashMap<u32, usize> = HashMap::new();
+        found.iter().flatten().for_each(|(speaker, _)| *said.entry(*speaker).or_default() += 1);
         // `Ada Lovelace` is not `Ada`, and `Ada` is rather the one without another name.
         let words_named = |speaker: u32| {
-            let said =
-                found.iter().filter(|of_word| of_word.iter().any(|(named, _)| *named == speaker)).count();
+            let said = said.get(&speaker).copied().unwrap_or_default();
             let known = self.known.get(place(speaker)).map_or(0, |speaker| speaker.words.len());
             (said, said >= known)
         };
-        let mut named = Vec::new();
+        let (mut named, mut listed) = (Vec::new(), HashSet::new());
         for of_word in &found {
             let most = of_word.iter().map(|(speaker, _)| words_named(*speaker)).max();
             for (speaker, _) in of_word {
-                if Some(words_named(*speaker)) == most && !named.contains(speaker) {
+                if Some(words_named(*speaker)) == most && listed.insert(*speaker) {
                     named.push(*speaker);
                 }
             }
@@ -93,12 +96,14 @@ impl Speakers {
         let cased = text.chars().any(char::is_uppercase);
         let mut masked = String::with_capacity(text.len());
         let mut rest = text;
+        let mut stays = HashMap::new();
         for word in words(text) {
             // A word is a part of the text: the distance of the two gives its place.
             let Some((before, after)) = rest.split_once(word) else { continue };
             masked.push_str(before);
             // A word that is more than a name stays.
-            if self.matching(base(word), cased).iter().all(|(_, how)| *how == Match::Within) {
+            let is_more = || self.matching(base(word), cased).iter().all(|(_, how)| *how == Match::Within);
+            if *stays.entry(word).or_insert_with(is_more) {
                 masked.push_str(word);
             }
             rest = after;
@@ -181,6 +186,17 @@ mod tests {
         assert_eq!(speakers.named("What does Ada do?"), [0]);
         assert_eq!(speakers.named("What does Ann Smith do?"), [2]);
         assert_eq!(speakers.named("What do the two named Smith do?"), [2, 3]);
+        assert_eq!(speakers.named("Ada, what does Ada do?"), [0], "a word said twice is one of the name");
+    }
+
+    #[test]
+    fn a_long_question_that_names_everybody_is_answered() {
+        let names: Vec<String> = (0..1_000).map(|n| format!("Ann Smith{n}")).collect();
+        let speakers = speakers(&names.iter().map(String::as_str).collect::<Vec<_>>());
+        let question = "Ann ".repeat(10_000);
+        assert_eq!(speakers.named(&question).len(), 1_000);
+        assert_eq!(speakers.masked(&question), question);
+        assert_eq!(speakers.named(&format!("{question} Smith7")), [7]);
     }
 
     #[test]

@@ -29,6 +29,11 @@ struct SeenPage {
     changed: bool,
 }
 
+/// Whether an entry is such a page.
+pub(crate) fn check(entry: &Entry) -> Result<()> {
+    record::read::<Page>(entry).map(drop)
+}
+
 impl Log<'_> {
     /// What is known of digests, with what a write to each has to expect.
     pub(crate) async fn known(&self, digests: &[&str]) -> Result<Vec<Option<(Expect, Known)>>> {

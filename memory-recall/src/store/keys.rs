@@ -1,6 +1,6 @@
 //! The keys of a conversation among the scope's entries.
 
-use memory_core::{Error, Key, Result};
+use memory_core::{Error, ErrorKind, Key, Result};
 
 /// The source of every entry of a conversation.
 pub const SOURCE: &str = "turn";
@@ -8,8 +8,8 @@ pub const SOURCE: &str = "turn";
 pub const RESERVED_PREFIX: &str = "~turn/";
 /// What the keys of the log begin with: turns, in the order in which they were added, and what happened to them.
 pub(crate) const LOG_PREFIX: &str = "~turn/log/";
-const ID_PREFIX: &str = "~turn/id/";
-const FORGOTTEN_PREFIX: &str = "~turn/forgotten/";
+pub(crate) const ID_PREFIX: &str = "~turn/id/";
+pub(crate) const FORGOTTEN_PREFIX: &str = "~turn/forgotten/";
 const HEAD: &str = "~turn/head";
 const EXTRACT: &str = "~turn/extract";
 
@@ -36,13 +36,18 @@ pub(crate) fn log(number: u64) -> Result<Key> {
 
 /// The number of a record in the log.
 pub(crate) fn number(key: &Key) -> Result<u64> {
-    let digits = key.as_str().strip_prefix(LOG_PREFIX).filter(|digits| digits.len() == 16);
-    digits.and_then(|digits| u64::from_str_radix(digits, 16).ok()).ok_or_else(|| {
-        Error::new(
-            memory_core::ErrorKind::Corrupt,
-            format!("the key `{key}` is none of a conversation's; delete the entry"),
-        )
-    })
+    let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+    let digits = key.as_str().strip_prefix(LOG_PREFIX);
+    let digits = digits.filter(|digits| digits.len() == 16 && digits.bytes().all(is_digit));
+    digits.and_then(|digits| u64::from_str_radix(digits, 16).ok()).ok_or_else(|| strange(key))
+}
+
+/// The error of a key that is none of a conversation's.
+pub(crate) fn strange(key: &Key) -> Error {
+    Error::new(
+        ErrorKind::Corrupt,
+        format!("the key `{key}` is none of a conversation's; forgetting everything removes the entry"),
+    )
 }
 
 /// What is known of a message with this digest.
@@ -68,7 +73,14 @@ mod tests {
             assert_eq!(number(key).unwrap(), expected);
             assert!(is_reserved(key.as_str()));
         }
-        for bad in ["~turn/log/", "~turn/log/1", "~turn/head", "~turn/log/zzzzzzzzzzzzzzzz"] {
+        for bad in [
+            "~turn/log/",
+            "~turn/log/1",
+            "~turn/head",
+            "~turn/log/zzzzzzzzzzzzzzzz",
+            "~turn/log/+00000000000000f",
+            "~turn/log/000000000000000F",
+        ] {
             assert!(number(&Key::new(bad).unwrap()).is_err());
         }
     }

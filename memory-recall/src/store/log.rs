@@ -1,6 +1,6 @@
 //! Reading and writing the log of one scope.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -20,6 +20,8 @@ pub(crate) const ATTEMPTS: usize = 64;
 pub(crate) const PAGE: usize = 1_000;
 /// Changes that one record tells of, which takes the place of the one before.
 const MOST_TOLD: usize = 1_000;
+/// Bytes that a turn grows by when it is confirmed and superseded.
+pub(crate) const ROOM: usize = 256;
 /// Of an entry that holds nothing any more: it leaves by itself.
 pub(crate) const SOON: Ttl = Ttl::After(Duration::from_millis(1));
 
@@ -30,6 +32,7 @@ pub(crate) struct Log<'a> {
     pub(crate) scope: &'a Scope,
     /// What its writes ask of the drift guard.
     check: DriftCheck,
+    max_value_bytes: usize,
     /// How they changed the scope's token.
     changes: Mutex<Vec<DriftChange>>,
 }
@@ -81,11 +84,18 @@ impl Progress {
 
 impl<'a> Log<'a> {
     pub(crate) fn new(backend: &'a dyn Backend, scope: &'a Scope) -> Self {
-        Self { backend, scope, check: DriftCheck::Off, changes: Mutex::default() }
+        Self {
+            backend,
+            scope,
+            check: DriftCheck::Off,
+            max_value_bytes: usize::MAX,
+            changes: Mutex::default(),
+        }
     }
 
-    /// Takes down how its writes change the scope's token, if the backend has tokens.
+    /// Knows the store's limits, and takes down how its writes change the scope's token, if the backend has tokens.
     pub(crate) fn observing(mut self, capabilities: &Capabilities) -> Self {
+        self.max_value_bytes = capabilities.max_value_bytes;
         if !capabilities.drift.is_empty() {
             self.check = DriftCheck::Observe;
         }
@@ -95,6 +105,16 @@ impl<'a> Log<'a> {
     /// How its writes changed the scope's token.
     pub(crate) fn changes(self) -> Vec<DriftChange> {
         self.changes.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether a new turn fits into an entry, with room for what may become of it. The backend behind the layer does not check
+    /// what it is given; what is too large could not be restored.
+    pub(crate) fn check_size(&self, turn: &NewEntry) -> Result<()> {
+        let (bytes, most) = (turn.value.len_bytes(), self.max_value_bytes.saturating_sub(ROOM));
+        if bytes > most {
+            return Err(Error::too_large("message as JSON", bytes, most, "bytes"));
+        }
+        Ok(())
     }
 
     fn changed(&self, change: Option<DriftChange>) {
@@ -134,6 +154,11 @@ impl<'a> Log<'a> {
 
     /// Writes all of them or none. `None`: another writer was first, perhaps with the same, which a backend accepts as done.
     pub(crate) async fn write(&self, mut items: Vec<NewEntry>, quota: Quota) -> Result<Option<()>> {
+        let mut seen = BTreeSet::new();
+        // The second would be told from another writer's no more than a condition that fails.
+        if let Some(twice) = items.iter().find(|item| !seen.insert(&item.key)) {
+            return Err(Error::internal(format!("the record `{}` is written twice", twice.key)));
+        }
         items.iter_mut().for_each(|item| item.options.drift = self.check);
         match self.backend.bulk_insert(self.scope, items, BulkOptions::default().with_quota(quota)).await {
             Ok(outcomes) => {

@@ -2,7 +2,7 @@
 
 use memory_core::embed::EmbeddingModel;
 use memory_core::layer::Role;
-use memory_core::{Entry, Error, ErrorKind, Json, Result};
+use memory_core::{Entry, Error, ErrorKind, Json, Key, Result};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -163,16 +163,17 @@ impl StoredTurn {
 
 /// Reads what an entry holds.
 pub(crate) fn read<T: DeserializeOwned>(entry: &Entry) -> Result<T> {
-    entry.value.deserialize().map_err(|error| {
-        Error::new(
-            ErrorKind::Corrupt,
-            format!(
-                "the entry `{}` of a conversation cannot be read; it was changed by other means, or written by a newer version",
-                entry.key
-            ),
-        )
-        .with_source(error)
-    })
+    entry.value.deserialize().map_err(|error| unreadable(&entry.key).with_source(error))
+}
+
+/// The error of an entry that is not what its key says.
+pub(crate) fn unreadable(key: &Key) -> Error {
+    Error::new(
+        ErrorKind::Corrupt,
+        format!(
+            "the entry `{key}` of a conversation cannot be read; it was changed by other means, or written by a newer version"
+        ),
+    )
 }
 
 /// What an entry holds, as JSON.

@@ -4,7 +4,7 @@ use memory_core::layer::{
     AddOptions, AddStatus, ContextBlock, FactsQuery, Forget, Message, RecallQuery, Role,
 };
 use memory_core::layer::{FactId, approximate_tokens};
-use memory_core::{ErrorKind, MemoryLayer, Scope, Timestamp};
+use memory_core::{Backend as _, ErrorKind, ListQuery, MemoryLayer, Provider as _, Scope, Timestamp};
 
 use crate::storage::{Store, add, recall, run, said, scope};
 
@@ -110,6 +110,38 @@ async fn sessions_may_come_out_of_order_and_at_the_same_time() {
         assert_eq!(found.len(), 10, "of twelve, as many as were asked for");
         assert!(recall(memory, "minute 47").await[0].contains("minute 47"));
     }
+}
+
+#[tokio::test]
+async fn a_turn_fits_into_an_entry_whatever_becomes_of_it() {
+    let store = Store::new("sizes");
+    let memory = store.open();
+    let most = memory.capabilities().max_value_bytes;
+    let add_to = async |message: Message, options: AddOptions| {
+        let tool = Message::new(Role::Tool, "21 degrees");
+        memory.add(&run(), &scope(), &[tool, message], options).await
+    };
+    // As JSON a quotation mark takes two bytes, a control character six.
+    for text in ["x".repeat(most - 100), "\"".repeat(most / 2), "\u{1}".repeat(most / 5)] {
+        let refused = add_to(Message::new(Role::User, text), AddOptions::default()).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::TooLarge);
+        assert_eq!(refused.details().get("index"), Some(&1.into()));
+    }
+    assert!(memory.facts(&run(), &scope(), FactsQuery::default()).await.unwrap().facts.is_empty());
+    let mut largest = most;
+    let ids = loop {
+        largest -= 16;
+        let mut message = Message::new(Role::User, "x".repeat(largest));
+        message.at = Some(Timestamp::EPOCH);
+        if let Ok(outcome) = add_to(message, AddOptions::default()).await {
+            let AddStatus::Done(ids) = outcome.status else { panic!() };
+            break ids;
+        }
+    };
+    add_to(Message::new(Role::User, "yes"), AddOptions::default().with_confirms(ids.clone())).await.unwrap();
+    add_to(Message::new(Role::User, "no"), AddOptions::default().with_supersedes(ids)).await.unwrap();
+    let entries = memory.list(&scope(), ListQuery::default()).await.unwrap().entries;
+    assert!(entries.iter().all(|entry| entry.value.len_bytes() <= most), "or it cannot be restored");
 }
 
 #[tokio::test]

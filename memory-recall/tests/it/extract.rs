@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use memory_core::chat::{ChatModel, ChatPrompt, ChatReply};
 use memory_core::layer::{AddOptions, Fact, FactId, FactsQuery, Forget, Message, RecallQuery, Role};
-use memory_core::{Error, ErrorKind, MemoryLayer, Provider, Result, Retry, Scope, Timestamp, Ttl};
+use memory_core::{
+    Clock as _, Error, ErrorKind, MemoryLayer, Provider, Result, Retry, Scope, Timestamp, Ttl,
+};
 use memory_recall::RecallOptions;
 use memory_recall::extract::{
     ExtractOptions, ExtractionQueue, ModelExtractor, PROMPT_VERSION, SourceTurn, Step, parse_facts_reply,
@@ -325,6 +327,44 @@ async fn a_correction_ends_the_facts_that_stand_on_the_turn_alone() {
     let derived = lab.derived().await;
     assert!(derived[0].valid_to.is_some() && derived[0].superseded_by.is_some());
     assert!(recall(&lab.memory, "home").await.is_empty());
+}
+
+#[tokio::test]
+async fn a_fact_that_ends_with_its_turn_cannot_be_confirmed_by_the_same_message() {
+    let lab = Lab::new("ends");
+    let ids = add(&lab.memory, &said("Ida moved to Bergen")).await;
+    lab.replies([Ok(fact("Ida lives in Bergen.", &["t1"]))]);
+    lab.drain().await;
+    let derived = lab.derived().await.remove(0).id;
+    let options = AddOptions::default().with_supersedes(ids).with_confirms(vec![derived]);
+    let refused = lab.memory.add(&run(), &scope(), &said("Ida moved to Oslo"), options).await.unwrap_err();
+    assert_eq!((refused.kind(), refused.retry()), (ErrorKind::Conflict, Retry::Never));
+    assert_eq!(lab.facts().await.len(), 2);
+}
+
+#[tokio::test]
+async fn a_fact_is_confirmed_when_it_was_said_whenever_it_begins_to_hold() {
+    let lab = Lab::new("said");
+    add(&lab.memory, &said("Ida moved there")).await;
+    let since = lab.store.fixture.clock.now();
+    let asked = async |since| {
+        let query = RecallQuery::new("Bergen").with_unconfirmed_since(since);
+        let found = lab.memory.recall(&run(), &scope(), query).await.unwrap();
+        found.into_iter().filter(|fact| !fact.sources.is_empty()).count()
+    };
+    let reply = |from: &str| {
+        let fact = serde_json::json!({
+            "fact": format!("Ida lives in Bergen since {from}."), "sources": ["t1"], "valid_from": from, "supersedes": []
+        });
+        serde_json::json!({ "facts": [fact] }).to_string()
+    };
+    for (from, number) in [("1960-01-01", 1), ("2999-01-01", 2)] {
+        add(&lab.memory, &said(&format!("Since {from}"))).await;
+        lab.replies([Ok(reply(from))]);
+        lab.drain().await;
+        assert_eq!(asked(since).await, 0, "it was said at that time");
+        assert_eq!(asked(Timestamp::from_millis_clamped(since.as_millis() + 1)).await, number);
+    }
 }
 
 #[tokio::test]

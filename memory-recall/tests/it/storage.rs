@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use memory_conformance::{Fixture, Reference};
-use memory_core::layer::{AddOptions, AddStatus, FactId, Forget, Message, RecallQuery, Role};
+use memory_core::layer::{AddOptions, AddStatus, FactId, FactsQuery, Forget, Message, RecallQuery, Role};
 use memory_core::{
     Backend, Checked, Clock as _, Embedder, Entry, ErrorKind, ImportOptions, Json, ListQuery, MemoryLayer,
     OnExisting, Provider, Quota, Record, RunContext, Scope, SearchQuery, SetOptions, Timestamp,
@@ -317,6 +317,63 @@ async fn a_log_that_was_put_together_by_an_import_is_mended_by_the_next_add() {
     let found = recall(&target, "I own a boat, a theremin, a sextant").await;
     assert_eq!(found.len(), 6, "{found:?}");
     assert_eq!(recall(&to.open(), "I own a boat, a theremin, a sextant").await.len(), 6);
+}
+
+#[tokio::test]
+async fn an_id_whose_record_is_another_turn_is_no_fact() {
+    let (from, to) = (Store::new("other-log"), Store::new("own-log"));
+    let (source, target) = (from.open(), to.open());
+    let foreign = add(&source, &said("I own a zeppelin")).await;
+    add(&target, &said("I own a theremin")).await;
+    let exported = records(&from).await;
+    let stream = memory_conformance::stream::records(exported.into_iter().map(Ok).collect());
+    let skip = ImportOptions::default().with_on_existing(OnExisting::Skip);
+    target.import_scope(&scope(), stream, skip).await.unwrap();
+    let forgotten = target.forget(&run(), &scope(), Forget::Ids(foreign.clone())).await.unwrap();
+    assert_eq!((forgotten.forgotten, &forgotten.not_found), (Some(0), &foreign));
+    for options in [
+        AddOptions::default().with_supersedes(foreign.clone()),
+        AddOptions::default().with_confirms(foreign.clone()),
+    ] {
+        let refused = target.add(&run(), &scope(), &said("I own a sextant"), options).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::NotFound);
+    }
+    assert_eq!(recall(&target, "I own").await, ["I own a theremin"]);
+}
+
+#[tokio::test]
+async fn forgetting_all_removes_what_cannot_be_read() {
+    let store = Store::new("unreadable");
+    let memory = store.open();
+    for boat in ["zeppelin", "sextant", "theremin"] {
+        add(&memory, &said(&format!("I own a {boat}"))).await;
+    }
+    for key in ["~turn/log/0000000000000001", "~turn/log/1"] {
+        let robot = Json::parse(r#"{"turn":{"id":"x","text":"beep","role":"robot"}}"#).unwrap();
+        memory.set(&scope(), &key.parse().unwrap(), robot, SetOptions::default()).await.unwrap();
+    }
+    let unreadable = memory.recall(&run(), &scope(), RecallQuery::new("beep")).await.unwrap_err();
+    assert_eq!(unreadable.kind(), ErrorKind::Corrupt);
+    let forgotten = memory.forget(&run(), &scope(), Forget::All).await.unwrap();
+    assert_eq!(forgotten.forgotten, Some(2));
+    store.fixture.clock.advance(MILLISECOND);
+    assert_eq!(recall(&memory, "beep zeppelin").await, Vec::<String>::new());
+    assert_eq!(add(&memory, &said("I own a kite")).await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_fact_that_its_own_words_confirm_is_written_once() {
+    let store = Store::new("own-words");
+    let memory = store.open();
+    let ids = add(&memory, &said("I own a theremin")).await;
+    store.fixture.clock.advance(MILLISECOND);
+    let confirms = AddOptions::default().with_confirms(ids);
+    let outcome = memory.add(&run(), &scope(), &said("I own a theremin"), confirms).await.unwrap();
+    assert_eq!((outcome.known, outcome.status), (1, AddStatus::Done(Vec::new())));
+    let facts = memory.facts(&run(), &scope(), FactsQuery::default()).await.unwrap().facts;
+    assert_eq!(facts[0].confirmed_at, Some(store.fixture.clock.now()));
+    // The head, the turn with its digest, and when it was confirmed.
+    assert_eq!(entries(&memory).await.len(), 4);
 }
 
 #[tokio::test]

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use memory::conversations::{ConversationEntry, ConversationHead, KnownFact, is_reserved, known_facts};
-use memory_core::layer::FactId;
+use memory::conversations::{ConversationEntry, ConversationHead, KnownFact, known_facts};
+use memory_core::layer::{Fact, FactId};
 use memory_core::{Backend, Error, ErrorKind, Record, Result, Scope, Timestamp, Tombstone};
 
 use super::moved::{Moved, left};
@@ -26,22 +26,40 @@ enum Way {
 }
 
 /// The records of a conversation in one file, for one scope.
+///
+/// The head is stored last, and only where there still is none: until then nobody takes the log for complete, and who adds meanwhile
+/// begins one, beside which the turns are added.
 pub(crate) struct ConversationRecords<'a> {
     backend: &'a dyn Backend,
     scope: &'a Scope,
     /// The scope of the file is another: digests hold the scope, and would know nothing here.
     is_from_elsewhere: bool,
+    /// Whether turns can be added to the scope's own conversation.
+    adds: bool,
     /// What was forgotten in the scope, with everything beside it; `None`: the store does not tell.
     tombstones: Option<Vec<Tombstone>>,
     now: Timestamp,
     way: Option<Way>,
-    /// Records before the head of the log, which decides.
-    held: Vec<(Place, Record)>,
-    moved: Vec<Moved>,
+    /// The end of the scope's log, when the way was chosen.
+    there: Option<ConversationHead>,
+    /// Turns and digests to be stored as they are.
+    ready: Vec<(Place, Record)>,
+    /// What names turns by their numbers, which is stored behind them.
+    behind: Vec<(Place, Record)>,
+    head: Option<(Place, Record)>,
+    /// Facts of the file, to be added where the records cannot be stored as they are.
+    facts: Vec<FileFact>,
     pub(crate) expired: u64,
     pub(crate) forgotten: u64,
     pub(crate) passed_over: u64,
     pub(crate) problems: Problems,
+}
+
+struct FileFact {
+    place: Place,
+    fact: Fact,
+    updated_at: Timestamp,
+    expires_at: Option<Timestamp>,
 }
 
 impl<'a> ConversationRecords<'a> {
@@ -49,6 +67,7 @@ impl<'a> ConversationRecords<'a> {
         backend: &'a dyn Backend,
         scope: &'a Scope,
         from: Option<&Scope>,
+        adds: bool,
         tombstones: Option<Vec<Tombstone>>,
         now: Timestamp,
     ) -> Self {
@@ -56,11 +75,15 @@ impl<'a> ConversationRecords<'a> {
             backend,
             scope,
             is_from_elsewhere: from.is_some_and(|from| from != scope),
+            adds,
             tombstones,
             now,
             way: None,
-            held: Vec::new(),
-            moved: Vec::new(),
+            there: None,
+            ready: Vec::new(),
+            behind: Vec::new(),
+            head: None,
+            facts: Vec::new(),
             expired: 0,
             forgotten: 0,
             passed_over: 0,
@@ -68,7 +91,8 @@ impl<'a> ConversationRecords<'a> {
         }
     }
 
-    /// Takes a record; returns those that are to be stored as they are.
+    /// Takes a record; returns one that is none of a conversation's. One that cannot be read is a problem: stored, it would keep
+    /// the whole conversation from being read.
     ///
     /// # Errors
     /// The store's errors; `conflict` if turns cannot be added to the conversation that the scope has.
@@ -77,90 +101,151 @@ impl<'a> ConversationRecords<'a> {
         file: &str,
         place: Place,
         record: Record,
-        turns: Option<&Turns<'_>>,
-    ) -> Result<Vec<(Place, Record)>> {
-        if !is_reserved(record.entry.key.as_str()) {
-            return Ok(vec![(place, record)]);
-        }
-        if self.way == Some(Way::AsTheyAre) {
-            return Ok(vec![(place, record)]);
-        }
+    ) -> Result<Option<(Place, Record)>> {
         let found = match ConversationEntry::of(&record.entry) {
             Ok(Some(found)) => found,
-            Ok(None) => ConversationEntry::Bookkeeping,
+            Ok(None) => return Ok(Some((place, record))),
             Err(error) => {
                 self.problems.add(file, place, error.message());
-                return Ok(Vec::new());
+                return Ok(None);
             }
         };
-        if self.way.is_none() {
-            let there = ConversationHead::of(self.backend, self.scope).await?;
-            let way = match (&there, &found) {
-                _ if self.is_from_elsewhere && turns.is_some() => Way::AsTurns,
-                (None, _) => Way::AsTheyAre,
-                // The same log: an import that was interrupted goes on, or fills what is missing.
-                (Some(there), ConversationEntry::Head(head)) if there == head => Way::AsTheyAre,
-                // How far facts were drawn comes before the head.
-                (Some(_), ConversationEntry::Bookkeeping) if self.held.is_empty() => {
-                    self.held.push((place, record));
-                    return Ok(Vec::new());
-                }
-                _ if turns.is_none() => return Err(has_its_own(file, self.scope)),
-                _ => Way::AsTurns,
-            };
-            self.way = Some(way);
-            let held = std::mem::take(&mut self.held);
-            if way == Way::AsTheyAre {
-                return Ok(held.into_iter().chain([(place, record)]).collect());
-            }
-            self.passed_over += held.len() as u64;
+        if self.way.is_none() && found != ConversationEntry::Bookkeeping {
+            self.way = Some(self.choose(file, &found).await?);
         }
-        self.take_turn(place, record, found, turns.is_some_and(|turns| turns.again));
-        Ok(Vec::new())
+        if let ConversationEntry::Fact(fact) = &found
+            && (self.way == Some(Way::AsTurns) || self.adds && self.there.is_none())
+        {
+            let (updated_at, expires_at) = (record.entry.updated_at, record.entry.expires_at);
+            self.facts.push(FileFact {
+                place: place.clone(),
+                fact: (**fact).clone(),
+                updated_at,
+                expires_at,
+            });
+        }
+        match (self.way, found) {
+            (Some(Way::AsTurns), ConversationEntry::Fact(_)) => {}
+            (Some(Way::AsTurns), _) => self.passed_over += 1,
+            (_, ConversationEntry::Head(_)) => self.head = Some((place, record)),
+            (Some(Way::AsTheyAre), ConversationEntry::Fact(_) | ConversationEntry::Digest) => {
+                self.ready.push((place, record));
+            }
+            _ => self.behind.push((place, record)),
+        }
+        Ok(None)
     }
 
-    fn take_turn(&mut self, place: Place, record: Record, found: ConversationEntry, again: bool) {
-        if self.tombstones.is_none() {
-            note(
-                "memory: the token does not allow `tombstones`, so what was erased with its whole scope may come back",
-            );
-            self.tombstones = Some(Vec::new());
-        }
-        let entry = record.entry;
-        let ConversationEntry::Fact(fact) = found else {
-            self.passed_over += 1;
-            return;
-        };
-        // Of the whole scope or tenant: those of single entries name the keys of another log.
-        let is_erased =
-            |tombstone: &Tombstone| tombstone.id.key.is_none() && tombstone.is_after(entry.updated_at);
-        if entry.is_expired(self.now) {
-            self.expired += 1;
-        } else if !again && self.tombstones.iter().flatten().any(is_erased) {
-            self.forgotten += 1;
+    async fn choose(&mut self, file: &str, found: &ConversationEntry) -> Result<Way> {
+        self.there = ConversationHead::of(self.backend, self.scope).await?;
+        Ok(match (&self.there, found) {
+            _ if self.is_from_elsewhere && self.adds => Way::AsTurns,
+            (None, ConversationEntry::Head(_)) => Way::AsTheyAre,
+            // The same log, perhaps with what has expired or was left out before.
+            (Some(there), ConversationEntry::Head(head)) if there == head => Way::AsTheyAre,
+            _ if self.adds => Way::AsTurns,
+            (None, _) => Way::AsTheyAre,
+            _ => return Err(has_its_own(file, self.scope)),
+        })
+    }
+
+    /// Turns and digests that wait to be stored as they are.
+    pub(crate) fn waiting(&self) -> usize {
+        self.ready.len()
+    }
+
+    /// The turns and digests to store as they are, unless the scope has got another conversation.
+    ///
+    /// # Errors
+    /// The store's errors; `conflict` if turns cannot be added to the other conversation.
+    pub(crate) async fn ready(&mut self, file: &str) -> Result<Vec<(Place, Record)>> {
+        self.check(file).await?;
+        Ok(std::mem::take(&mut self.ready))
+    }
+
+    /// What is to be stored behind them, and then, on condition that there is none, the head.
+    ///
+    /// # Errors
+    /// As [`Self::ready`].
+    pub(crate) async fn rest(
+        &mut self,
+        file: &str,
+    ) -> Result<(Vec<(Place, Record)>, Option<(Place, Record)>)> {
+        self.check(file).await?;
+        if self.way == Some(Way::AsTheyAre) {
+            Ok((std::mem::take(&mut self.behind), self.head.take()))
         } else {
-            let ttl = left(entry.expires_at, self.now);
-            match Moved::of_fact(self.scope.clone(), place, *fact, ttl) {
-                Some(moved) => self.moved.push(moved),
-                None => self.passed_over += 1,
-            }
+            Ok((Vec::new(), None))
         }
+    }
+
+    async fn check(&mut self, file: &str) -> Result<()> {
+        if self.way == Some(Way::AsTheyAre)
+            && ConversationHead::of(self.backend, self.scope).await? != self.there
+        {
+            self.give_up(file)?;
+        }
+        Ok(())
+    }
+
+    /// Somebody else added to the conversation meanwhile: the turns of the file are added, too.
+    ///
+    /// # Errors
+    /// `conflict` if they cannot be added.
+    pub(crate) fn give_up(&mut self, file: &str) -> Result<()> {
+        // Where the log was there, what differs is newer here.
+        if self.there.is_some() {
+            return Ok(());
+        }
+        if !self.adds {
+            return Err(has_its_own(file, self.scope));
+        }
+        self.way = Some(Way::AsTurns);
+        self.ready.clear();
+        self.behind.clear();
+        self.head = None;
+        Ok(())
     }
 
     /// The turns to add to the scope's conversation. Those that it knows under their own ids are counted.
     ///
     /// # Errors
     /// The store's errors.
-    pub(crate) async fn into_turns(mut self, turns: &mut Turns<'_>) -> Result<Vec<Moved>> {
+    pub(crate) async fn turns(&mut self, turns: &mut Turns<'_>) -> Result<Vec<Moved>> {
+        let facts = std::mem::take(&mut self.facts);
+        if self.way != Some(Way::AsTurns) || facts.is_empty() {
+            return Ok(Vec::new());
+        }
+        if self.tombstones.is_none() {
+            note(
+                "memory: the token does not allow `tombstones`, so what was erased with its whole scope may come back",
+            );
+        }
+        let mut moved = Vec::with_capacity(facts.len());
+        for FileFact { place, fact, updated_at, expires_at } in facts {
+            // Of the whole scope or tenant: those of single entries name the keys of another log.
+            let is_erased =
+                |tombstone: &Tombstone| tombstone.id.key.is_none() && tombstone.is_after(updated_at);
+            if expires_at.is_some_and(|at| at <= self.now) {
+                self.expired += 1;
+            } else if !turns.again && self.tombstones.iter().flatten().any(is_erased) {
+                self.forgotten += 1;
+            } else {
+                match Moved::of_fact(self.scope.clone(), place, fact, left(expires_at, self.now)) {
+                    Some(turn) => moved.push(turn),
+                    None => self.passed_over += 1,
+                }
+            }
+        }
         // What a turn answers is named by the message's id, which it has in every scope.
         let messages: BTreeMap<String, Option<String>> =
-            self.moved.iter().map(|moved| (moved.id.clone(), moved.message.id.clone())).collect();
-        for moved in &mut self.moved {
+            moved.iter().map(|moved| (moved.id.clone(), moved.message.id.clone())).collect();
+        for moved in &mut moved {
             let answered = moved.message.answers.take();
             moved.message.answers = answered.and_then(|id| messages.get(&id).cloned().flatten());
         }
         let (mut known, mut forgotten) = (0, 0);
-        for chunk in self.moved.chunks_mut(LOOKED_UP) {
+        for chunk in moved.chunks_mut(LOOKED_UP) {
             let ids: Vec<FactId> =
                 chunk.iter().map(|moved| FactId::new(moved.id.as_str())).collect::<Result<_>>()?;
             let ids: Vec<&FactId> = ids.iter().collect();
@@ -176,12 +261,12 @@ impl<'a> ConversationRecords<'a> {
             }
         }
         turns.count_known(self.scope, known, forgotten);
-        Ok(self.moved)
+        Ok(moved)
     }
 
-    /// Records that were held back for a head that did not come.
+    /// Counts records that waited for a head or a turn that did not come.
     pub(crate) fn left(&mut self) {
-        self.passed_over += std::mem::take(&mut self.held).len() as u64;
+        self.passed_over += std::mem::take(&mut self.behind).len() as u64;
     }
 }
 

@@ -25,6 +25,17 @@ pub(crate) const CASES: &[Case] = &[
             expect_eq!(confirmed(&chat, id).await?, Some(cx.now()), "after a confirmation without a time");
         }
     }),
+    case!("layer.confirm.any-role", [Layer, LayerConfirm], ["LAY-94"], |cx, chat: Conversation| {
+        let carl = boss(&chat, "Carl", SAID).await?;
+        for (time, role) in [(LATER, Role::Tool), (LATER + 1, Role::System)] {
+            let message = [Message::new(role, "boss: Carl").with_at(at(time))];
+            chat.told(&message, confirms(&[&carl])).await?;
+            expect_eq!(confirmed(&chat, &carl).await?, Some(at(time)), "after a message of {role:?}");
+            let strange = FactId::new("00000000-0000-4000-8000-000000000000")?;
+            let add = chat.tell(&message, confirms(&[&strange])).await;
+            expect_kind!(add, ErrorKind::NotFound, "a confirmation of a fact that is not there");
+        }
+    }),
     case!(
         "layer.confirm.unknown",
         [Layer, LayerConfirm],

@@ -1,6 +1,6 @@
 //! Messages that are stored twice, mistaken for others, or that come back unasked; corrections that do not correct.
 
-use memory_core::layer::{AddOptions, AddOutcome, AddStatus, Fact, FactId, Forget, Message};
+use memory_core::layer::{AddOptions, AddOutcome, AddStatus, Fact, FactId, Forget, Message, Role};
 use memory_core::{Error, ErrorKind, Next, Reply, Request, Result, Scope, Ttl};
 
 use super::requests::{facts_in, facts_of, forget_in, layer};
@@ -19,8 +19,8 @@ mutants! {
     "layer.again-ids-fold": ["LAY-91"] needs [Layer, LayerIdempotent], "ids of messages are compared without their case"
         => ask(|request| each(request, |message| message.id = message.id.as_ref().map(|id| id.to_lowercase())));
     "layer.again-roles-fold": ["LAY-91"] needs [Layer, LayerIdempotent], "what the assistant repeats is taken for the user's"
-        => ask(|request| each(request, |message| if message.role == memory_core::layer::Role::Assistant {
-            message.role = memory_core::layer::Role::User;
+        => ask(|request| each(request, |message| if message.role == Role::Assistant {
+            message.role = Role::User;
         }));
     "layer.again-overwrites": ["LAY-92"] needs [Layer, LayerIdempotent], "an id that comes with other words takes the words over" => around(overwrites);
     "layer.again-hides-difference": ["LAY-92"] needs [Layer, LayerIdempotent], "an id that comes with other words is not reported"
@@ -62,6 +62,10 @@ mutants! {
         => around(dropped);
     "layer.confirm-ignored": ["LAY-94"] needs [Layer, LayerConfirm], "a confirmation is one more fact"
         => ask(Request::Add { options, .. } => options.confirms.clear());
+    "layer.confirm-unkept": ["LAY-94"] needs [Layer, LayerConfirm], "what a tool says confirms nothing"
+        => ask(Request::Add { messages, options, .. } => if messages.iter().all(|message| is_of_the_runtime(message.role)) {
+            options.confirms.clear();
+        });
     "layer.confirm-nothing-succeeds": ["LAY-94"] needs [Layer, LayerConfirm], "a confirmation of nothing succeeds" => around(nothing_succeeds);
     "layer.confirm-half": ["LAY-94"] needs [Layer, LayerConfirm], "a refused confirmation is stored as a fact" => around(stored_all_the_same);
     "layer.confirm-corrected": ["LAY-94"] needs [Layer, LayerConfirm, LayerSupersede], "what was corrected can be confirmed" => around(twice);
@@ -86,6 +90,10 @@ mutants! {
             options.ttl = Ttl::After(after.saturating_sub(std::time::Duration::from_millis(1)));
         });
     "layer.expired-is-known": ["LAY-89"] needs [Layer, LayerExpiry], "what has expired is not stored again" => around(expired_is_known);
+}
+
+fn is_of_the_runtime(role: Role) -> bool {
+    matches!(role, Role::System | Role::Tool)
 }
 
 fn each(request: &mut Request, change: fn(&mut Message)) {

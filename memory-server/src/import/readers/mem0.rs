@@ -60,8 +60,8 @@ pub(super) fn of<'a>(mut input: Bytes<'a>, name: &str) -> Box<dyn Reader + 'a> {
     let name = name.to_owned();
     // An input that cannot be read fails with the first fact.
     let head = String::from_utf8_lossy(input.fill_buf().unwrap_or_default()).into_owned();
-    let listed =
-        head.trim_start_matches('\u{feff}').trim_start().starts_with('[') || head.contains("\"results\"");
+    let head = head.trim_start_matches('\u{feff}').trim_start();
+    let listed = head.starts_with('[') || has_member(head, "\"results\"");
     if !listed {
         return Box::new(Facts { lines: Lines::new(input), conversation: name });
     }
@@ -80,6 +80,34 @@ pub(super) fn of<'a>(mut input: Bytes<'a>, name: &str) -> Box<dyn Reader + 'a> {
         });
         Ok(items.chain(more).collect())
     }))
+}
+
+/// Whether the object that a text begins with has this member, as far as the text goes.
+fn has_member(text: &str, quoted: &str) -> bool {
+    let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
+    for (at, c) in text.char_indices() {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' => escaped = in_string,
+            '"' => {
+                let begins = !in_string && depth == 1;
+                let after = text.get(at..).and_then(|rest| rest.strip_prefix(quoted)).filter(|_| begins);
+                if after.is_some_and(|after| after.trim_start().starts_with(':')) {
+                    return true;
+                }
+                in_string = !in_string;
+            }
+            '{' | '[' if !in_string => depth += 1,
+            '}' | ']' if !in_string => {
+                depth = depth.saturating_sub(1);
+                if depth == 0 {
+                    return false;
+                }
+            }
+            _ => {}
+        }
+    }
+    false
 }
 
 impl<R: BufRead + Send> Reader for Facts<R> {
@@ -173,6 +201,17 @@ mod tests {
             }
         }
         found
+    }
+
+    #[test]
+    fn lines_stay_lines_whatever_their_metadata_is_called() {
+        let line = |n: u32| {
+            format!(
+                "{{\"id\":\"{n}\",\"memory\":\"the \\\"results\\\": {{\",\"metadata\":{{\"results\":[{n}]}}}}\n"
+            )
+        };
+        let found = read(&(line(1) + &line(2) + "{\"results\":1}"));
+        assert_eq!((found.turns.len(), found.broken.len()), (2, 1), "{:?}", found.broken);
     }
 
     #[test]

@@ -51,12 +51,13 @@ fn present<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> Result<Option<
 struct Ids(HashSet<(Option<String>, String)>);
 
 impl Ids {
-    /// The id of a message, a text or an integer, if it is its own.
-    fn of(&mut self, message: &Message<'_>) -> Option<String> {
+    /// The id of a message, a text or an integer, if it is its own; `around`: the session of a whole conversation.
+    fn of(&mut self, message: &Message<'_>, around: Option<&Scalar>) -> Option<String> {
         let raw = message.id?.get();
         let id =
             serde_json::from_str(raw).ok().or_else(|| raw.parse::<i64>().ok().map(|id| id.to_string()))?;
         let session = message.session.or(message.session_id).map(|session| session.get().to_owned());
+        let session = session.or_else(|| serde_json::to_string(around?).ok());
         (!id.trim().is_empty() && id.len() <= MAX_ID && self.0.insert((session, id.clone()))).then_some(id)
     }
 }
@@ -145,17 +146,19 @@ fn read_message(
             "line" => Place::Line(number),
             _ => Place::Part(format!("{what} {number}")),
         };
-        let position = vec![ids.of(&message).unwrap_or(line)];
+        let position = vec![ids.of(&message, None).unwrap_or(line)];
         return Ok(vec![turn(&message, place, conversation, None, position)?]);
     };
     // Without a session each such line is its own.
     let session = session(&message)?.unwrap_or_else(|| line.clone().into());
     let items = messages.iter().zip(1_u32..).map(|(raw, index)| {
         let place = Place::Part(format!("{what} {number}, message {index}"));
-        let position = vec![line.clone(), format!("{index:04}")];
-        parse(raw.get())
-            .and_then(|message| turn(&message, place.clone(), conversation, Some(session.clone()), position))
-            .unwrap_or_else(|why| Item::Broken(place, why))
+        let read = parse(raw.get()).and_then(|message| {
+            let own = ids.of(&message, Some(&session)).map(|id| vec![id]);
+            let position = own.unwrap_or_else(|| vec![line.clone(), format!("{index:04}")]);
+            turn(&message, place.clone(), conversation, Some(session.clone()), position)
+        });
+        read.unwrap_or_else(|why| Item::Broken(place, why))
     });
     Ok(items.collect())
 }
@@ -230,6 +233,25 @@ mod tests {
             parts,
             ["m-1", "7", "00000003", "00000004", "00000005", "00000006", "00000007"],
             "{keys:?}"
+        );
+    }
+
+    #[test]
+    fn ids_of_a_whole_conversation_are_those_of_its_session() {
+        let message = |id: &str| format!("{{\"id\":\"{id}\",\"role\":\"user\",\"content\":\"a\"}}");
+        let line = |ids: &[&str]| {
+            let messages: Vec<String> = ids.iter().map(|id| message(id)).collect();
+            format!("{{\"messages\":[{}]}}\n", messages.join(","))
+        };
+        let keys = found(&(line(&["z", "a", "a"]) + &line(&["a"]))).keys(Format::Jsonl);
+        assert_eq!(
+            keys,
+            [
+                "jsonl/chat/00000001/z",
+                "jsonl/chat/00000001/a",
+                "jsonl/chat/00000001/00000001/0003",
+                "jsonl/chat/00000002/a",
+            ]
         );
     }
 

@@ -1,5 +1,6 @@
 //! `import` and `export`.
 
+mod beside;
 mod conversations;
 mod corrected;
 mod foreign;

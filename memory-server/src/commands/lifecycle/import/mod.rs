@@ -1,5 +1,7 @@
 //! `import`.
 
+mod records;
+
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, Read};
 use std::path::PathBuf;
@@ -8,26 +10,17 @@ use std::time::Instant;
 use clap::Args;
 use memory::Access;
 use memory::system::SystemClock;
-use memory_core::limits::MAX_PAGE;
-use memory_core::{
-    Clock as _, Entry, ErrorKind, GetOptions, ImportOptions, Key, NameDigest, OnExisting, Provider as _,
-    Record, Scope, Taken, Tombstone, TombstonesOf,
-};
+use memory_core::{Clock as _, OnExisting, Provider as _, Scope};
 use serde::Serialize;
 
 use crate::import::{
-    self, ConversationRecords, Format, Found, Input, Item, LangGraph, LangGraphRows, Moved, OnDifferent,
-    Place, Problems, RecordReader, Records, ScopeTemplate, Store, Totals, Turns,
+    self, Format, Input, Item, LangGraph, LangGraphRows, Moved, OnDifferent, Place, Problems, Records,
+    ScopeTemplate, Store, Totals, Turns,
 };
 use crate::terminal::{
     Context, Counter, CredentialArgs, Exit, Failure, NAMED, Opened, Out, Progress, Stop, counted, note,
     printable,
 };
-
-/// Records per call: few, so that a broken one is reported while the file is still being read.
-const RECORDS: usize = 500;
-/// About how many bytes of values per call.
-const RECORDS_BYTES: usize = 8 << 20;
 
 #[derive(Args, Debug)]
 pub(crate) struct ImportArgs {
@@ -180,6 +173,14 @@ impl ImportArgs {
     fn on_different(&self) -> OnDifferent {
         self.on_different.unwrap_or(OnDifferent::Skip)
     }
+
+    fn on_existing(&self) -> OnExisting {
+        match self.on_different() {
+            OnDifferent::Skip => OnExisting::Skip,
+            OnDifferent::Replace => OnExisting::Replace,
+            OnDifferent::Fail => OnExisting::Fail,
+        }
+    }
 }
 
 impl Import<'_> {
@@ -322,159 +323,6 @@ impl Import<'_> {
             Some(template) => template.fixed(&self.opened.settings.tenant),
             None => Ok(self.opened.settings.scope.clone()),
         }
-    }
-
-    async fn records(&mut self, input: &Input, records: &mut dyn RecordReader) -> Result<(), Failure> {
-        let scope = self.fixed_scope()?;
-        let backend = self.opened.backend("import_scope")?;
-        let tombstones = self.tombstones(&scope).await?;
-        let erased = tombstones.clone().unwrap_or_default();
-        let mut conversation =
-            ConversationRecords::new(backend, &scope, records.scope(), tombstones, SystemClock.now());
-        let failed = |error| Failure::File(format!("{} cannot be read", printable(&input.shown, "")), error);
-        let (mut batch, mut bytes) = (Vec::with_capacity(RECORDS), 0);
-        while let Some(found) = records.next_record().map_err(failed)? {
-            match found {
-                Found::Record(place, record) => {
-                    let taken = conversation.take(&input.shown, place, *record, self.turns.as_ref()).await?;
-                    bytes += taken.iter().map(|(_, record)| record.entry.value.len_bytes()).sum::<usize>();
-                    batch.extend(taken);
-                }
-                Found::Broken(place, why) => self.problem(input, place, &why),
-            }
-            if batch.len() >= RECORDS || bytes >= RECORDS_BYTES {
-                bytes = 0;
-                self.store_records(input, &scope, std::mem::take(&mut batch), &erased).await?;
-            }
-            self.show();
-            if self.stop.is_asked() {
-                break;
-            }
-        }
-        self.store_records(input, &scope, batch, &erased).await?;
-        conversation.left();
-        self.report.expired += conversation.expired;
-        self.report.forgotten += conversation.forgotten;
-        self.report.passed_over += conversation.passed_over;
-        self.store.problems.extend(std::mem::take(&mut conversation.problems));
-        match &mut self.turns {
-            Some(turns) if self.args.dry_run => {
-                for moved in conversation.into_turns(turns).await?.into_iter().filter(|moved| !moved.is_known)
-                {
-                    turns.push(moved.scope, &input.shown, moved.place, moved.message).await?;
-                }
-            }
-            Some(turns) if !self.stop.is_asked() => {
-                let moved = conversation.into_turns(turns).await?;
-                turns.move_in(&input.shown, &moved).await?;
-            }
-            _ => {}
-        }
-        Ok(())
-    }
-
-    /// What was forgotten with a whole scope or tenant; `None`: this caller is not told.
-    async fn tombstones(&self, scope: &Scope) -> Result<Option<Vec<Tombstone>>, Failure> {
-        if !self.opened.memory.capabilities().erase {
-            return Ok(Some(Vec::new()));
-        }
-        let (mut all, mut after) = (Vec::new(), None);
-        loop {
-            let of = TombstonesOf::Scope(scope.clone());
-            let page = match self.opened.memory.tombstones(&of, after.as_ref(), MAX_PAGE).await {
-                Err(error) if matches!(error.kind(), ErrorKind::Forbidden | ErrorKind::ScopeDenied) => {
-                    return Ok(None);
-                }
-                page => page?,
-            };
-            after = page.last().map(|tombstone| tombstone.id);
-            let is_last = page.len() < MAX_PAGE;
-            all.extend(page);
-            if is_last {
-                return Ok(Some(all));
-            }
-        }
-    }
-
-    async fn store_records(
-        &mut self,
-        input: &Input,
-        scope: &Scope,
-        batch: Vec<(Place, Record)>,
-        erased: &[Tombstone],
-    ) -> Result<(), Failure> {
-        if batch.is_empty() {
-            return Ok(());
-        }
-        let backend = self.opened.backend("import_scope")?;
-        let (places, records): (Vec<Place>, Vec<Record>) = batch.into_iter().unzip();
-        let stored = import::stored_records(backend, scope, &records).await?;
-        let unchanged = stored.iter().filter(|stored| **stored).count() as u64;
-        self.store.count(scope, &Totals { unchanged, ..Totals::default() });
-        let batch = places.into_iter().zip(records).zip(stored);
-        let (places, records): (Vec<Place>, Vec<Record>) =
-            batch.filter(|(_, stored)| !stored).map(|(item, _)| item).unzip();
-        if self.args.dry_run {
-            let now = SystemClock.now();
-            let live = records.iter().filter(|record| !record.entry.is_expired(now));
-            let live: Vec<&Entry> = live.map(|record| &record.entry).collect();
-            self.report.expired += (records.len() - live.len()) as u64;
-            let digest = NameDigest::of_scope(scope);
-            let is_erased = |entry: &Entry| {
-                let covers = |key: NameDigest| key == NameDigest::of_key(&digest, &entry.key);
-                let mut of_it = erased.iter().filter(|tombstone| tombstone.id.key.is_none_or(covers));
-                !self.args.again && of_it.any(|tombstone| tombstone.is_after(entry.updated_at))
-            };
-            let left = live.iter().filter(|entry| !is_erased(entry));
-            let keys: Vec<Key> = left.map(|entry| entry.key.clone()).collect();
-            self.report.forgotten += (live.len() - keys.len()) as u64;
-            let there = backend.get_many(scope, &keys, GetOptions::uncounted()).await?;
-            let different = there.iter().flatten().count() as u64;
-            let created = keys.len() as u64 - different;
-            let replaces = self.args.on_different() == OnDifferent::Replace;
-            let (replaced, kept) = if replaces { (different, 0) } else { (0, different) };
-            self.store.count(scope, &Totals { created, replaced, kept, ..Totals::default() });
-            return Ok(());
-        }
-        let options = ImportOptions::default().with_on_existing(match self.args.on_different() {
-            OnDifferent::Skip => OnExisting::Skip,
-            OnDifferent::Replace => OnExisting::Replace,
-            OnDifferent::Fail => OnExisting::Fail,
-        });
-        // An export does not say when it was written, so tombstones are compared with each record's own time.
-        let judged = self.opened.memory.capabilities().erase && !self.args.again;
-        let options = if judged { options.with_taken(Taken::Undated) } else { options };
-        let outcome = import::store_records(backend, scope, records, options).await.map_err(|error| {
-            let index = error.details().get("index").and_then(serde_json::Value::as_u64);
-            let place = index.and_then(|index| places.get(usize::try_from(index).ok()?));
-            match place {
-                Some(place) => memory_core::Error::new(
-                    error.kind(),
-                    format!(
-                        "{}, {place}: {error}; the records before it are stored",
-                        printable(&input.shown, "")
-                    ),
-                )
-                .with_source(error),
-                None => error,
-            }
-        })?;
-        let replaces = self.args.on_different() == OnDifferent::Replace;
-        self.report.expired += outcome.expired;
-        self.report.forgotten += outcome.forgotten;
-        self.store.count(
-            scope,
-            &Totals {
-                created: outcome.created,
-                replaced: outcome.replaced,
-                // Already counted, except for a key that occurs twice.
-                unchanged: if replaces { outcome.skipped } else { 0 },
-                kept: if replaces { 0 } else { outcome.skipped },
-                // Records bring their vectors along; nothing is embedded.
-                without_vector: 0,
-            },
-        );
-        Ok(())
     }
 
     fn problem(&mut self, input: &Input, place: Place, why: &str) {

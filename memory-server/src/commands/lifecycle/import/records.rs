@@ -1,0 +1,225 @@
+//! Records of an export: stored as they are, conversations as far as nobody else adds to them meanwhile.
+
+use memory::system::SystemClock;
+use memory_core::limits::MAX_PAGE;
+use memory_core::{
+    Clock as _, Entry, Error, ErrorKind, GetOptions, ImportOptions, Key, NameDigest, OnExisting,
+    Provider as _, Record, Scope, Taken, Tombstone, TombstonesOf,
+};
+
+use super::Import;
+use crate::import::{self, ConversationRecords, Found, Input, Place, RecordReader, Totals};
+use crate::terminal::{Failure, printable};
+
+/// Records per call: few, so that a broken one is reported while the file is still being read.
+const RECORDS: usize = 500;
+/// About how many bytes of values per call.
+const RECORDS_BYTES: usize = 8 << 20;
+
+impl Import<'_> {
+    pub(super) async fn records(
+        &mut self,
+        input: &Input,
+        records: &mut dyn RecordReader,
+    ) -> Result<(), Failure> {
+        let scope = self.fixed_scope()?;
+        let backend = self.opened.backend("import_scope")?;
+        let tombstones = self.tombstones(&scope).await?;
+        let erased = tombstones.clone().unwrap_or_default();
+        let adds = self.turns.is_some();
+        let now = SystemClock.now();
+        let mut conversation =
+            ConversationRecords::new(backend, &scope, records.scope(), adds, tombstones, now);
+        let failed = |error| Failure::File(format!("{} cannot be read", printable(&input.shown, "")), error);
+        let (mut batch, mut bytes) = (Vec::with_capacity(RECORDS), 0);
+        while let Some(found) = records.next_record().map_err(failed)? {
+            match found {
+                Found::Record(place, record) => {
+                    bytes += record.entry.value.len_bytes();
+                    batch.extend(conversation.take(&input.shown, place, *record).await?);
+                }
+                Found::Broken(place, why) => self.problem(input, place, &why),
+            }
+            if batch.len() >= RECORDS || conversation.waiting() >= RECORDS || bytes >= RECORDS_BYTES {
+                bytes = 0;
+                let on_existing = self.args.on_existing();
+                self.store_records(input, &scope, std::mem::take(&mut batch), &erased, on_existing).await?;
+                let ready = conversation.ready(&input.shown).await?;
+                self.store_turns(input, &scope, ready, &erased, &mut conversation).await?;
+            }
+            self.show();
+            if self.stop.is_asked() {
+                break;
+            }
+        }
+        self.store_records(input, &scope, batch, &erased, self.args.on_existing()).await?;
+        let ready = conversation.ready(&input.shown).await?;
+        self.store_turns(input, &scope, ready, &erased, &mut conversation).await?;
+        if !self.stop.is_asked() {
+            self.end_conversation(input, &scope, &erased, &mut conversation).await?;
+        }
+        conversation.left();
+        if let Some(turns) = &mut self.turns
+            && !self.stop.is_asked()
+        {
+            let moved = conversation.turns(turns).await?;
+            if self.args.dry_run {
+                for moved in moved.into_iter().filter(|moved| !moved.is_known) {
+                    turns.push(moved.scope, &input.shown, moved.place, moved.message).await?;
+                }
+            } else {
+                turns.move_in(&input.shown, &moved).await?;
+            }
+        }
+        self.report.expired += conversation.expired;
+        self.report.forgotten += conversation.forgotten;
+        self.report.passed_over += conversation.passed_over;
+        self.store.problems.extend(conversation.problems);
+        Ok(())
+    }
+
+    /// Stores turns and digests of a conversation as they are. What is there already is another's, who adds at the same time.
+    async fn store_turns(
+        &mut self,
+        input: &Input,
+        scope: &Scope,
+        batch: Vec<(Place, Record)>,
+        erased: &[Tombstone],
+        conversation: &mut ConversationRecords<'_>,
+    ) -> Result<(), Failure> {
+        if self.store_records(input, scope, batch, erased, OnExisting::Skip).await? > 0 {
+            conversation.give_up(&input.shown)?;
+        }
+        Ok(())
+    }
+
+    /// Stores the rest of a conversation as it is, its head last.
+    async fn end_conversation(
+        &mut self,
+        input: &Input,
+        scope: &Scope,
+        erased: &[Tombstone],
+        conversation: &mut ConversationRecords<'_>,
+    ) -> Result<(), Failure> {
+        let (mut rest, head) = conversation.rest(&input.shown).await?;
+        while !rest.is_empty() {
+            let later = rest.split_off(RECORDS.min(rest.len()));
+            let batch = std::mem::replace(&mut rest, later);
+            self.store_turns(input, scope, batch, erased, conversation).await?;
+        }
+        match self.store_records(input, scope, head.into_iter().collect(), erased, OnExisting::Fail).await {
+            Err(Failure::Error(error)) if error.kind() == ErrorKind::Conflict => {
+                Ok(conversation.give_up(&input.shown)?)
+            }
+            stored => stored.map(drop),
+        }
+    }
+
+    /// What was forgotten with a whole scope or tenant; `None`: this caller is not told.
+    async fn tombstones(&self, scope: &Scope) -> Result<Option<Vec<Tombstone>>, Failure> {
+        if !self.opened.memory.capabilities().erase {
+            return Ok(Some(Vec::new()));
+        }
+        let (mut all, mut after) = (Vec::new(), None);
+        loop {
+            let of = TombstonesOf::Scope(scope.clone());
+            let page = match self.opened.memory.tombstones(&of, after.as_ref(), MAX_PAGE).await {
+                Err(error) if matches!(error.kind(), ErrorKind::Forbidden | ErrorKind::ScopeDenied) => {
+                    return Ok(None);
+                }
+                page => page?,
+            };
+            after = page.last().map(|tombstone| tombstone.id);
+            let is_last = page.len() < MAX_PAGE;
+            all.extend(page);
+            if is_last {
+                return Ok(Some(all));
+            }
+        }
+    }
+
+    /// Stores records as they are. Returns how many were kept out by others under their keys.
+    async fn store_records(
+        &mut self,
+        input: &Input,
+        scope: &Scope,
+        batch: Vec<(Place, Record)>,
+        erased: &[Tombstone],
+        on_existing: OnExisting,
+    ) -> Result<u64, Failure> {
+        let most = self.opened.memory.capabilities().max_value_bytes;
+        let fits = |(_, record): &(Place, Record)| record.entry.value.len_bytes() <= most;
+        let (batch, too_large): (Vec<_>, Vec<_>) = batch.into_iter().partition(fits);
+        for (place, record) in too_large {
+            let error = Error::too_large("value", record.entry.value.len_bytes(), most, "bytes");
+            self.problem(input, place, error.message());
+        }
+        if batch.is_empty() {
+            return Ok(0);
+        }
+        let backend = self.opened.backend("import_scope")?;
+        let replaces = on_existing == OnExisting::Replace;
+        let (places, records): (Vec<Place>, Vec<Record>) = batch.into_iter().unzip();
+        let stored = import::stored_records(backend, scope, &records).await?;
+        let unchanged = stored.iter().filter(|stored| **stored).count() as u64;
+        self.store.count(scope, &Totals { unchanged, ..Totals::default() });
+        let batch = places.into_iter().zip(records).zip(stored);
+        let (places, records): (Vec<Place>, Vec<Record>) =
+            batch.filter(|(_, stored)| !stored).map(|(item, _)| item).unzip();
+        if self.args.dry_run {
+            let now = SystemClock.now();
+            let live = records.iter().filter(|record| !record.entry.is_expired(now));
+            let live: Vec<&Entry> = live.map(|record| &record.entry).collect();
+            self.report.expired += (records.len() - live.len()) as u64;
+            let digest = NameDigest::of_scope(scope);
+            let is_erased = |entry: &Entry| {
+                let covers = |key: NameDigest| key == NameDigest::of_key(&digest, &entry.key);
+                let mut of_it = erased.iter().filter(|tombstone| tombstone.id.key.is_none_or(covers));
+                !self.args.again && of_it.any(|tombstone| tombstone.is_after(entry.updated_at))
+            };
+            let left = live.iter().filter(|entry| !is_erased(entry));
+            let keys: Vec<Key> = left.map(|entry| entry.key.clone()).collect();
+            self.report.forgotten += (live.len() - keys.len()) as u64;
+            let there = backend.get_many(scope, &keys, GetOptions::uncounted()).await?;
+            let different = there.iter().flatten().count() as u64;
+            let created = keys.len() as u64 - different;
+            let (replaced, kept) = if replaces { (different, 0) } else { (0, different) };
+            self.store.count(scope, &Totals { created, replaced, kept, ..Totals::default() });
+            return Ok(0);
+        }
+        let options = ImportOptions::default().with_on_existing(on_existing);
+        // An export does not say when it was written, so tombstones are compared with each record's own time.
+        let judged = self.opened.memory.capabilities().erase && !self.args.again;
+        let options = if judged { options.with_taken(Taken::Undated) } else { options };
+        let outcome = import::store_records(backend, scope, records, options).await.map_err(|error| {
+            let index = error.details().get("index").and_then(serde_json::Value::as_u64);
+            let place = index.and_then(|index| places.get(usize::try_from(index).ok()?));
+            match place {
+                Some(place) => Error::new(
+                    error.kind(),
+                    format!(
+                        "{}, {place}: {error}; the records before it are stored",
+                        printable(&input.shown, "")
+                    ),
+                )
+                .with_source(error),
+                None => error,
+            }
+        })?;
+        self.report.expired += outcome.expired;
+        self.report.forgotten += outcome.forgotten;
+        self.store.count(
+            scope,
+            &Totals {
+                created: outcome.created,
+                replaced: outcome.replaced,
+                // Already counted, except for a key that occurs twice.
+                unchanged: if replaces { outcome.skipped } else { 0 },
+                kept: if replaces { 0 } else { outcome.skipped },
+                // Records bring their vectors along; nothing is embedded.
+                without_vector: 0,
+            },
+        );
+        Ok(outcome.skipped)
+    }
+}
