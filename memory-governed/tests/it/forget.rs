@@ -83,14 +83,11 @@ on_both_stores! {
             world.note(text).await;
             world.promote().await;
         }
-        let waits = world.tell(having(resolve_the("Fixed JANE_DOE_CASE but one part"), json!({ "rationale": "r" }))).await;
         world.eraser.row(Bucket::Issues, "jane_doe_case", &person(), false).await.unwrap();
         world.has_nothing_of(&["jane_doe_case\"", "jane_doe_case ", "ｊａｎｅ"]).await;
         assert!(world.texts().await.iter().any(|(_, text)| text.contains("jane_doe_cases")), "another's words stay");
         assert_eq!(world.ids(Bucket::Issues).await, ["disk"]);
         assert!(world.ids(Bucket::Learnings).await.is_empty());
-        let waits = world.queue.show(pending_of(&waits)).await.unwrap().unwrap();
-        assert_ne!(waits.status, PendingStatus::Waiting);
     }
 
     async fn a_row_keeps_what_other_notes_say_of_it(world) {
