@@ -270,7 +270,9 @@ impl<'a> Erasure<'a> {
                         }
                     }
                 } else if result.is_some_and(|result| occurs(&result, id)) {
-                    self.tx.exec("UPDATE notes SET result = NULL WHERE note_id = ?", &[text(note_id)]).await?;
+                    self.tx
+                        .exec("UPDATE notes SET result = NULL WHERE note_id = ?", &[text(note_id)])
+                        .await?;
                 }
             }
         }
@@ -278,7 +280,8 @@ impl<'a> Erasure<'a> {
 
     /// Erases what an event of another row says of the one that goes.
     async fn follow_event(&mut self, event: &Event, bucket: Bucket, id: &str, is_shared: bool) -> Result<()> {
-        let is_told = !is_shared && is_distinctive(id) && event.payload.values().any(|value| tells_of(value, id));
+        let is_told =
+            !is_shared && is_distinctive(id) && event.payload.values().any(|value| tells_of(value, id));
         if depends(&event.payload, bucket, id, is_shared) || is_told {
             self.erase(event, Parts::Content).await?;
             self.words_of_note(&event.note_id).await?;

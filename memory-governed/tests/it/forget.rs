@@ -74,6 +74,22 @@ on_both_stores! {
         assert!(again.is_nothing(), "{again:?}");
     }
 
+    /// Only the very letters of the id were found.
+    async fn a_forgotten_id_is_found_in_any_case_and_width(world) {
+        world.open_issue("jane_doe_case", "Jane called").await;
+        world.open_issue("disk", "disk full").await;
+        world.tell(append("learnings", "lesson", json!({ "statement": "JANE_DOE_CASE taught us to ask" }))).await;
+        for text in ["JANE_DOE_CASE needs care", "ｊａｎｅ＿ｄｏｅ＿ｃａｓｅ needs care", "jane_doe_cases are another matter"] {
+            world.note(text).await;
+            world.promote().await;
+        }
+        world.eraser.row(Bucket::Issues, "jane_doe_case", &person(), false).await.unwrap();
+        world.has_nothing_of(&["jane_doe_case\"", "jane_doe_case ", "ｊａｎｅ"]).await;
+        assert!(world.texts().await.iter().any(|(_, text)| text.contains("jane_doe_cases")), "another's words stay");
+        assert_eq!(world.ids(Bucket::Issues).await, ["disk"]);
+        assert!(world.ids(Bucket::Learnings).await.is_empty());
+    }
+
     async fn a_row_keeps_what_other_notes_say_of_it(world) {
         world.open_issue("disk", "disk full").await;
         let told = world.note(upsert("issues", "disk", json!({ "description": "Ottilie filled it", "severity": "high" }))).await;

@@ -49,6 +49,9 @@ on_both_stores! {
             world.note(json!((block * NOTE..(block + 1) * NOTE).map(event).collect::<Vec<_>>())).await;
             world.promote().await;
         }
+        // More than a page.
+        let all = world.shared.bucket(Bucket::Results, true).await.unwrap();
+        assert_eq!(all.len() as u64, count / 2);
         let began = Instant::now();
         let rebuilt = world.ledger.rebuild().await.unwrap();
         let took = began.elapsed();

@@ -270,3 +270,60 @@ async fn no_question_about_a_memory_passes_over_the_whole_graph() {
     graphs.edges(&ada, &ids, Direction::Both, &EdgeKind::ALL).await.unwrap();
     assert_eq!(seen(), [""; 0]);
 }
+
+/// Replaces the graph right before a query.
+#[derive(Debug)]
+struct Replaced {
+    other: SqlGraphs,
+    at: Arc<Mutex<Option<usize>>>,
+}
+
+#[async_trait::async_trait]
+impl Hook for Replaced {
+    async fn before(&self, request: &mut Request) -> memory_core::Result<Option<Reply>> {
+        let is_now = matches!(request, Request::Query { .. }) && {
+            let mut left = self.at.lock().unwrap();
+            let is_now = *left == Some(0);
+            *left = left.and_then(|left| left.checked_sub(1));
+            is_now
+        };
+        if is_now {
+            replace(&self.other, &agent("ada"), "b").await;
+        }
+        Ok(None)
+    }
+}
+
+/// Puts ten memories in the place of a graph.
+async fn replace(graphs: &SqlGraphs, agent: &Agent, name: &str) {
+    let nodes: Vec<Semantic> = (0..10).map(|at| says(&format!("{name}{at}"), "the proxy")).collect();
+    let mut write = graphs.write(agent).await.unwrap();
+    write.clear().await.unwrap();
+    write.add_semantic(&nodes).await.unwrap();
+    write.commit().await.unwrap();
+}
+
+/// It had nothing at all: the index was of one graph, the memories were those of the other.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_graph_that_is_replaced_meanwhile_is_recalled_whole() {
+    for is_known in [false, true] {
+        for at in 0..8 {
+            let world = World::on(Store::sqlite()).await;
+            let ada = agent("ada");
+            replace(&world.graphs, &ada, "a").await;
+            let other = SqlGraphs::open(world.provider(), &tenant(), world.ids.clone()).await.unwrap();
+            let at_query = Arc::new(Mutex::new(None));
+            let hook = Replaced { other, at: Arc::clone(&at_query) };
+            let provider = Arc::new(Interposed::new(world.provider(), hook));
+            let graphs = SqlGraphs::open(provider, &tenant(), world.ids.clone()).await.unwrap();
+            let recall = GraphRecall::new(Arc::new(graphs), DEFAULT_MEMORY_BYTES);
+            let options = RecallOptions::default();
+            if is_known {
+                recall.recall(&ada, "proxy", &options).await.unwrap();
+            }
+            *at_query.lock().unwrap() = Some(at);
+            let hits = recall.recall(&ada, "proxy", &options).await.unwrap().hits;
+            assert_eq!(hits.len(), 10, "replaced before query {at}: {:?}", ids(&hits));
+        }
+    }
+}

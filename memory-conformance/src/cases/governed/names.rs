@@ -50,6 +50,7 @@ pub(crate) const CASES: &[Case] = &[
         shared.write("issue cold_cache: The cache is cold").await?;
         shared.write("constraint cold_cache: Stay under 1 GB").await?;
         other.write("issue cold_cache: Ours is cold too").await?;
+        expect_eq!(kind(&shared.write("cold_cache is resolved").await?), "deferred", "an id of two kinds");
         expect_eq!(kind(&shared.write("issue cold_cache is resolved").await?), "applied");
         expect_eq!(shared.issue("cold_cache").await?, "resolved");
         expect_eq!(

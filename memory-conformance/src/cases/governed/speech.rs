@@ -100,12 +100,18 @@ pub(crate) const CASES: &[Case] = &[
                 "Bob: db_outage is fixed",
                 "example: db_outage is fixed",
                 "Bob> db_outage is fixed",
+                "db_outage is \"not\" resolved",
+                "\"Hopefully\" db_outage is resolved",
+                "```\nnot true\n```\ndb_outage is resolved",
             ],
         )
         .await?;
-        for text in
-            ["Bob said:\ntask import: done", "If tests pass:\ntask import: done", "Example:\nplan: drop it"]
-        {
+        for text in [
+            "Bob said:\ntask import: done",
+            "If tests pass:\ntask import: done",
+            "Example:\nplan: drop it",
+            "Wish list\ntask import: done",
+        ] {
             expect_eq!(kind(&shared.write(text).await?), "deferred", "`{text}`");
         }
     }),
@@ -119,6 +125,9 @@ pub(crate) const CASES: &[Case] = &[
             "db_outage is fixed on Linux",
             "db_outage is fixed. In your dreams.",
             "As the saying goes. db_outage is fixed.",
+            "Reviewed db_outage. Done.",
+            "db_outage: updated the docs. That is done.",
+            "db_outage is fixed. I changed my mind.",
         ] {
             expect_eq!(kind(&shared.write(text).await?), "deferred", "`{text}`");
         }
