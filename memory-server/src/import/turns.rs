@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use memory::conversations::{KnownFact, fact_of_message, known_facts};
 use memory_core::layer::{
-    AddOptions, AddOutcome, AddStatus, FactId, Forget, MAX_MESSAGES_BYTES, MemoryLayer, Message, Role,
+    AddOptions, AddOutcome, AddStatus, FactId, MAX_MESSAGES_BYTES, MemoryLayer, Message, Role,
 };
 use memory_core::{Backend, Error, ErrorKind, Result, RunContext, Scope};
 
@@ -205,8 +205,7 @@ impl<'a> Turns<'a> {
                         self.problems.add(&waiting.file, waiting.place.clone(), why);
                         continue;
                     }
-                    self.layer.forget(&self.run, scope, Forget::Ids(vec![fact])).await?;
-                    let options = AddOptions::default().with_again(true);
+                    let options = AddOptions::default().with_again(true).with_supersedes(vec![fact]);
                     let outcome = self.layer.add(&self.run, scope, message, options).await?;
                     self.count(scope, &outcome, 1);
                 }
