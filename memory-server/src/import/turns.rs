@@ -206,8 +206,13 @@ impl<'a> Turns<'a> {
                         continue;
                     }
                     let options = AddOptions::default().with_again(true).with_supersedes(vec![fact]);
-                    let outcome = self.layer.add(&self.run, scope, message, options).await?;
-                    self.count(scope, &outcome, 1);
+                    match self.layer.add(&self.run, scope, message, options).await {
+                        Ok(outcome) => self.count(scope, &outcome, 1),
+                        Err(error) if error.kind() == ErrorKind::TooLarge => {
+                            self.problems.add(&waiting.file, waiting.place.clone(), error.message());
+                        }
+                        Err(error) => return Err(error),
+                    }
                 }
                 OnDifferent::Fail => {
                     return Err(Error::new(
