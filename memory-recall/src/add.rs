@@ -41,7 +41,7 @@ impl<P: Provider> Recall<P> {
         let mut vectors: BTreeMap<usize, Option<StoredVector>> = BTreeMap::new();
         for _ in 0..ATTEMPTS {
             let seen = log.head().await?;
-            let Sorted { new, said_again, digests, ended_by, mut outcome } =
+            let Sorted { new, said_again, replaced, digests, ended_by, mut outcome } =
                 sort(log, &said, &first_digests, &contents, options).await?;
             self.embed(&new, &mut vectors).await;
             let without = |(said, _): &&(Said<'_>, Expect)| {
@@ -53,11 +53,18 @@ impl<P: Provider> Recall<P> {
                     u64::try_from(new.iter().filter(without).count()).unwrap_or(u64::MAX);
             }
             self.refuse_left_out(log, options, &outcome).await?;
+            let is_replacing = replaced.is_some();
             let mut head = seen.then(seen.next(), || self.epoch());
             let mut items = turns(log, &new, &digests, &contents, &vectors, options, &mut head.next).await?;
             let now = self.clock.now();
             let mut ended = Vec::new();
-            if let Some(id) = digests.first() {
+            if let Some(replaced) = replaced {
+                let number = replaced.number;
+                let (writes, numbers) =
+                    self.burial(log, vec![replaced.entry], &|gone| gone == number, digests.first()).await?;
+                items.extend(writes);
+                items.extend(log.forgot(numbers, &mut head, || self.epoch()).await?);
+            } else if let Some(id) = digests.first() {
                 let until = said.first().and_then(|said| said.message.at).unwrap_or(now);
                 let standing = self.standing_on_nothing_else(log, &options.supersedes).await?;
                 ended.extend(standing.iter().map(|found| found.number));
@@ -77,7 +84,7 @@ impl<P: Provider> Recall<P> {
             };
             let (writes, confirmed) = changes::confirm(log, confirmation, &ended).await?;
             items.extend(writes);
-            if options.again {
+            if options.again && !is_replacing {
                 let again: Vec<&str> =
                     new.iter().filter_map(|(said, _)| digests.get(said.at)).map(String::as_str).collect();
                 let mut forgotten = Forgotten::of(log, &again).await?;

@@ -63,10 +63,34 @@ impl<P: Provider> Recall<P> {
         &self,
         log: &Log<'_>,
         seen: &SeenHead,
-        mut found: Vec<Entry>,
+        found: Vec<Entry>,
         gone: &(dyn Fn(u64) -> bool + Sync),
         outcome: &mut ForgetOutcome,
     ) -> Result<bool> {
+        let (mut items, numbers) = self.burial(log, found, gone, None).await?;
+        if items.is_empty() {
+            return Ok(true);
+        }
+        outcome.forgotten = u64::try_from(numbers.len()).ok();
+        let mut head = seen.then(seen.next(), || self.epoch());
+        items.extend(log.forgot(numbers, &mut head, || self.epoch()).await?);
+        items.push(seen.moved_to(&head)?);
+        if log.write(items, NO_QUOTA).await?.is_none() {
+            self.after_conflict(log, seen).await?;
+            return Ok(false);
+        }
+        Ok(true)
+    }
+
+    /// The writes that forget what was named, and what was derived from turns that are `gone` alone, and the numbers of all. The
+    /// digest `kept` goes on with another turn.
+    pub(crate) async fn burial(
+        &self,
+        log: &Log<'_>,
+        mut found: Vec<Entry>,
+        gone: &(dyn Fn(u64) -> bool + Sync),
+        kept: Option<&String>,
+    ) -> Result<(Vec<NewEntry>, Vec<u64>)> {
         let progress = log.progress().await?;
         let (mut items, mut dropped) = (Vec::new(), BTreeSet::new());
         if let Some((version, mut progress)) = progress {
@@ -88,21 +112,10 @@ impl<P: Provider> Recall<P> {
                 items.push(progress.written(Some(version))?);
             }
         }
-        if found.is_empty() && items.is_empty() {
-            return Ok(true);
-        }
-        outcome.forgotten = u64::try_from(found.len()).ok();
         let numbers: Vec<u64> = found.iter().map(|entry| keys::number(&entry.key)).collect::<Result<_>>()?;
         let dropped = |number| dropped.contains(&number);
-        items.extend(buried(log, &found, &dropped).await?);
-        let mut head = seen.then(seen.next(), || self.epoch());
-        items.extend(log.forgot(numbers, &mut head, || self.epoch()).await?);
-        items.push(seen.moved_to(&head)?);
-        if log.write(items, NO_QUOTA).await?.is_none() {
-            self.after_conflict(log, seen).await?;
-            return Ok(false);
-        }
-        Ok(true)
+        items.extend(buried(log, &found, &dropped, kept).await?);
+        Ok((items, numbers))
     }
 
     /// Forgets what was there when it began, in batches. Each begins an epoch, so that every reader starts anew.
@@ -146,7 +159,7 @@ impl<P: Provider> Recall<P> {
         let numbers = page.iter().filter_map(|entry| keys::number(&entry.key).ok());
         let next = numbers.max().map_or(from, |last| last.saturating_add(1));
         let turns = page.iter().filter(|entry| matches!(record::read(entry), Ok(Record::Turn(_)))).count();
-        let mut items = buried(log, &page, &|_| true).await?;
+        let mut items = buried(log, &page, &|_| true, None).await?;
         if let Some((version, mut progress)) = log.progress().await?
             && progress.forget(&|number| number < end)
         {
@@ -188,6 +201,7 @@ async fn buried(
     log: &Log<'_>,
     entries: &[Entry],
     dropped: &(dyn Fn(u64) -> bool + Sync),
+    kept: Option<&String>,
 ) -> Result<Vec<NewEntry>> {
     let mut items = Vec::with_capacity(entries.len() * 2);
     let (mut ids, mut contents) = (BTreeSet::new(), BTreeSet::new());
@@ -208,7 +222,9 @@ async fn buried(
             items.push(item(keys::id(&turn.id)?, dropped, Expect::Any, Ttl::Never)?);
             continue;
         }
-        ids.insert(turn.id);
+        if kept != Some(&turn.id) {
+            ids.insert(turn.id);
+        }
     }
     let contents: Vec<&str> = contents.difference(&ids).map(String::as_str).collect();
     let known = log.known(&contents).await?;

@@ -31,6 +31,8 @@ pub(crate) struct Sorted<'a> {
     pub(crate) said_again: Vec<u64>,
     /// The digest of each message, new or known.
     pub(crate) digests: Vec<String>,
+    /// The turn whose place a message with its id and other words takes.
+    pub(crate) replaced: Option<Found>,
     /// What superseded the turn of a correction that is known; `None`: it holds, or is new.
     pub(crate) ended_by: Option<String>,
     pub(crate) outcome: AddOutcome,
@@ -52,6 +54,7 @@ pub(crate) async fn sort<'a>(
     let mut sorted = Sorted {
         new: Vec::new(),
         said_again: Vec::new(),
+        replaced: None,
         digests: digests.to_vec(),
         ended_by: None,
         outcome: AddOutcome::new(AddStatus::Unknown),
@@ -78,12 +81,22 @@ pub(crate) async fn sort<'a>(
             sorted.ended_by.clone_from(&found.turn.superseded_by);
         }
         let expect = match &place.known {
-            Some((_, Known { n: Some(number), content: stored, .. })) if place.turn(&turns).is_some() => {
+            Some((expect, Known { n: Some(number), content: stored, .. }))
+                if place.turn(&turns).is_some() =>
+            {
                 if place.digest != *content
                     && stored.as_ref().is_some_and(|stored| stored != content)
                     && !place.turn(&turns).is_some_and(|found| says_the_same(said.message, &found.turn))
                 {
-                    outcome.different.push(FactId::new(place.digest)?);
+                    let named = options.supersedes.iter().map(FactId::as_str);
+                    let replaces = options.again && options.confirms.is_empty() && named.eq([&*place.digest]);
+                    let holds = |found: &Found| found.turn.superseded_by.is_none();
+                    if replaces && let Some(found) = turns.remove(number).filter(holds) {
+                        sorted.replaced = Some(found);
+                        sorted.new.push((*said, *expect));
+                    } else {
+                        outcome.different.push(FactId::new(place.digest)?);
+                    }
                 } else {
                     outcome.known += 1;
                     // With an id or a time it is the same message once more, and not said once more.

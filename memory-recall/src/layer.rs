@@ -8,8 +8,10 @@ use memory_core::layer::{
     AddOptions, AddOutcome, AddStatus, EventId, EventStatus, Fact, FactId, FactsPage, FactsQuery, Forget,
     ForgetOutcome, Message, RecallQuery, ScoreKind, Share,
 };
+use memory_core::limits::{MAX_BULK_BYTES, MAX_PAGE_BYTES};
 use memory_core::{
-    Cursor, Entry, Error, Key, ListQuery, MemoryLayer, Op, Provider, Result, RunContext, Scope, Timestamp,
+    Cursor, Entry, Error, ErrorKind, Key, ListQuery, MemoryLayer, Op, Provider, Result, Retry, RunContext,
+    Scope, Timestamp,
 };
 
 use crate::cache::{Moment, Slot};
@@ -21,6 +23,8 @@ use crate::store::record::{self, Record};
 
 /// What cursors of facts belong to.
 const FACTS: &str = "facts";
+/// Facts that are read together; an answer exceeds its limit of bytes by no more than these.
+const READ_AT_ONCE: usize = 50;
 
 #[async_trait]
 impl<P: Provider> MemoryLayer for Recall<P> {
@@ -70,18 +74,19 @@ impl<P: Provider> MemoryLayer for Recall<P> {
             return self.of_session(&log, session, after.as_ref(), query.limit).await;
         }
         let mut cursor = after.map(|key| Cursor::after_key(scope, keys::LOG_PREFIX, &key));
-        let mut facts = Vec::new();
+        let (mut facts, mut bytes) = (Vec::new(), 0);
         loop {
             let mut list = ListQuery::prefix(keys::LOG_PREFIX);
             (list.cursor, list.limit) = (cursor, query.limit.saturating_sub(facts.len()).max(1));
             let page = log.backend.list(scope, list).await?;
             for entry in &page.entries {
+                bytes += entry.value.len_bytes();
                 facts.extend(fact(entry)?);
             }
             let last = page.entries.last().map(|entry| entry.key.clone());
             cursor = page.next;
             let (Some(_), Some(last)) = (&cursor, last) else { return Ok(FactsPage::new(facts, None)) };
-            if facts.len() >= query.limit {
+            if facts.len() >= query.limit || bytes >= MAX_PAGE_BYTES {
                 let next = Cursor::after_key(scope, FACTS, &last).as_str().to_owned();
                 return Ok(FactsPage::new(facts, Some(next)));
             }
@@ -107,11 +112,23 @@ impl<P: Provider> Recall<P> {
         }
         let keys: Vec<Key> = ranked.iter().map(|found| keys::log(found.number)).collect::<Result<_>>()?;
         let mut facts = Vec::with_capacity(ranked.len());
-        for (found, entry) in ranked.into_iter().zip(log.entries(&keys).await?) {
-            // What was forgotten since, or has expired by the store's clock, is not there.
-            let Some(mut fact) = entry.as_ref().map(fact).transpose()?.flatten() else { continue };
-            scored(&mut fact, found, query.explain);
-            facts.push(fact);
+        let (mut ranked, mut bytes) = (ranked.into_iter(), 0);
+        for keys in keys.chunks(READ_AT_ONCE) {
+            for (entry, found) in log.entries(keys).await?.into_iter().zip(ranked.by_ref()) {
+                bytes += entry.as_ref().map_or(0, |entry| entry.value.len_bytes());
+                // What was forgotten since, or has expired by the store's clock, is not there.
+                let Some(mut fact) = entry.as_ref().map(fact).transpose()?.flatten() else { continue };
+                scored(&mut fact, found, query.explain);
+                facts.push(fact);
+            }
+            if bytes > MAX_BULK_BYTES {
+                let why =
+                    format!("the facts of the answer have more than {MAX_BULK_BYTES} bytes; ask for fewer");
+                return Err(Error::new(ErrorKind::ResultTooLarge, why)
+                    .with_retry(Retry::Never)
+                    .with_detail("limit", MAX_BULK_BYTES)
+                    .with_detail("unit", "bytes"));
+            }
         }
         Ok(facts)
     }
@@ -130,14 +147,22 @@ impl<P: Provider> Recall<P> {
         if let Some(after) = after.map(keys::number).transpose()? {
             numbers.retain(|number| *number > after);
         }
-        let is_last = numbers.len() <= limit;
+        let all = numbers.len();
         numbers.truncate(limit);
         let keys: Vec<Key> = numbers.into_iter().map(keys::log).collect::<Result<_>>()?;
-        let next = keys.last().filter(|_| !is_last).map(|last| Cursor::after_key(log.scope, FACTS, last));
-        let mut facts = Vec::with_capacity(keys.len());
-        for entry in log.entries(&keys).await?.iter().flatten() {
-            facts.extend(fact(entry)?);
+        let (mut facts, mut bytes, mut read) = (Vec::new(), 0, 0);
+        for chunk in keys.chunks(READ_AT_ONCE) {
+            for entry in log.entries(chunk).await?.iter().flatten() {
+                bytes += entry.value.len_bytes();
+                facts.extend(fact(entry)?);
+            }
+            read += chunk.len();
+            if bytes >= MAX_PAGE_BYTES {
+                break;
+            }
         }
+        let last = read.checked_sub(1).and_then(|last| keys.get(last)).filter(|_| read < all);
+        let next = last.map(|last| Cursor::after_key(log.scope, FACTS, last));
         facts.retain(|fact| fact.session.as_deref() == Some(session));
         Ok(FactsPage::new(facts, next.map(|next| next.as_str().to_owned())))
     }

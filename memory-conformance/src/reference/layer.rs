@@ -273,7 +273,7 @@ impl MemoryLayer for ReferenceLayer {
         heard.live(now);
         let mut outcome = AddOutcome::new(AddStatus::Unknown);
         let mut said: Vec<Said> = Vec::new();
-        let (mut known_fact, mut said_again) = (None, Vec::new());
+        let (mut known_fact, mut said_again, mut replaced) = (None, Vec::new(), None);
         for (place, (message, memory)) in sentences(messages, options.infer).into_iter().enumerate() {
             let what = known_by(message, place, &memory);
             // Words of a fact that was corrected may hold again; a message with an id or a time is delivered once more.
@@ -291,10 +291,17 @@ impl MemoryLayer for ReferenceLayer {
                         if message.id.is_none() && message.at.is_none() {
                             said_again.push(id.clone());
                         }
-                    } else {
-                        outcome.different.push(id.clone());
+                        continue;
                     }
-                    continue;
+                    if !options.again
+                        || options.supersedes.as_slice() != std::slice::from_ref(id)
+                        || !options.confirms.is_empty()
+                        || ended(id)
+                    {
+                        outcome.different.push(id.clone());
+                        continue;
+                    }
+                    replaced = Some(id.clone());
                 }
                 Some(None) if !options.again => {
                     outcome.forgotten += 1;
@@ -322,7 +329,9 @@ impl MemoryLayer for ReferenceLayer {
         }
         let by = said.first().map(|(_, held)| held.fact.id.clone()).or(known_fact);
         let before = heard.facts.clone();
-        if let Err(error) = heard.change(&options, by, messages, now) {
+        if let Some(replaced) = &replaced {
+            heard.forget(replaced);
+        } else if let Err(error) = heard.change(&options, by, messages, now) {
             heard.facts = before;
             return Err(error);
         }

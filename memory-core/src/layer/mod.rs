@@ -62,6 +62,7 @@ pub trait MemoryLayer: Send + Sync + Debug {
     /// - LAY-100: What was superseded by a fact that is gone can be superseded again, and holds again once it is confirmed.
     /// - LAY-94, LAY-95: `confirms`, and the same words said again, move the `confirmed_at` of facts.
     /// - LAY-89: With a `ttl`, facts are invisible from their expiry on.
+    /// - LAY-103: With `again` and `supersedes`, other words under the same id take the place of the first.
     /// - LAY-90 to LAY-93: With `layer_idempotent`, the same message added again is one fact, and what was forgotten
     ///   is left out unless `again` asks for it; the outcome counts both.
     /// - LAY-11: An `add` that may have stored all or a part is `Unknown` and is not retried.

@@ -145,6 +145,36 @@ async fn a_turn_fits_into_an_entry_whatever_becomes_of_it() {
 }
 
 #[tokio::test]
+async fn answers_have_a_limit_of_bytes() {
+    let store = Store::new("bytes");
+    let memory = store.open();
+    for n in 0..70 {
+        let text = format!("kite {n} {}", "x".repeat(1_000_000));
+        add(&memory, &[Message::new(Role::User, text).with_session("s".into())]).await;
+    }
+    for session in [None, Some("s".to_owned())] {
+        let (mut query, mut pages, mut listed) = (FactsQuery::default(), 0, 0);
+        (query.limit, query.session) = (1_000, session);
+        loop {
+            let page = memory.facts(&run(), &scope(), query.clone()).await.unwrap();
+            assert!(page.facts.len() <= 59, "{} of a million bytes", page.facts.len());
+            (pages, listed) = (pages + 1, listed + page.facts.len());
+            query.cursor = page.next;
+            if query.cursor.is_none() {
+                break;
+            }
+        }
+        assert!(pages > 1 && listed == 70, "{pages} {listed}");
+    }
+    let mut query = RecallQuery::new("kite");
+    query.top_k = 70;
+    let refused = memory.recall(&run(), &scope(), query.clone()).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::ResultTooLarge);
+    query.top_k = 40;
+    assert_eq!(memory.recall(&run(), &scope(), query).await.unwrap().len(), 40);
+}
+
+#[tokio::test]
 async fn a_reused_id_keeps_the_first_words() {
     let store = Store::new("reused");
     let memory = store.open();

@@ -342,6 +342,37 @@ async fn an_id_whose_record_is_another_turn_is_no_fact() {
 }
 
 #[tokio::test]
+async fn other_words_under_the_same_id_take_the_place_of_the_first_in_one_step() {
+    let store = Store::new("replaced");
+    let (memory, other) = (store.open(), store.open());
+    let message = |text: &str| [Message::new(Role::User, text).with_id("m-1".into())];
+    let ids = add(&memory, &message("I own a theremin")).await;
+    add(&memory, &said("I own a kite")).await;
+    assert_eq!(recall(&other, "own").await.len(), 2);
+    let replaces = AddOptions::default().with_again(true).with_supersedes(ids.clone());
+    let outcome = memory.add(&run(), &scope(), &message("I own a sextant"), replaces.clone()).await.unwrap();
+    assert_eq!(outcome.status, AddStatus::Done(ids.clone()));
+    store.fixture.clock.advance(MILLISECOND);
+    for handle in [&memory, &other, &store.open()] {
+        let mut found = recall(handle, "own").await;
+        found.sort();
+        assert_eq!(found, ["I own a kite", "I own a sextant"]);
+    }
+    let left = serde_json::to_string(&entries(&memory).await).unwrap();
+    assert!(!left.contains("theremin"), "{left}");
+    // Nothing is lost where there is no room.
+    let replaces = replaces.with_quota(Quota { max_entries: Some(1), max_bytes: None });
+    memory.add(&run(), &scope(), &message("I own a boat"), replaces).await.unwrap_err();
+    assert_eq!(recall(&memory, "sextant").await[0], "I own a sextant");
+    // What was replaced was forgotten, and what replaced it can be.
+    let outcome =
+        memory.add(&run(), &scope(), &said("I own a theremin"), AddOptions::default()).await.unwrap();
+    assert_eq!(outcome.forgotten, 1);
+    memory.forget(&run(), &scope(), Forget::Ids(ids)).await.unwrap();
+    assert_eq!(recall(&memory, "own").await, ["I own a kite"]);
+}
+
+#[tokio::test]
 async fn forgetting_all_removes_what_cannot_be_read() {
     let store = Store::new("unreadable");
     let memory = store.open();

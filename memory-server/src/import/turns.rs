@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use memory::conversations::{KnownFact, fact_of_message, known_facts};
 use memory_core::layer::{
-    AddOptions, AddOutcome, AddStatus, FactId, Forget, MAX_MESSAGES_BYTES, MemoryLayer, Message, Role,
+    AddOptions, AddOutcome, AddStatus, FactId, MAX_MESSAGES_BYTES, MemoryLayer, Message, Role,
 };
 use memory_core::{Backend, Error, ErrorKind, Result, RunContext, Scope};
 
@@ -205,10 +205,14 @@ impl<'a> Turns<'a> {
                         self.problems.add(&waiting.file, waiting.place.clone(), why);
                         continue;
                     }
-                    self.layer.forget(&self.run, scope, Forget::Ids(vec![fact])).await?;
-                    let options = AddOptions::default().with_again(true);
-                    let outcome = self.layer.add(&self.run, scope, message, options).await?;
-                    self.count(scope, &outcome, 1);
+                    let options = AddOptions::default().with_again(true).with_supersedes(vec![fact]);
+                    match self.layer.add(&self.run, scope, message, options).await {
+                        Ok(outcome) => self.count(scope, &outcome, 1),
+                        Err(error) if error.kind() == ErrorKind::TooLarge => {
+                            self.problems.add(&waiting.file, waiting.place.clone(), error.message());
+                        }
+                        Err(error) => return Err(error),
+                    }
                 }
                 OnDifferent::Fail => {
                     return Err(Error::new(

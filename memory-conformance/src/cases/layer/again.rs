@@ -1,10 +1,11 @@
 //! The same message again: one fact, and forgotten stays forgotten.
 
+use memory_core::ErrorKind;
 use memory_core::Timestamp;
 use memory_core::layer::{AddOptions, AddStatus, Fact, FactId, Message, Role};
 
 use crate::case::{Case, case};
-use crate::check::{CaseResult, check, expect_eq};
+use crate::check::{CaseResult, check, expect_eq, expect_kind};
 use crate::cx::conversation::{Conversation, about, mentions, user};
 
 pub(crate) const CASES: &[Case] = &[
@@ -78,6 +79,28 @@ pub(crate) const CASES: &[Case] = &[
             expect_eq!(outcome.different, [first], "facts whose id came with other words");
             expect_eq!(named(&outcome.status), [], "facts that were stored");
             chat.knows_only(&["theremin"], &["sextant"]).await?;
+        }
+    ),
+    case!(
+        "layer.again.replaces",
+        [Layer, LayerSupersede, LayerIdempotent],
+        ["LAY-103"],
+        |cx, chat: Conversation| {
+            let with_id = |word: &str| [said(word, 1_000).with_id("m-1".into())];
+            chat.told(&with_id("theremin"), AddOptions::default()).await?;
+            let first = chat.wait_for("theremin").await?;
+            let replaces = AddOptions::default().with_supersedes(vec![first]);
+            let refused = chat.tell(&with_id("sextant"), replaces.clone()).await;
+            expect_kind!(refused, ErrorKind::Conflict, "other words of an id, without `again`");
+            chat.knows_only(&["theremin"], &["sextant"]).await?;
+            let outcome = chat.told(&with_id("sextant"), replaces.with_again(true)).await?;
+            expect_eq!(outcome.different, [], "facts whose id came with other words");
+            chat.wait_for("sextant").await?;
+            chat.knows_only(&["sextant"], &["theremin"]).await?;
+            let facts = chat.facts().await?;
+            expect_eq!(facts.len(), 1, "facts that are listed");
+            let outcome = chat.told(&with_id("sextant"), AddOptions::default()).await?;
+            expect_eq!(outcome.known, 1, "known messages, of the new words");
         }
     ),
     case!(

@@ -25,6 +25,14 @@ mutants! {
     "layer.again-overwrites": ["LAY-92"] needs [Layer, LayerIdempotent], "an id that comes with other words takes the words over" => around(overwrites);
     "layer.again-hides-difference": ["LAY-92"] needs [Layer, LayerIdempotent], "an id that comes with other words is not reported"
         => answer(Reply::Add(outcome) => outcome.different.clear());
+    "layer.replace-refused": ["LAY-103"] needs [Layer, LayerSupersede, LayerIdempotent], "other words of an id never take the place of the first"
+        => ask(Request::Add { options, .. } => if !options.supersedes.is_empty() {
+            options.again = false;
+        });
+    "layer.replace-unasked": ["LAY-103"] needs [Layer, LayerSupersede, LayerIdempotent], "a correction replaces what its own id has, unasked"
+        => ask(Request::Add { options, .. } => if !options.supersedes.is_empty() {
+            options.again = true;
+        });
     "layer.forgotten-comes-back": ["LAY-93"] needs [Layer, LayerForget, LayerIdempotent], "what was forgotten is stored again unasked"
         => ask(Request::Add { options, .. } => options.again = true);
     "layer.forgotten-all-comes-back": ["LAY-93"] needs [Layer, LayerForget, LayerIdempotent], "what was forgotten with all is stored again" => around(all_comes_back);

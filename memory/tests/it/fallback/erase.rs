@@ -127,7 +127,7 @@ async fn with_one_store_unavailable_the_other_forgets_and_forgetting_again_compl
         *faults.fault.lock().unwrap() = Some(Fault::Before(ErrorKind::Unavailable));
         let target = EraseTarget::Scope(scope());
         let error = stand.memory.erase(&target).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Unavailable);
+        assert_eq!(error.kind(), ErrorKind::OutcomeUnknown);
         let named = if primary_is_away { "the primary store has not" } else { "the fallback has not" };
         assert!(error.message().contains(named) && error.message().contains("forget again"), "{error}");
         assert_eq!(held(&stand).await, (primary_is_away, !primary_is_away));
