@@ -3,16 +3,15 @@
 //! Lists of the words that deny, doubt or promise have no end. So this reads the other way round: each part of the note must have a
 //! form that is known to leave the statement as it is. What is not understood defers.
 
-use super::phrases::{
-    AFTER_NEGATES, BARE_DENIALS, BEFORE_NEGATES, CONDITIONS, DENIALS, FUTURE, HEARSAY, HEDGES,
-    QUESTION_STARTS, TURNS,
+use super::phrases::QUESTION_STARTS;
+use super::plain_tokens::{
+    Token, has_done, is, is_calm_token, is_reference, is_word, is_word_of, name_words, named, past_mark,
+    sentences, skip, take, without_statements, word,
 };
-use super::plain_tokens::{Token, name_words, named, sentences, without_statements};
 use super::plain_words::{
-    ADVERBS, ARTICLES, BE, BRANCHES, CAUSES, CHANGES, CHECKED, CONFIRMS, DETERMINERS, DID, ENDED, ENDING,
+    ADVERBS, ARTICLES, BE, BRANCHES, CAUSES, CHANGES, CHECKED, CONFIRMS, DETERMINERS, ENDED, ENDING,
     ENDS_NOW, EVERYONE, FINISHED, GREETINGS, HAVE, INVALIDATES, IT, KINDS, LABELS, LATEST, LEADS, MEANS,
-    PEOPLE, PREPOSITIONS, PROVE, PROVES, REASONS, REQUESTED, ROWS, SOUND, THANKS, TIMES, TURNING, WATCHES,
-    WORKED,
+    PEOPLE, PREPOSITIONS, PROVE, PROVES, REASONS, REQUESTED, ROWS, SOUND, THANKS, TIMES, WATCHES, WORKED,
 };
 use super::resolution::Place;
 use super::speech::{is_slug_like, without_quotes};
@@ -578,16 +577,6 @@ fn change(tokens: &[Token]) -> Option<&[Token]> {
     }
 }
 
-fn is_reference(word: &str) -> bool {
-    let has_digit = word.contains(|c: char| c.is_ascii_digit());
-    let is_hash = word.len() >= 7 && word.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let version = word.strip_prefix('v').unwrap_or(word);
-    let is_version = version.starts_with(|c: char| c.is_ascii_digit())
-        && version.contains('.')
-        && version.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-".contains(&byte));
-    has_digit && (word.starts_with('#') || is_hash || is_version)
-}
-
 /// Whether no word may turn what is said, and all of it is understood to be words.
 fn is_calm(tokens: &[Token]) -> bool {
     let again = |at: usize| {
@@ -601,65 +590,4 @@ fn is_calm(tokens: &[Token]) -> bool {
         .iter()
         .enumerate()
         .all(|(at, token)| is_calm_token(token) && (!is_word(token, "again back") || again(at)))
-}
-
-fn is_calm_token(token: &Token) -> bool {
-    let Token::Word(word) = token else { return *token == Token::Comma };
-    let lists =
-        [BEFORE_NEGATES, AFTER_NEGATES, CONDITIONS, HEDGES, FUTURE, HEARSAY, TURNS, DENIALS, BARE_DENIALS];
-    !is(word, TURNING.split_whitespace())
-        && !lists.iter().any(|list| list.contains(&word.as_str()))
-        && !word.ends_with("n't")
-        && !word.ends_with("'ll")
-}
-
-/// Whether a word tells what was done.
-fn did(word: &str) -> bool {
-    is(word, DID.split_whitespace())
-        || (word.len() > 4
-            && word.ends_with("ed")
-            && word.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-'))
-}
-
-fn has_done(token: &Token) -> bool {
-    matches!(token, Token::Word(word) if did(word))
-}
-
-fn is<'a>(word: &str, mut list: impl Iterator<Item = &'a str>) -> bool {
-    list.any(|one| one == word)
-}
-
-fn is_word(token: &Token, list: &str) -> bool {
-    matches!(token, Token::Word(word) if is(word, list.split_whitespace()))
-}
-
-fn is_word_of(tokens: &[Token], list: &str) -> bool {
-    take(tokens, list).is_some()
-}
-
-/// The first word, if the first token is one.
-fn word(tokens: &[Token]) -> &str {
-    match tokens {
-        [Token::Word(word), ..] => word,
-        _ => "",
-    }
-}
-
-/// Past the first token if it is one of these words.
-fn take<'a>(tokens: &'a [Token], list: &str) -> Option<&'a [Token]> {
-    tokens.split_first().filter(|(first, _)| is_word(first, list)).map(|(_, rest)| rest)
-}
-
-/// Past all of these words.
-fn skip<'a>(tokens: &'a [Token], list: &str) -> &'a [Token] {
-    let end = tokens.iter().position(|token| !is_word(token, list)).unwrap_or(tokens.len());
-    tokens.get(end..).unwrap_or_default()
-}
-
-/// Past a comma, a dash or a colon.
-fn past_mark(tokens: &[Token]) -> &[Token] {
-    match tokens {
-        [Token::Comma | Token::Dash | Token::Colon, rest @ ..] => rest,
-        _ => tokens,
-    }
 }

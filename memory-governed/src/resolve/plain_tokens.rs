@@ -2,7 +2,10 @@
 
 use unicode_normalization::UnicodeNormalization as _;
 
-use super::plain_words::{REPORTED, WORKED};
+use super::phrases::{
+    AFTER_NEGATES, BARE_DENIALS, BEFORE_NEGATES, CONDITIONS, DENIALS, FUTURE, HEARSAY, HEDGES, TURNS,
+};
+use super::plain_words::{ASKS, DID, TURNING};
 use super::speech::{self, QUOTATION, turned};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,8 +33,6 @@ pub(super) struct Sentence {
 
 /// Marks that end a sentence, in any script.
 const ENDS: &str = "!;\n。।։";
-/// Those that ask.
-pub(super) const ASKS: &str = "?؟‽՞፧꘏⸮¿";
 /// Marks that mean nothing: emphasis, and that it is good news.
 const BLANK: &str = "*`✅✔☑🎉👍\u{fe0f}";
 /// What no longer happens to something that works.
@@ -196,9 +197,75 @@ pub(super) fn without_statements(text: &str, names: &[Vec<String>]) -> String {
     text.lines().filter(|line| !is_own(line)).collect::<Vec<_>>().join("\n")
 }
 
-/// Whether one of these words tells of work that was done.
-pub(super) fn tells_of_work(words: &[String]) -> bool {
-    let known =
-        |word: &String| [WORKED, REPORTED].iter().any(|list| list.split_whitespace().any(|one| one == word));
-    words.iter().any(known)
+/// A version, an issue's number, or a commit.
+pub(super) fn is_reference(word: &str) -> bool {
+    let has_digit = word.contains(|c: char| c.is_ascii_digit());
+    let is_hash = word.len() >= 7 && word.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let version = word.strip_prefix('v').unwrap_or(word);
+    let is_version = version.starts_with(|c: char| c.is_ascii_digit())
+        && version.contains('.')
+        && version.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-".contains(&byte));
+    has_digit && (word.starts_with('#') || is_hash || is_version)
+}
+
+/// Whether a word tells what was done.
+pub(super) fn did(word: &str) -> bool {
+    is(word, DID.split_whitespace())
+        || (word.len() > 4
+            && word.ends_with("ed")
+            && word.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-'))
+}
+
+pub(super) fn has_done(token: &Token) -> bool {
+    matches!(token, Token::Word(word) if did(word))
+}
+
+pub(super) fn is<'a>(word: &str, mut list: impl Iterator<Item = &'a str>) -> bool {
+    list.any(|one| one == word)
+}
+
+pub(super) fn is_word(token: &Token, list: &str) -> bool {
+    matches!(token, Token::Word(word) if is(word, list.split_whitespace()))
+}
+
+pub(super) fn is_word_of(tokens: &[Token], list: &str) -> bool {
+    take(tokens, list).is_some()
+}
+
+/// The first word, if the first token is one.
+pub(super) fn word(tokens: &[Token]) -> &str {
+    match tokens {
+        [Token::Word(word), ..] => word,
+        _ => "",
+    }
+}
+
+/// Past the first token if it is one of these words.
+pub(super) fn take<'a>(tokens: &'a [Token], list: &str) -> Option<&'a [Token]> {
+    tokens.split_first().filter(|(first, _)| is_word(first, list)).map(|(_, rest)| rest)
+}
+
+/// Past all of these words.
+pub(super) fn skip<'a>(tokens: &'a [Token], list: &str) -> &'a [Token] {
+    let end = tokens.iter().position(|token| !is_word(token, list)).unwrap_or(tokens.len());
+    tokens.get(end..).unwrap_or_default()
+}
+
+/// Past a comma, a dash or a colon.
+pub(super) fn past_mark(tokens: &[Token]) -> &[Token] {
+    match tokens {
+        [Token::Comma | Token::Dash | Token::Colon, rest @ ..] => rest,
+        _ => tokens,
+    }
+}
+
+/// Whether a token can turn nothing.
+pub(super) fn is_calm_token(token: &Token) -> bool {
+    let Token::Word(word) = token else { return *token == Token::Comma };
+    let lists =
+        [BEFORE_NEGATES, AFTER_NEGATES, CONDITIONS, HEDGES, FUTURE, HEARSAY, TURNS, DENIALS, BARE_DENIALS];
+    !is(word, TURNING.split_whitespace())
+        && !lists.iter().any(|list| list.contains(&word.as_str()))
+        && !word.ends_with("n't")
+        && !word.ends_with("'ll")
 }

@@ -1,4 +1,4 @@
-//! The words of a plain statement of an end. Lists alone; `plain` reads them. What is in none of them is not understood.
+//! The words of a plain statement of an end. `plain` reads them. What is in none of them is not understood.
 
 /// What is said of a row that has ended: "is resolved".
 pub(super) const ENDED: &str = "resolved closed fixed done complete completed finished solved invalidated superseded lifted dropped \
@@ -103,3 +103,13 @@ pub(super) const TURNING: &str = "but except excepting barring apart aside besid
      crashes hangs flaky unverified unconfirmed untested disputed denied denies deny refused refuted refutes remain persists lingers \
      soon eventually later promised promises will would could should might must shall planned postponed postponing deferred deferring ignoring \
      simulation simulated dry proposed prototype unmerged disabled disabling muted muting mind needed reproduced disagreed objected protested";
+
+/// Marks that ask, in any script.
+pub(super) const ASKS: &str = "?؟‽՞፧꘏⸮¿";
+
+/// Whether one of these words tells of work that was done.
+pub(super) fn tells_of_work(words: &[String]) -> bool {
+    let known =
+        |word: &String| [WORKED, REPORTED].iter().any(|list| list.split_whitespace().any(|one| one == word));
+    words.iter().any(known)
+}

@@ -245,10 +245,8 @@ impl TokenFile {
 /// The text without a last line that was cut when it was written: nobody was told that it counts.
 fn whole(text: &[u8]) -> &[u8] {
     let last = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |feed| feed + 1);
-    match serde_json::from_slice::<Line>(&text[last..]) {
-        Ok(_) => text,
-        Err(_) => &text[..last],
-    }
+    let (whole, cut) = text.split_at(last);
+    if serde_json::from_slice::<Line>(cut).is_ok() { text } else { whole }
 }
 
 #[cfg(test)]

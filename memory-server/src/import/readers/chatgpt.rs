@@ -255,7 +255,7 @@ mod tests {
         assert!(times().all(|time| time == "2023-11-14T22:13:20.500Z"), "{:?}", times().collect::<Vec<_>>());
         let untimed = BRANCHED.replace("\"create_time\":1700000000.5,", "");
         let found = read(conversations(untimed.as_bytes()));
-        assert_eq!(found.turns[0].time.unwrap().to_string(), "2023-11-14T22:13:20Z");
+        assert_eq!(found.turns[0].time.unwrap().to_string(), "2023-11-14T22:13:20.000Z");
     }
 
     #[test]
