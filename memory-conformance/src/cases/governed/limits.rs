@@ -55,7 +55,8 @@ pub(crate) const CASES: &[Case] = &[case!("gov.limits.floods", [Sql, HostTables]
     expect_eq!(shared.count("events_memory").await?, 0, "events");
     expect_eq!(shared.count("pending_memory_events").await?, 0, "deferred writes");
     // What just fits is taken.
-    let fits = upsert("issues", "disk_full", json!({ "title": "x".repeat(8 << 10) }));
+    let title = format!("Disk is full {:x<8179}", "");
+    let fits = upsert("issues", "disk_full", json!({ "title": title }));
     expect_eq!(kind(&shared.read_as(&agent("ada"), "a title of 8 KiB", fits).await?), "applied");
     expect_eq!(
         kind(
