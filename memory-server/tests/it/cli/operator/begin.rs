@@ -184,7 +184,7 @@ fn doctor_and_config_check_see_what_stops_the_server() {
     assert_eq!(status(&doctor().document(), "tokens"), "ok");
     let file = user.home().join("memory.tokens.jsonl");
     let whole = std::fs::read_to_string(&file).unwrap();
-    std::fs::write(&file, &whole[..whole.len() / 2]).unwrap();
+    std::fs::write(&file, format!("x{whole}")).unwrap();
     let ran = doctor();
     assert_eq!((ran.code, status(&ran.document(), "tokens")), (Some(8), &json!("fail")));
     std::fs::write(&file, whole).unwrap();
