@@ -126,7 +126,8 @@ fn stem(word: &str) -> String {
     {
         return format!("{short}y");
     }
-    if word.ends_with("ss") {
+    // Not "docu": "documented" is the same word.
+    if word.ends_with("ss") || word == "document" {
         return word.to_owned();
     }
     let short = ENDINGS
