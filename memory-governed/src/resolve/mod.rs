@@ -9,8 +9,6 @@ mod model;
 mod note_words;
 mod phrases;
 mod plain;
-mod plain_tokens;
-mod plain_words;
 mod report;
 mod resolution;
 mod row;

@@ -1,7 +1,7 @@
 //! Whether a report tells of the very work that a title asks for, or of other work in like words: a sibling, a part, a place.
 
 use super::plain::is_quiet_text;
-use super::plain_words::{ADVERBS, ENDED, MEANS};
+use super::plain::words::{ADVERBS, ENDED, MEANS};
 use super::words::stems;
 
 /// A clause has at least as many stems.

@@ -10,7 +10,7 @@ use super::phrases::{
     EXAMPLES, FUTURE, FUTURE_AFTER, HEARSAY, HEDGES, HEDGES_AFTER, LINKS, NEXT, NOUNS, OTHER_ROWS,
     QUESTION_STARTS, RELAPSES, TURN_NOTHING,
 };
-use super::plain_words::{ASKS as MARKS, tells_of_work};
+use super::plain::words::{ASKS as MARKS, tells_of_work};
 
 /// Why a note's words state no end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

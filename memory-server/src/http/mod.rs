@@ -18,7 +18,6 @@ mod server;
 mod span;
 pub(crate) mod token;
 pub(crate) mod tokens;
-mod unread;
 pub mod v1;
 
 #[doc(hidden)]

@@ -1,5 +1,7 @@
 //! Connections: how many, how long they may be silent, TLS, and how they end.
 
+mod unread;
+
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
@@ -28,7 +30,7 @@ use tokio_rustls::rustls::{self, ServerConfig};
 
 use super::gate::Gate;
 use super::routes::Served;
-use super::unread::Taken;
+use unread::Taken;
 
 /// Bytes of a request's head.
 const MAX_HEAD_BYTES: usize = 32 << 10;

@@ -3,19 +3,22 @@
 //! Lists of the words that deny, doubt or promise have no end. So this reads the other way round: each part of the note must have a
 //! form that is known to leave the statement as it is. What is not understood defers.
 
+pub(super) mod tokens;
+pub(super) mod words;
+
 use super::phrases::QUESTION_STARTS;
-use super::plain_tokens::{
+use super::resolution::Place;
+use super::speech::{is_slug_like, without_quotes};
+use crate::bucket::Operation;
+use tokens::{
     Token, has_done, is, is_calm_token, is_reference, is_word, is_word_of, name_words, named, past_mark,
     sentences, skip, take, without_statements, word,
 };
-use super::plain_words::{
+use words::{
     ADVERBS, ARTICLES, BE, BRANCHES, CAUSES, CHANGES, CHECKED, CONFIRMS, DETERMINERS, ENDED, ENDING,
     ENDS_NOW, EVERYONE, FINISHED, GREETINGS, HAVE, INVALIDATES, IT, KINDS, LABELS, LATEST, LEADS, MEANS,
     PEOPLE, PREPOSITIONS, PROVE, PROVES, REASONS, REQUESTED, ROWS, SOUND, THANKS, TIMES, WATCHES, WORKED,
 };
-use super::resolution::Place;
-use super::speech::{is_slug_like, without_quotes};
-use crate::bucket::Operation;
 
 /// Longest sentence that is read, in tokens: a bound on the time that a note can take.
 const MAX_TOKENS: usize = 120;

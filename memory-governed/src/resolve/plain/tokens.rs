@@ -2,14 +2,14 @@
 
 use unicode_normalization::UnicodeNormalization as _;
 
-use super::phrases::{
+use super::super::phrases::{
     AFTER_NEGATES, BARE_DENIALS, BEFORE_NEGATES, CONDITIONS, DENIALS, FUTURE, HEARSAY, HEDGES, TURNS,
 };
-use super::plain_words::{ASKS, DID, TURNING};
-use super::speech::{self, QUOTATION, turned};
+use super::super::speech::{self, QUOTATION, turned};
+use super::words::{ASKS, DID, TURNING};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Token {
+pub(in crate::resolve) enum Token {
     /// In lower case.
     Word(String),
     /// The row is named.
@@ -26,9 +26,9 @@ pub(super) enum Token {
 }
 
 #[derive(Default)]
-pub(super) struct Sentence {
-    pub(super) tokens: Vec<Token>,
-    pub(super) asks: bool,
+pub(in crate::resolve) struct Sentence {
+    pub(in crate::resolve) tokens: Vec<Token>,
+    pub(in crate::resolve) asks: bool,
 }
 
 /// Marks that end a sentence, in any script.
@@ -59,7 +59,7 @@ const STATEMENTS: [&str; 14] = [
 ];
 
 /// The sentences of a text.
-pub(super) fn sentences(text: &str) -> Vec<Sentence> {
+pub(in crate::resolve) fn sentences(text: &str) -> Vec<Sentence> {
     let text: String = without_links(text).nfkc().flat_map(char::to_lowercase).collect();
     let letters: Vec<char> = text.chars().map(|c| if c == '’' { '\'' } else { c }).collect();
     let (mut found, mut sentence, mut word) = (Vec::new(), Sentence::default(), String::new());
@@ -121,13 +121,17 @@ fn is_letter(c: char) -> bool {
 }
 
 /// The words of a row's name.
-pub(super) fn name_words(name: &str) -> Vec<String> {
+pub(in crate::resolve) fn name_words(name: &str) -> Vec<String> {
     let words = sentences(name).into_iter().flat_map(|sentence| sentence.tokens);
     words.filter_map(|token| if let Token::Word(word) = token { Some(word) } else { None }).collect()
 }
 
 /// The tokens with the names of the row found in them, longest first, and without "by SUCCESSOR".
-pub(super) fn named(tokens: Vec<Token>, names: &[Vec<String>], successor: Option<&str>) -> Vec<Token> {
+pub(in crate::resolve) fn named(
+    tokens: Vec<Token>,
+    names: &[Vec<String>],
+    successor: Option<&str>,
+) -> Vec<Token> {
     let mut found = Vec::with_capacity(tokens.len());
     let mut at = 0;
     while let Some(token) = tokens.get(at) {
@@ -179,7 +183,7 @@ pub(super) fn named(tokens: Vec<Token>, names: &[Vec<String>], successor: Option
 const FAULTS: [&str; 4] = ["issue", "problem", "blocker", "bug"];
 
 /// The text without lines that are statements of their own ("task import: done"), do not name the row and do not speak of it.
-pub(super) fn without_statements(text: &str, names: &[Vec<String>]) -> String {
+pub(in crate::resolve) fn without_statements(text: &str, names: &[Vec<String>]) -> String {
     let is_own = |line: &&str| {
         let Some((head, body)) = line.split_once(':') else { return false };
         let words: Vec<String> = head.split_whitespace().map(str::to_lowercase).collect();
@@ -198,7 +202,7 @@ pub(super) fn without_statements(text: &str, names: &[Vec<String>]) -> String {
 }
 
 /// A version, an issue's number, or a commit.
-pub(super) fn is_reference(word: &str) -> bool {
+pub(in crate::resolve) fn is_reference(word: &str) -> bool {
     let has_digit = word.contains(|c: char| c.is_ascii_digit());
     let is_hash = word.len() >= 7 && word.bytes().all(|byte| byte.is_ascii_hexdigit());
     let version = word.strip_prefix('v').unwrap_or(word);
@@ -209,31 +213,31 @@ pub(super) fn is_reference(word: &str) -> bool {
 }
 
 /// Whether a word tells what was done.
-pub(super) fn did(word: &str) -> bool {
+pub(in crate::resolve) fn did(word: &str) -> bool {
     is(word, DID.split_whitespace())
         || (word.len() > 4
             && word.ends_with("ed")
             && word.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-'))
 }
 
-pub(super) fn has_done(token: &Token) -> bool {
+pub(in crate::resolve) fn has_done(token: &Token) -> bool {
     matches!(token, Token::Word(word) if did(word))
 }
 
-pub(super) fn is<'a>(word: &str, mut list: impl Iterator<Item = &'a str>) -> bool {
+pub(in crate::resolve) fn is<'a>(word: &str, mut list: impl Iterator<Item = &'a str>) -> bool {
     list.any(|one| one == word)
 }
 
-pub(super) fn is_word(token: &Token, list: &str) -> bool {
+pub(in crate::resolve) fn is_word(token: &Token, list: &str) -> bool {
     matches!(token, Token::Word(word) if is(word, list.split_whitespace()))
 }
 
-pub(super) fn is_word_of(tokens: &[Token], list: &str) -> bool {
+pub(in crate::resolve) fn is_word_of(tokens: &[Token], list: &str) -> bool {
     take(tokens, list).is_some()
 }
 
 /// The first word, if the first token is one.
-pub(super) fn word(tokens: &[Token]) -> &str {
+pub(in crate::resolve) fn word(tokens: &[Token]) -> &str {
     match tokens {
         [Token::Word(word), ..] => word,
         _ => "",
@@ -241,18 +245,18 @@ pub(super) fn word(tokens: &[Token]) -> &str {
 }
 
 /// Past the first token if it is one of these words.
-pub(super) fn take<'a>(tokens: &'a [Token], list: &str) -> Option<&'a [Token]> {
+pub(in crate::resolve) fn take<'a>(tokens: &'a [Token], list: &str) -> Option<&'a [Token]> {
     tokens.split_first().filter(|(first, _)| is_word(first, list)).map(|(_, rest)| rest)
 }
 
 /// Past all of these words.
-pub(super) fn skip<'a>(tokens: &'a [Token], list: &str) -> &'a [Token] {
+pub(in crate::resolve) fn skip<'a>(tokens: &'a [Token], list: &str) -> &'a [Token] {
     let end = tokens.iter().position(|token| !is_word(token, list)).unwrap_or(tokens.len());
     tokens.get(end..).unwrap_or_default()
 }
 
 /// Past a comma, a dash or a colon.
-pub(super) fn past_mark(tokens: &[Token]) -> &[Token] {
+pub(in crate::resolve) fn past_mark(tokens: &[Token]) -> &[Token] {
     match tokens {
         [Token::Comma | Token::Dash | Token::Colon, rest @ ..] => rest,
         _ => tokens,
@@ -260,7 +264,7 @@ pub(super) fn past_mark(tokens: &[Token]) -> &[Token] {
 }
 
 /// Whether a token can turn nothing.
-pub(super) fn is_calm_token(token: &Token) -> bool {
+pub(in crate::resolve) fn is_calm_token(token: &Token) -> bool {
     let Token::Word(word) = token else { return *token == Token::Comma };
     let lists =
         [BEFORE_NEGATES, AFTER_NEGATES, CONDITIONS, HEDGES, FUTURE, HEARSAY, TURNS, DENIALS, BARE_DENIALS];

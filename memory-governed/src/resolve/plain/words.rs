@@ -1,62 +1,64 @@
 //! The words of a plain statement of an end. `plain` reads them. What is in none of them is not understood.
 
 /// What is said of a row that has ended: "is resolved".
-pub(super) const ENDED: &str = "resolved closed fixed done complete completed finished solved invalidated superseded lifted dropped \
+pub(in crate::resolve) const ENDED: &str = "resolved closed fixed done complete completed finished solved invalidated superseded lifted dropped \
      revoked withdrawn gone retired rescinded";
 /// What is said of who ended it: "fixed it".
-pub(super) const ENDING: &str = "resolved closed fixed completed finished solved invalidated lifted dropped revoked withdrew retired \
+pub(in crate::resolve) const ENDING: &str = "resolved closed fixed completed finished solved invalidated lifted dropped revoked withdrew retired \
      rescinded";
 /// The same of a change: "this fixes it".
-pub(super) const ENDS_NOW: &str = "resolves closes fixes completes finishes solves invalidates";
+pub(in crate::resolve) const ENDS_NOW: &str = "resolves closes fixes completes finishes solves invalidates";
 /// Of these, what may end a constraint or a decision and not an issue: "dropped" may be given up.
-pub(super) const INVALIDATES: &str =
+pub(in crate::resolve) const INVALIDATES: &str =
     "invalidated superseded lifted dropped revoked withdrawn withdrew retired rescinded invalidates";
 /// What is said of a thing beside the row that is done with.
-pub(super) const FINISHED: &str = "resolved closed fixed done complete completed finished solved";
+pub(in crate::resolve) const FINISHED: &str = "resolved closed fixed done complete completed finished solved";
 /// Nouns of rows.
-pub(super) const KINDS: &str = "issue bug blocker problem ticket constraint restriction decision incident id";
+pub(in crate::resolve) const KINDS: &str =
+    "issue bug blocker problem ticket constraint restriction decision incident id";
 /// What a row may be about, and rows themselves.
-pub(super) const ROWS: &str = "issue issues bug bugs blocker blockers problem problems ticket tickets incident incidents outage outages \
+pub(in crate::resolve) const ROWS: &str = "issue issues bug bugs blocker blockers problem problems ticket tickets incident incidents outage outages \
      failure failures error errors crash crashes leak leaks";
 /// Before the name of a row.
-pub(super) const ARTICLES: &str = "the this our my";
+pub(in crate::resolve) const ARTICLES: &str = "the this our my";
 /// Before any noun.
-pub(super) const DETERMINERS: &str = "the this our my a an its their his her all both every each these those";
-pub(super) const PEOPLE: &str = "i we they he she you";
-pub(super) const HAVE: &str = "have has i've we've they've he's she's";
+pub(in crate::resolve) const DETERMINERS: &str =
+    "the this our my a an its their his her all both every each these those";
+pub(in crate::resolve) const PEOPLE: &str = "i we they he she you";
+pub(in crate::resolve) const HAVE: &str = "have has i've we've they've he's she's";
 /// What was named before.
-pub(super) const IT: &str = "it this that which";
+pub(in crate::resolve) const IT: &str = "it this that which";
 /// How completely, or when until now: they change nothing.
-pub(super) const ADVERBS: &str = "now finally already completely fully entirely totally just also indeed hereby successfully properly \
+pub(in crate::resolve) const ADVERBS: &str = "now finally already completely fully entirely totally just also indeed hereby successfully properly \
      correctly permanently officially definitely certainly 100% today yesterday earlier recently too meanwhile";
 /// Words that begin a sentence and say nothing of what follows.
-pub(super) const LEADS: &str = "and so now then finally also ok okay great good news yes yep yay hooray phew done update fyi today yesterday well";
-pub(super) const GREETINGS: &str = "hi hello hey";
-pub(super) const EVERYONE: &str = "team all everyone folks there you";
+pub(in crate::resolve) const LEADS: &str = "and so now then finally also ok okay great good news yes yep yay hooray phew done update fyi today yesterday well";
+pub(in crate::resolve) const GREETINGS: &str = "hi hello hey";
+pub(in crate::resolve) const EVERYONE: &str = "team all everyone folks there you";
 /// Words of a label before what a writer says as their own: "update: …".
-pub(super) const LABELS: &str = "update updates status fyi news good great done fixed resolved closed completed finished solved \
+pub(in crate::resolve) const LABELS: &str = "update updates status fyi news good great done fixed resolved closed completed finished solved \
      progress today now summary standup";
 /// "I confirm that …".
-pub(super) const CONFIRMS: &str = "confirm confirmed verified report announce say";
-pub(super) const CHECKED: &str = "checked rechecked tested retested verified reviewed confirmed";
+pub(in crate::resolve) const CONFIRMS: &str = "confirm confirmed verified report announce say";
+pub(in crate::resolve) const CHECKED: &str = "checked rechecked tested retested verified reviewed confirmed";
 /// What a change is called.
-pub(super) const CHANGES: &str =
+pub(in crate::resolve) const CHANGES: &str =
     "commit pr mr build version release revision rev changeset patch hotfix deploy deployment merge";
-pub(super) const BRANCHES: &str = "main master trunk production prod";
-pub(super) const LATEST: &str = "the this our latest current last newest new today's yesterday's";
+pub(in crate::resolve) const BRANCHES: &str = "main master trunk production prod";
+pub(in crate::resolve) const LATEST: &str = "the this our latest current last newest new today's yesterday's";
 /// How something is that works.
-pub(super) const SOUND: &str =
+pub(in crate::resolve) const SOUND: &str =
     "up green healthy stable good fine clean live running working passing ok okay empty fast warm";
 /// Verbs of proof, and those of several things.
-pub(super) const PROVES: &str = "passes passed works worked succeeds succeeded stopped recovered";
-pub(super) const PROVE: &str = "pass work succeed run";
+pub(in crate::resolve) const PROVES: &str = "passes passed works worked succeeds succeeded stopped recovered";
+pub(in crate::resolve) const PROVE: &str = "pass work succeed run";
 /// Forms of being, and of what was done to something.
-pub(super) const BE: &str = "is are was were has have had got";
+pub(in crate::resolve) const BE: &str = "is are was were has have had got";
 /// What was done, where the word does not end in "ed".
-pub(super) const DID: &str = "ran made put set built rebuilt wrote rewrote found sent took kept cut did got let split shut gave went \
+pub(in crate::resolve) const DID: &str = "ran made put set built rebuilt wrote rewrote found sent took kept cut did got let split shut gave went \
      began brought had threw held lost grew came seen";
 /// Work that was done. Not what takes something away: that may be the repair.
-pub(super) const WORKED: &str = "added adjusted applied bumped cached capped changed checked cleaned cleared closed committed completed \
+pub(in crate::resolve) const WORKED: &str = "added adjusted applied bumped cached capped changed checked cleaned cleared closed committed completed \
      configured confirmed converted created debugged deployed diagnosed documented enabled extended extracted finished fixed flushed \
      guarded handled hardened helped implemented improved increased installed integrated introduced investigated lifted merged \
      migrated monitored moved optimized patched pinned profiled published pushed raised rebooted rebuilt reconfigured redeployed \
@@ -64,27 +66,27 @@ pub(super) const WORKED: &str = "added adjusted applied bumped cached capped cha
      shipped solved split swapped switched tagged tested traced tuned updated upgraded validated verified warmed watched wired wrapped \
      wrote written";
 /// Further words of a report of work, where no row is named.
-pub(super) const REPORTED: &str = "authored clean consolidated decreased deleted disabled dropped green moved now pass passes removed \
+pub(in crate::resolve) const REPORTED: &str = "authored clean consolidated decreased deleted disabled dropped green moved now pass passes removed \
      replaced restored";
 /// Words that introduce by what means.
-pub(super) const MEANS: &str = "by with via using through";
-pub(super) const REASONS: &str = "because since as so";
+pub(in crate::resolve) const MEANS: &str = "by with via using through";
+pub(in crate::resolve) const REASONS: &str = "because since as so";
 /// What it was done by: "as requested".
-pub(super) const REQUESTED: &str = "requested agreed discussed asked expected";
+pub(in crate::resolve) const REQUESTED: &str = "requested agreed discussed asked expected";
 /// Beginnings of a sentence about the cause.
-pub(super) const CAUSES: &str = "cause reason root";
-pub(super) const THANKS: &str = "thanks thank cheers";
+pub(in crate::resolve) const CAUSES: &str = "cause reason root";
+pub(in crate::resolve) const THANKS: &str = "thanks thank cheers";
 /// Prepositions: what follows them may limit what was done.
-pub(super) const PREPOSITIONS: &str = "to on in into for at from of as with without by via using through since until before after over under \
+pub(in crate::resolve) const PREPOSITIONS: &str = "to on in into for at from of as with without by via using through since until before after over under \
      per during within outside beyond";
-pub(super) const WATCHES: &str = "watch monitor observe";
+pub(in crate::resolve) const WATCHES: &str = "watch monitor observe";
 /// Parts of the calendar: "by Friday" is a promise.
-pub(super) const TIMES: &str = "monday tuesday wednesday thursday friday saturday sunday january february march april may june july \
+pub(in crate::resolve) const TIMES: &str = "monday tuesday wednesday thursday friday saturday sunday january february march april may june july \
      august september october november december end day days week weeks month months year years hour hours minute minutes second \
      seconds deadline tomorrow tonight noon midnight morning evening afternoon weekend eod eow sprint quarter christmas easter time";
 /// Words that may turn what is said around them: denials, doubts, suppositions, promises, hearsay, falsehood, parts of a whole, and
 /// that it began again. The lists of `phrases` belong to them too.
-pub(super) const TURNING: &str = "but except excepting barring apart aside besides excluding only mostly partly some sometimes several \
+pub(in crate::resolve) const TURNING: &str = "but except excepting barring apart aside besides excluding only mostly partly some sometimes several \
      few certain most many otherwise else though although however despite unless until till when whenever while if that who whom \
      whose whoever whether or false untrue true wrong incorrect mistaken mistake withdrawn rejected cancelled canceled aborted backed skipped awaiting upcoming blocked declined \
      discarded abandoned stuck unhappy red lie lies lied lying joke joked joking kidding kid \
@@ -105,10 +107,10 @@ pub(super) const TURNING: &str = "but except excepting barring apart aside besid
      simulation simulated dry proposed prototype unmerged disabled disabling muted muting mind needed reproduced disagreed objected protested";
 
 /// Marks that ask, in any script.
-pub(super) const ASKS: &str = "?؟‽՞፧꘏⸮¿";
+pub(in crate::resolve) const ASKS: &str = "?؟‽՞፧꘏⸮¿";
 
 /// Whether one of these words tells of work that was done.
-pub(super) fn tells_of_work(words: &[String]) -> bool {
+pub(in crate::resolve) fn tells_of_work(words: &[String]) -> bool {
     let known =
         |word: &String| [WORKED, REPORTED].iter().any(|list| list.split_whitespace().any(|one| one == word));
     words.iter().any(known)
