@@ -150,6 +150,8 @@ impl Provider for SqliteProvider {
     }
 
     async fn erase(&self, target: &EraseTarget) -> Result<Erased> {
+        #[cfg(not(feature = "sql"))]
+        self.sql.check()?;
         let of_entries = target.clone();
         let caches = self.caches.clone();
         let mut erased =

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use memory_conformance::{Fixture, Harness, Options, TestClock, async_trait, run};
-use memory_core::{ErrorKind, Provider, Result, Scope};
+use memory_core::{BackendExt as _, ErrorKind, GetOptions, Key, Provider, Result, Scope};
 use memory_sqlite::{SqlConfig, SqliteConfig, SqliteProvider};
 
 struct Memory;
@@ -59,11 +59,18 @@ fn what_appears_meanwhile_stops_an_eviction_and_a_forget() {
     std::fs::create_dir_all(folder.path().join("memory.db.sql").join("0".repeat(32))).unwrap();
     let scope = Scope::agent("acme", "ada").unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let key = Key::new("note").unwrap();
+    let entries = provider.backend().unwrap();
+    runtime.block_on(entries.put(&scope, &key, true.into())).unwrap();
     let evicted = runtime.block_on(provider.evict(&scope, memory_core::Timestamp::MAX));
     assert_eq!(evicted.unwrap_err().kind(), ErrorKind::Unsupported);
-    let target = memory_core::EraseTarget::Scope(scope);
+    let target = memory_core::EraseTarget::Scope(scope.clone());
     let erased = runtime.block_on(provider.erase(&target));
     assert_eq!(erased.unwrap_err().kind(), ErrorKind::Unsupported);
+    assert!(
+        runtime.block_on(entries.get(&scope, &key, GetOptions::default())).unwrap().is_some(),
+        "erased though refused"
+    );
 }
 
 #[test]

@@ -55,16 +55,11 @@ pub(crate) const CASES: &[Case] = &[case!("gov.limits.floods", [Sql, HostTables]
     expect_eq!(shared.count("events_memory").await?, 0, "events");
     expect_eq!(shared.count("pending_memory_events").await?, 0, "deferred writes");
     // What just fits is taken.
-    let title = format!("Disk is full {:x<8179}", "");
+    let title = format!("{:.<8192}", "Disk is full");
     let fits = upsert("issues", "disk_full", json!({ "title": title }));
     expect_eq!(kind(&shared.read_as(&agent("ada"), "a title of 8 KiB", fits).await?), "applied");
-    expect_eq!(
-        kind(
-            &shared
-                .read_as(&agent("ada"), "eight names of disk_full", with("candidate_aliases", names(8)))
-                .await?
-        ),
-        "applied"
-    );
+    let named =
+        shared.read_as(&agent("ada"), "disk_full: eight names", with("candidate_aliases", names(8))).await?;
+    expect_eq!(kind(&named), "applied", "eight names: {named:?}");
     shared.is_sound().await?;
 })];
