@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use memory_core::backend::NewEntry;
 use memory_core::embed::embed_documents;
 use memory_core::layer::{AddOptions, AddOutcome, AddStatus, FactId, Message, Role};
-use memory_core::{Embedder, Error, ErrorKind, Expect, Provider, Quota, Result, Retry, Ttl};
+use memory_core::{Embedder, Error, ErrorKind, Expect, Provider, Quota, Result, Retry};
 
 use crate::changes::{self, Correction};
 use crate::known::{Said, Sorted, sort};
@@ -80,10 +80,15 @@ impl<P: Provider> Recall<P> {
                 ids: &options.confirms,
                 at,
                 said_again: &said_again,
-                now: now.as_millis(),
+                ttl: options.ttl,
+                now,
             };
-            let (writes, confirmed) = changes::confirm(log, confirmation, &ended).await?;
-            items.extend(writes);
+            let confirmed = changes::confirm(log, confirmation, &ended).await?;
+            items.extend(confirmed.items);
+            if confirmed.prolongs {
+                // Readers drop what expires by what they read of it; in a new epoch they read it again.
+                head.epoch = self.epoch();
+            }
             if options.again && !is_replacing {
                 let again: Vec<&str> =
                     new.iter().filter_map(|(said, _)| digests.get(said.at)).map(String::as_str).collect();
@@ -91,7 +96,7 @@ impl<P: Provider> Recall<P> {
                 again.iter().for_each(|digest| forgotten.remove(digest));
                 items.extend(forgotten.writes()?);
             }
-            items.extend(log.confirmed(confirmed, &mut head).await?);
+            items.extend(log.confirmed(confirmed.at, &mut head).await?);
             let stored = new.iter().filter_map(|(said, _)| digests.get(said.at));
             outcome.status = AddStatus::Done(stored.map(FactId::new).collect::<Result<_>>()?);
             if items.is_empty() {
@@ -221,15 +226,10 @@ async fn turns(
         items.push(item_of_turn);
         let known =
             Known { n: Some(number), content: (digest != content).then(|| content.clone()), dropped: false };
-        items.push(item(keys::id(digest)?, record::written(&known)?, *expect, after_tombstone(options.ttl))?);
+        items.push(item(keys::id(digest)?, record::written(&known)?, *expect, changes::until(options.ttl))?);
         *next = number.saturating_add(1);
     }
     Ok(items)
-}
-
-/// A digest whose tombstone never expires, stored again, gets the lifetime of its turn.
-fn after_tombstone(ttl: Ttl) -> Ttl {
-    if ttl == Ttl::Keep { Ttl::Never } else { ttl }
 }
 
 /// The numbers of the turns that new ones answer, by digest.

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use memory_core::backend::NewEntry;
 use memory_core::layer::FactId;
-use memory_core::{Entry, Error, ErrorKind, Expect, Result, Retry, Ttl};
+use memory_core::{Entry, Error, ErrorKind, Expect, Result, Retry, Timestamp, Ttl};
 
 use crate::store::digest;
 use crate::store::keys;
-use crate::store::log::{Log, turn_item};
+use crate::store::log::{Log, item, turn_item};
 use crate::store::record::{self, Head, Known, Record, StoredTurn};
 
 /// A turn, or a derived fact, that is there.
@@ -22,7 +22,21 @@ pub(crate) struct Found {
 impl Found {
     /// The write of the changed turn, if nobody changed it meanwhile.
     pub(crate) fn rewritten(self) -> Result<NewEntry> {
-        turn_item(self.number, self.turn, self.entry.metadata, Expect::Version(self.entry.version), Ttl::Keep)
+        self.lasting(Ttl::Keep)
+    }
+
+    fn lasting(self, ttl: Ttl) -> Result<NewEntry> {
+        turn_item(self.number, self.turn, self.entry.metadata, Expect::Version(self.entry.version), ttl)
+    }
+
+    /// The lifetime of one that is added again: the longer of the two.
+    fn lifetime(&self, ttl: Ttl, now: Timestamp) -> Ttl {
+        match (self.entry.expires_at, ttl) {
+            (None, _) => Ttl::Keep,
+            (Some(at), Ttl::After(after)) if after <= at.saturating_since(now) => Ttl::Keep,
+            (Some(_), Ttl::After(after)) => Ttl::After(after),
+            (Some(_), _) => Ttl::Never,
+        }
     }
 }
 
@@ -92,15 +106,28 @@ pub(crate) struct Confirmation<'a> {
     /// When those are confirmed, in milliseconds.
     pub(crate) at: i64,
     pub(crate) said_again: &'a [u64],
-    pub(crate) now: i64,
+    /// How long those last from now on, at least.
+    pub(crate) ttl: Ttl,
+    pub(crate) now: Timestamp,
 }
 
-/// The writes that confirm turns, and when each was confirmed. What was said again and is corrected or gone stays as it is.
+/// The writes that confirm turns, and what readers need to know of it.
+#[derive(Debug, Default)]
+pub(crate) struct Confirmed {
+    pub(crate) items: Vec<NewEntry>,
+    /// When each turn was confirmed.
+    pub(crate) at: Vec<(u64, i64)>,
+    /// Whether one lasts longer now than readers know.
+    pub(crate) prolongs: bool,
+}
+
+/// Confirms turns. What was said again and is corrected or gone stays as it is.
 pub(crate) async fn confirm(
     log: &Log<'_>,
-    Confirmation { ids, at, said_again, now }: Confirmation<'_>,
+    Confirmation { ids, at, said_again, ttl, now: moment }: Confirmation<'_>,
     ended: &[u64],
-) -> Result<(Vec<NewEntry>, Vec<(u64, i64)>)> {
+) -> Result<Confirmed> {
+    let now = moment.as_millis();
     let mut confirmed = Vec::new();
     for (id, found) in ids.iter().zip(turns(log, ids, "confirm").await?) {
         if let Some(by) = successor(log, &found.turn).await? {
@@ -118,19 +145,36 @@ pub(crate) async fn confirm(
             confirmed.push((found, now));
         }
     }
-    let (mut items, mut pairs) = (Vec::new(), Vec::new());
+    let mut outcome = Confirmed::default();
+    let mut prolonged = Vec::new();
     for (mut found, at) in confirmed {
         let last = found.turn.confirmed_at.unwrap_or_else(|| found.turn.said(&found.entry));
         // What superseded it is gone.
         let holds_again = found.turn.superseded_by.take().is_some();
-        if holds_again || at > last {
+        let lifetime =
+            if said_again.contains(&found.number) { found.lifetime(ttl, moment) } else { Ttl::Keep };
+        if holds_again || at > last || lifetime != Ttl::Keep {
             found.turn.valid_to = None;
             found.turn.confirmed_at = Some(at.max(last));
-            pairs.push((found.number, at.max(last)));
-            items.push(found.rewritten()?);
+            outcome.at.push((found.number, at.max(last)));
+            if lifetime != Ttl::Keep {
+                prolonged.push(found.turn.id.clone());
+            }
+            outcome.items.push(found.lasting(lifetime)?);
         }
     }
-    Ok((items, pairs))
+    let digests: Vec<&str> = prolonged.iter().map(String::as_str).collect();
+    for (digest, known) in digests.iter().zip(log.known(&digests).await?) {
+        let Some((expect, known)) = known else { continue };
+        outcome.items.push(item(keys::id(digest)?, record::written(&known)?, expect, until(ttl))?);
+    }
+    outcome.prolongs = !prolonged.is_empty();
+    Ok(outcome)
+}
+
+/// The lifetime of what is written over something that had one.
+pub(crate) fn until(ttl: Ttl) -> Ttl {
+    if ttl == Ttl::Keep { Ttl::Never } else { ttl }
 }
 
 /// What is there of these numbers, in their order.

@@ -46,11 +46,23 @@ pub(crate) async fn sort<'a>(
     contents: &[String],
     options: &AddOptions,
 ) -> Result<Sorted<'a>> {
-    let asked: Vec<&str> = digests.iter().chain(contents).map(String::as_str).collect();
+    // Where the first of a row has expired, the row may go on.
+    let statements = said.iter().filter(|said| is_statement(said.message));
+    let statements = statements.filter_map(|said| digests.get(said.at)).collect::<Vec<_>>();
+    let next: Vec<String> = statements.iter().map(|first| digest::said_anew(log.scope, first)).collect();
+    let asked: Vec<&str> = digests.iter().chain(contents).chain(&next).map(String::as_str).collect();
     let mut known = log.known(&asked).await?;
-    let of_contents = known.split_off(digests.len());
+    let mut of_contents = known.split_off(digests.len());
+    let of_next = of_contents.split_off(contents.len());
     let corrects = !options.supersedes.is_empty();
     let mut turns = turns_of(log, &known).await?;
+    turns.append(&mut turns_of(log, &of_next).await?);
+    let mut after_first: BTreeMap<&str, Place> = statements
+        .into_iter()
+        .zip(next.into_iter().zip(of_next))
+        .filter(|(_, (_, known))| known.is_some())
+        .map(|(first, (digest, known))| (first.as_str(), Place { digest, known }))
+        .collect();
     let mut sorted = Sorted {
         new: Vec::new(),
         said_again: Vec::new(),
@@ -75,6 +87,11 @@ pub(crate) async fn sort<'a>(
         // The same message under another id.
         let forgotten_elsewhere = of_content.is_some_and(|(_, known)| known.n.is_none());
         let mut place = Place { digest: digest.clone(), known };
+        if place.known.is_none()
+            && let Some(next) = after_first.remove(digest.as_str())
+        {
+            place = next;
+        }
         if is_statement(said.message) && !place.holds(&turns) {
             place = place.last_of_row(log, &mut turns).await?;
         } else if corrects && let Some(found) = place.turn(&turns) {

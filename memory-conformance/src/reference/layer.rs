@@ -337,6 +337,12 @@ impl MemoryLayer for ReferenceLayer {
         }
         said_again.retain(|id| heard.fact(id).is_some_and(|fact| fact.superseded_by.is_none()));
         heard.confirm(&said_again, now)?;
+        let until = options.ttl.expiry(now, None)?;
+        for held in heard.facts.iter_mut().filter(|held| said_again.contains(&held.fact.id)) {
+            if held.expires.is_some_and(|at| until.is_none_or(|until| until > at)) {
+                held.expires = until;
+            }
+        }
         if self.kind == LayerKind::Pending {
             *count += 1;
             let event = format!("event-{count}");

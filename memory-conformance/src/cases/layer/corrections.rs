@@ -279,6 +279,53 @@ pub(crate) const CASES: &[Case] = &[
         cx.advance_ms(10_000);
         chat.knows_only(&["theremin"], &[]).await?;
     }),
+    case!(
+        "layer.expiry.lasts-longer",
+        [Layer, LayerExpiry, LayerIdempotent],
+        ["LAY-89", "LAY-104"],
+        |cx, chat: Conversation| {
+            let three_seconds = || AddOptions::default().with_ttl(Ttl::After(Duration::from_secs(3)));
+            for word in ["theremin", "sextant", "zither"] {
+                chat.told(&user(&about(word)), for_a_second()).await?;
+            }
+            chat.told(&user(&about("lathe")), three_seconds()).await?;
+            chat.wait_for("lathe").await?;
+            chat.knows_only(&["theremin", "sextant", "zither", "lathe"], &[]).await?;
+            cx.advance_ms(500);
+            let again = [
+                ("theremin", AddOptions::default()),
+                ("sextant", three_seconds()),
+                ("lathe", for_a_second()),
+            ];
+            for (word, options) in again {
+                let outcome = chat.told(&user(&about(word)), options).await?;
+                expect_eq!(outcome.known, 1, "known messages, of one about a {word} added again");
+            }
+            cx.advance_ms(2_499);
+            chat.knows_only(&["theremin", "sextant", "lathe"], &["zither"]).await?;
+            cx.advance_ms(1);
+            chat.knows_only(&["theremin", "sextant"], &["lathe"]).await?;
+            cx.advance_ms(500);
+            chat.knows_only(&["theremin"], &["sextant"]).await?;
+        }
+    ),
+    case!(
+        "layer.expiry.of-the-first",
+        [Layer, LayerExpiry, LayerSupersede, LayerIdempotent],
+        ["LAY-90", "LAY-98"],
+        |cx, chat: Conversation| {
+            let carl = user("My boss is Carl");
+            chat.told(&carl, for_a_second()).await?;
+            let first = chat.wait_for("Carl").await?;
+            chat.told(&user("My boss is Dora"), corrects(&[first])).await?;
+            chat.told(&carl, AddOptions::default()).await?;
+            cx.advance_ms(1_000);
+            let outcome = chat.told(&carl, AddOptions::default()).await?;
+            expect_eq!(outcome.known, 1, "known messages, of one that holds, after an earlier one expired");
+            let facts = chat.facts().await?;
+            expect_eq!(facts.iter().filter(|fact| mentions(fact, "Carl")).count(), 1, "facts about Carl");
+        }
+    ),
 ];
 
 /// Times of the story, in milliseconds.

@@ -97,6 +97,10 @@ mutants! {
         => ask(Request::Add { options, .. } => if let Ttl::After(after) = options.ttl {
             options.ttl = Ttl::After(after.saturating_sub(std::time::Duration::from_millis(1)));
         });
+    "layer.expiry-stays": ["LAY-104"] needs [Layer, LayerExpiry, LayerIdempotent], "what is said again keeps its expiry" => around(expiry_stays);
+    "layer.expiry-follows": ["LAY-104"] needs [Layer, LayerExpiry, LayerIdempotent], "what is said again gets the last expiry" => around(expiry_follows);
+    "layer.expired-first-doubles": ["LAY-90"] needs [Layer, LayerExpiry, LayerSupersede, LayerIdempotent], "words whose first fact has expired are stored beside those that hold"
+        => around(doubles);
     "layer.expired-is-known": ["LAY-89"] needs [Layer, LayerExpiry], "what has expired is not stored again" => around(expired_is_known);
 }
 
@@ -308,6 +312,57 @@ async fn expired_is_known(memory: &Memory, request: Request, next: Next<'_>) -> 
     if known && options.ttl == Ttl::Keep && facts_of(&next, scope).await? == Vec::<Fact>::new() {
         let done = memory_core::layer::AddStatus::Done(Vec::new());
         return Ok(Reply::Add(memory_core::layer::AddOutcome::new(done)));
+    }
+    next.run(request).await
+}
+
+/// The facts of the scope that hold and say what one of the messages does.
+async fn said_before(next: &Next<'_>, scope: &Scope, messages: &[Message]) -> Result<Vec<Fact>> {
+    let said = |fact: &Fact| messages.iter().any(|message| message.content == fact.memory);
+    let holds = |fact: &Fact| fact.superseded_by.is_none() && said(fact);
+    Ok(facts_of(next, scope).await?.into_iter().filter(holds).collect())
+}
+
+async fn expiry_stays(_memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let Request::Add { scope, messages, options, .. } = &request else { return next.run(request).await };
+    let is_known = !said_before(&next, scope, messages).await?.is_empty();
+    let is_plain = options.supersedes.is_empty() && options.confirms.is_empty();
+    if is_known && is_plain && messages.iter().all(|message| message.id.is_none() && message.at.is_none()) {
+        let mut outcome = AddOutcome::new(AddStatus::Done(Vec::new()));
+        outcome.known = messages.len() as u64;
+        return Ok(Reply::Add(outcome));
+    }
+    next.run(request).await
+}
+
+async fn expiry_follows(_memory: &Memory, mut request: Request, next: Next<'_>) -> Result<Reply> {
+    let Request::Add { scope, messages, options, .. } = &mut request else { return next.run(request).await };
+    let before = said_before(&next, scope, messages).await?;
+    let known = before.len() as u64;
+    if !before.is_empty() && options.ttl != Ttl::Keep {
+        forget_in(&next, scope, Forget::Ids(before.into_iter().map(|fact| fact.id).collect())).await?;
+        options.again = true;
+    }
+    let mut reply = next.run(request).await?;
+    if let Reply::Add(outcome) = &mut reply {
+        outcome.known = known;
+    }
+    Ok(reply)
+}
+
+async fn doubles(memory: &Memory, mut request: Request, next: Next<'_>) -> Result<Reply> {
+    let Request::Add { scope, messages, options, .. } = &mut request else { return next.run(request).await };
+    let before = said_before(&next, scope, messages).await?;
+    if let [message] = &mut messages[..]
+        && message.id.is_none()
+        && message.at.is_none()
+    {
+        let place = (scope.clone(), message.content.clone());
+        if options.ttl != Ttl::Keep {
+            memory.lock().texts.insert(place);
+        } else if !before.is_empty() && memory.lock().texts.contains(&place) {
+            message.id = Some("mutant".to_owned());
+        }
     }
     next.run(request).await
 }
