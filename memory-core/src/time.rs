@@ -64,12 +64,14 @@ impl Timestamp {
 
 /// Larger numbers are milliseconds. The limit is the year 5138 in seconds, 1973 in milliseconds.
 const MOST_SECONDS: f64 = 1e11;
+/// Characters of a text that is taken for a number of seconds: 1973 at the earliest.
+const LEAST_DIGITS: usize = 9;
 /// Characters of a time that an error shows.
 const SHOWN: usize = 60;
 
 impl Timestamp {
     /// From a time as people and programs write it: RFC 3339; without an offset, or with `UTC` or `GMT`, or a date alone, in UTC;
-    /// as in mails, RFC 2822; or a number of seconds or milliseconds since 1970.
+    /// as in mails, RFC 2822; or a number of seconds or milliseconds since 1970, of nine digits at least.
     ///
     /// # Errors
     /// `invalid_argument`, which shows the text, for anything else: so also for a date whose parts could be in two orders.
@@ -82,9 +84,10 @@ impl Timestamp {
                     .with_source(error)
             });
         }
+        // A year, or any other short number, names no instant.
         let read = match text.parse::<f64>() {
-            Ok(number) => Self::of_number(number),
-            Err(_) => Err(Error::invalid("it has none of the forms that are read")),
+            Ok(number) if text.len() >= LEAST_DIGITS => Self::of_number(number),
+            _ => Err(Error::invalid("it has none of the forms that are read")),
         };
         read.map_err(|error| {
             let shown = shown();
@@ -130,7 +133,12 @@ fn zoned(text: &str) -> Option<jiff::Timestamp> {
     if is_too_far(text) {
         return None;
     }
-    let parsed = text.parse().ok().or_else(|| utc(text)).or_else(spelled);
+    let parsed: Option<jiff::Timestamp> = text.parse().ok();
+    // The name of a zone alone says no offset.
+    if parsed.is_none() && text.contains('[') {
+        return None;
+    }
+    let parsed = parsed.or_else(|| utc(text)).or_else(spelled);
     parsed.or_else(|| Some(jiff::fmt::rfc2822::parse(text).ok()?.timestamp()))
 }
 
@@ -289,6 +297,7 @@ mod tests {
             ("1683554160", "2023-05-08T13:56:00.000Z"),
             ("1683554160.123", "2023-05-08T13:56:00.123Z"),
             ("1683554160123", "2023-05-08T13:56:00.123Z"),
+            (r#""2023-05-08T15:56:00+02:00[Europe/Berlin]""#, "2023-05-08T13:56:00.000Z"),
             (r#""1683554160""#, "2023-05-08T13:56:00.000Z"),
             (r#""1683554160123""#, "2023-05-08T13:56:00.123Z"),
             ("0", "1970-01-01T00:00:00.000Z"),
@@ -300,6 +309,10 @@ mod tests {
             r#""yesterday""#,
             r#""""#,
             r#""NaN""#,
+            r#""2024""#,
+            r#""12345678""#,
+            r#""2023-05-08T13:56:00[Europe/Berlin]""#,
+            r#""2023-05-08 13:56:00[Europe/Berlin]""#,
             r#""02/03/2026, 10:00""#,
             "-1",
             "1e300",

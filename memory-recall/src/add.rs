@@ -90,8 +90,10 @@ impl<P: Provider> Recall<P> {
                 head.epoch = self.epoch();
             }
             if options.again && !is_replacing {
-                let again: Vec<&str> =
-                    new.iter().filter_map(|(said, _)| digests.get(said.at)).map(String::as_str).collect();
+                let of = |digests: &'_ [String], said: &Said<'_>| digests.get(said.at).cloned();
+                let again = new.iter().flat_map(|(said, _)| [of(&digests, said), of(&contents, said)]);
+                let again: Vec<String> = again.flatten().collect();
+                let again: Vec<&str> = again.iter().map(String::as_str).collect();
                 let mut forgotten = Forgotten::of(log, &again).await?;
                 again.iter().for_each(|digest| forgotten.remove(digest));
                 items.extend(forgotten.writes()?);

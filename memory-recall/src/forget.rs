@@ -208,7 +208,8 @@ async fn buried(
     for entry in entries {
         items.push(gone(entry)?);
         let Ok(Record::Turn(turn)) = record::read(entry) else { continue };
-        if turn.derived.is_none() {
+        // Other words of the same message take the place of `kept`: its own are not forgotten.
+        if turn.derived.is_none() && kept != Some(&turn.id) {
             contents.insert(digest::of_parts(
                 log.scope,
                 turn.role,
@@ -217,7 +218,7 @@ async fn buried(
                 &turn.text,
                 turn.caption.as_deref(),
             ));
-        } else if dropped(keys::number(&entry.key)?) {
+        } else if turn.derived.is_some() && dropped(keys::number(&entry.key)?) {
             let dropped = record::written(&Known { dropped: true, ..Known::default() })?;
             items.push(item(keys::id(&turn.id)?, dropped, Expect::Any, Ttl::Never)?);
             continue;

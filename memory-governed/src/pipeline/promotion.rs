@@ -188,7 +188,7 @@ impl PromotionPipeline {
             }
             Decision::Accept(requests) => {
                 let outcomes = self.commit(&note, &lease, &requests, None, record).await?;
-                let replayed = self.queue.replay(changed(&outcomes)).await?;
+                let replayed = self.queue.replay_after(changed(&outcomes)).await;
                 Ok(Promotion { outcomes, replayed, ..promotion })
             }
         }

@@ -178,6 +178,15 @@ impl PendingMemoryQueue {
         Ok(Outcome::Deferred { pending_id, reason })
     }
 
+    /// [`PendingMemoryQueue::replay`] after a commit, whose outcome an error here must not hide: what was not tried is tried when
+    /// it is due.
+    pub(crate) async fn replay_after(&self, changed_rows: Vec<(Bucket, String)>) -> Vec<Outcome> {
+        self.replay(changed_rows).await.unwrap_or_else(|error| {
+            tracing::warn!(%error, "deferred writes were not tried again after a write");
+            Vec::new()
+        })
+    }
+
     /// Tries deferred writes again: those that the changed rows concern first, then those that have waited longest. At most
     /// [`replay_limit`](crate::Options::replay_limit) of them; at least half of that is left to those that are due, so that
     /// none is passed over for ever.

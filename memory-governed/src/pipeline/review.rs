@@ -38,7 +38,7 @@ impl Review {
         let tx = self.0.space.begin().await?;
         let done = self.bind_in(&tx, id, target, by).await;
         let outcome = tx.end(done).await?;
-        self.0.replay(changed(std::slice::from_ref(&outcome))).await?;
+        self.0.replay_after(changed(std::slice::from_ref(&outcome))).await;
         Ok(outcome)
     }
 

@@ -44,6 +44,24 @@ on_both_stores! {
         world.sound().await;
     }
 
+    async fn what_is_committed_is_told_though_others_cannot_be_tried_again(world) {
+        world.open_issue("redis_timeout", "redis times out").await;
+        world.open_issue("lint", "lint fails").await;
+        pending_of(&world.tell(resolve_the("whatever")).await);
+        let other = pending_of(&world.tell(resolve_the("the other trouble")).await).to_owned();
+        world.clock.advance(Duration::from_secs(3_600));
+        let broken = if world.store.given.contains("postgres:") {
+            "ALTER TABLE pending_memory_events ADD CONSTRAINT broken CHECK (attempts < 1)"
+        } else {
+            "CREATE TRIGGER broken BEFORE UPDATE OF attempts ON pending_memory_events BEGIN SELECT RAISE(ABORT, 'broken'); END"
+        };
+        world.sql(broken).await.unwrap();
+        assert!(world.pipeline.promote(0).await.is_err(), "a run that only tries again says that it cannot");
+        assert!(is_committed(&world.tell(resolve("redis_timeout")).await));
+        let bound = world.review.bind(&other, "lint", &person()).await.unwrap();
+        assert!(is_committed(&bound), "{bound:?}");
+    }
+
     async fn many_that_cannot_be_bound_do_not_starve_one_that_can(world) {
         world.open_issue("redis_timeout", "redis times out").await;
         for n in 0..40 {

@@ -48,17 +48,12 @@ fn fits(bytes: usize, member: &'static str) -> Judged {
     judge(bytes <= MAX_ROW_BYTES, member, "makes the row longer than 4,000,000 bytes")
 }
 
-/// PostgreSQL keeps no text with U+0000.
+/// PostgreSQL keeps no text with U+0000. Tags and metadata are written as JSON, which escapes it.
 fn texts(texts: &[(&'static str, &str)]) -> Bytes {
     texts.iter().try_fold(0, |bytes, (member, text)| {
         judge(!text.contains('\0'), member, "contains U+0000")?;
         Ok(bytes + text.len())
     })
-}
-
-fn tags(tags: &[String]) -> Bytes {
-    judge(!tags.iter().any(|tag| tag.contains('\0')), "tags", "contain U+0000")?;
-    Ok(written(tags))
 }
 
 fn written(value: &(impl Serialize + ?Sized)) -> usize {
@@ -111,7 +106,7 @@ impl Judge for Semantic {
             ("created_at", &self.created_at),
             ("entity_name", &self.entity_name),
         ])?;
-        fits(bytes + tags(&self.tags)? + metadata(&self.metadata)?, "content")
+        fits(bytes + written(&self.tags) + metadata(&self.metadata)?, "content")
     }
 }
 
@@ -124,7 +119,7 @@ impl Judge for Episodic {
             ("source_label", &self.source_label),
             ("created_at", &self.created_at),
         ])?;
-        fits(bytes + tags(&self.tags)? + metadata(&self.metadata)?, "content")
+        fits(bytes + written(&self.tags) + metadata(&self.metadata)?, "content")
     }
 }
 

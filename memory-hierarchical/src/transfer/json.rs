@@ -256,11 +256,36 @@ fn within(place: &str, row: &RawValue, left: &mut usize) -> Result<()> {
     Ok(())
 }
 
+/// Whether an integer stands in it that only a double would take, as another number.
+fn has_long_integer(text: &str) -> bool {
+    let (mut quoted, mut escaped, mut begin) = (false, false, None);
+    for (at, byte) in text.bytes().enumerate() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if quoted => escaped = true,
+            b'"' => quoted = !quoted,
+            b'-' | b'0'..=b'9' if !quoted && begin.is_none() => begin = Some(at),
+            b'-' | b'+' | b'.' | b'e' | b'E' | b'0'..=b'9' if begin.is_some() => {}
+            _ => {
+                let number = begin.take().and_then(|begin| text.get(begin..at)).unwrap_or("0");
+                let is_integer = number.bytes().all(|byte| byte == b'-' || byte.is_ascii_digit());
+                if is_integer && number.parse::<i64>().is_err() && number.parse::<u64>().is_err() {
+                    return true;
+                }
+            }
+        }
+    }
+    false
+}
+
 /// Reads an object.
 fn row<T: DeserializeOwned>(place: String, text: &RawValue) -> Result<T> {
     let text = text.get();
     if !text.starts_with('{') {
         return Err(unread("another type than an object", Some(place), "mend it"));
+    }
+    if has_long_integer(text) {
+        return Err(unread("an integer of more than 64 bits", Some(place), "write it as a string"));
     }
     serde_json::from_str(text).map_err(|error| {
         let place = match member(text, &error) {

@@ -100,6 +100,7 @@ pub(crate) const CASES: &[Case] = &[
             node.metadata =
                 json!({ "a": 0.1, "z": { "b": 1.7976931348623157e308, "c": [5e-324, "é\u{7f}"] } });
             node.confidence = 0.1 + 0.2;
+            node.tags.push("a\0b".to_owned());
         }
         graphs.import(&ada, &graph, Mode::Replace).await?;
         let mut file = Vec::new();

@@ -101,6 +101,12 @@ pub(crate) const CASES: &[Case] = &[
             expect_eq!(facts.len(), 1, "facts that are listed");
             let outcome = chat.told(&with_id("sextant"), AddOptions::default()).await?;
             expect_eq!(outcome.known, 1, "known messages, of the new words");
+            // Nobody forgot the words that were replaced.
+            for other in [said("theremin", 1_000).with_id("m-2".into()), said("theremin", 1_000)] {
+                let outcome = chat.told(&[other], AddOptions::default()).await?;
+                expect_eq!(outcome.forgotten, 0, "messages left out, of one with words that another lost");
+            }
+            expect_eq!(count(&chat, "theremin").await?, 2, "facts with words that another message lost");
         }
     ),
     case!(
@@ -173,6 +179,19 @@ pub(crate) const CASES: &[Case] = &[
             }
             chat.told(&user(&about("sextant")), AddOptions::default()).await?;
             chat.knows_only(&["theremin", "sextant"], &[]).await?;
+            // Words that were asked for again are no longer forgotten, whoever says them.
+            let lathe = |id: &str| [Message::new(Role::User, about("lathe")).with_id(id.into())];
+            chat.told(&lathe("m-1"), AddOptions::default()).await?;
+            let id = chat.wait_for("lathe").await?;
+            chat.forget(&[id]).await?;
+            chat.told(&lathe("m-1"), again()).await?;
+            let outcome = chat.told(&lathe("m-2"), AddOptions::default()).await?;
+            expect_eq!(
+                outcome.forgotten,
+                0,
+                "messages left out, of one with words that were asked for again"
+            );
+            expect_eq!(count(&chat, "lathe").await?, 2, "facts with words that were asked for again");
         }
     ),
     case!("layer.order.as-said", [Layer], ["LAY-43"], |cx, chat: Conversation| {

@@ -33,6 +33,8 @@ mutants! {
         => ask(Request::Add { options, .. } => if !options.supersedes.is_empty() {
             options.again = true;
         });
+    "layer.replaced-barred": ["LAY-103"] needs [Layer, LayerSupersede, LayerIdempotent], "words that were replaced count as forgotten"
+        => around(replaced_barred);
     "layer.forgotten-comes-back": ["LAY-93"] needs [Layer, LayerForget, LayerIdempotent], "what was forgotten is stored again unasked"
         => ask(Request::Add { options, .. } => options.again = true);
     "layer.forgotten-all-comes-back": ["LAY-93"] needs [Layer, LayerForget, LayerIdempotent], "what was forgotten with all is stored again" => around(all_comes_back);
@@ -365,4 +367,24 @@ async fn doubles(memory: &Memory, mut request: Request, next: Next<'_>) -> Resul
         }
     }
     next.run(request).await
+}
+
+async fn replaced_barred(memory: &Memory, mut request: Request, next: Next<'_>) -> Result<Reply> {
+    let Request::Add { scope, messages, options, .. } = &mut request else { return next.run(request).await };
+    if options.again && !options.supersedes.is_empty() {
+        for fact in facts_of(&next, scope).await? {
+            if options.supersedes.contains(&fact.id) {
+                memory.lock().texts.insert((scope.clone(), fact.memory));
+            }
+        }
+        return next.run(request).await;
+    }
+    let all = messages.len();
+    messages.retain(|message| !memory.lock().texts.contains(&(scope.clone(), message.content.clone())));
+    let barred = (all - messages.len()) as u64;
+    let mut reply = next.run(request).await?;
+    if let Reply::Add(outcome) = &mut reply {
+        outcome.forgotten += barred;
+    }
+    Ok(reply)
 }

@@ -137,6 +137,7 @@ fn what_is_wrong_with_a_file_is_told() {
     for (bytes, told) in [
         (confidence("1e400"), "semantic_nodes[0].confidence: a number that no double holds"),
         (confidence("\"high\""), "semantic_nodes[0].confidence: another type than f64"),
+        (confidence(&"1".repeat(30)), "semantic_nodes[0]: an integer of more than 64 bits"),
         (text.replace("\"a\"", r#""\ud800""#).into_bytes(), "half a surrogate pair"),
         (format!("{text}{text}").into_bytes(), "more follows after the end"),
         (utf16, "the file is UTF-16"),
