@@ -120,12 +120,17 @@ impl Ending<'_> {
     fn resolve(&self) -> Resolution {
         let text = &self.note.text;
         let (ranked, certainty) = self.rank();
-        let defer = |reason| Resolution::defer(reason, ranked.clone());
+        let named = self.named();
+        // A row that the note names is offered alone, whatever its words fit.
+        let defer = |reason| match &named {
+            Ok(Some((id, _))) => Resolution::defer(reason, offered(id)),
+            _ => Resolution::defer(reason, ranked.clone()),
+        };
         if let Some(reason) = unstated(text) {
             return defer(reason);
         }
         let is_live = |id: &String| self.space.get(self.request.bucket, id).is_some_and(|row| row.live);
-        match self.named() {
+        match named.clone() {
             Err(reason) => return defer(reason),
             Ok(Some((id, by))) => {
                 return match self.unclear(&id, text) {

@@ -13,6 +13,16 @@ fn an_id_in_the_note_binds_whatever_the_words_say() {
     assert_eq!((binding.by, binding.score), (BoundBy::Id, 1.0));
 }
 
+/// Others that the words fit are not what the note waits for.
+#[test]
+fn a_deferral_of_a_note_that_names_a_row_offers_that_row_alone() {
+    for text in ["Marking csv_export as resolved, the Redis load was to blame", "Is csv_export fixed? The Redis load is gone"] {
+        let Resolution::Defer(deferral) = end(&busy(), text) else { panic!("{text}") };
+        let offered: Vec<&str> = deferral.candidates.iter().map(|row| row.id.as_str()).collect();
+        assert_eq!(offered, ["csv_export"], "{text}");
+    }
+}
+
 /// The original closed and renamed the Redis row.
 #[test]
 fn an_unknown_id_never_ends_its_neighbour() {
