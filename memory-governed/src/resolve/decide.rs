@@ -120,17 +120,18 @@ impl Ending<'_> {
     fn resolve(&self) -> Resolution {
         let text = &self.note.text;
         let (ranked, certainty) = self.rank();
-        let named = self.named();
-        // A row that the note names is offered alone, whatever its words fit.
-        let defer = |reason| match &named {
-            Ok(Some((id, _))) => Resolution::defer(reason, offered(id)),
-            _ => Resolution::defer(reason, ranked.clone()),
+        let mut mentioned = Vec::new();
+        let named = self.named(&mut mentioned);
+        // Rows that the note names are offered alone, whatever its words fit.
+        let defer = |reason| match mentioned.as_slice() {
+            [] => Resolution::defer(reason, ranked.clone()),
+            ids => Resolution::defer(reason, ids.iter().take(OFFERED).flat_map(|id| offered(id)).collect()),
         };
         if let Some(reason) = unstated(text) {
             return defer(reason);
         }
         let is_live = |id: &String| self.space.get(self.request.bucket, id).is_some_and(|row| row.live);
-        match named.clone() {
+        match named {
             Err(reason) => return defer(reason),
             Ok(Some((id, by))) => {
                 return match self.unclear(&id, text) {
@@ -235,8 +236,8 @@ impl Ending<'_> {
         (scored.collect(), ranking.certainty)
     }
 
-    /// The row that the note names.
-    fn named(&self) -> Result<Option<(String, BoundBy)>, DeferReason> {
+    /// The row that the note names; `mentioned` are all that it names, in passing too.
+    fn named(&self, mentioned: &mut Vec<String>) -> Result<Option<(String, BoundBy)>, DeferReason> {
         let (bucket, text) = (self.request.bucket, self.note.text.as_str());
         let wanted = self.request.target_id.as_deref();
         if let Some(wanted) = wanted
@@ -250,13 +251,20 @@ impl Ending<'_> {
         let (mut named, mut aside, mut alike) = (Vec::new(), false, false);
         for mention in mentions(&spoken, ids, wanted) {
             match mention {
-                Mention::Named(id) => named.push((id.to_owned(), BoundBy::Id)),
-                Mention::Aside(_) => aside = true,
+                Mention::Named(id) => {
+                    mentioned.push(id.to_owned());
+                    named.push((id.to_owned(), BoundBy::Id));
+                }
+                Mention::Aside(id) => {
+                    mentioned.push(id.to_owned());
+                    aside = true;
+                }
                 Mention::LookAlike(_) => alike = true,
             }
         }
         for id in self.aliased(&spoken) {
             if !named.iter().any(|(other, _)| *other == id) {
+                mentioned.push(id.clone());
                 named.push((id, BoundBy::Alias));
             }
         }

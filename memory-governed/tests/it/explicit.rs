@@ -16,7 +16,10 @@ fn an_id_in_the_note_binds_whatever_the_words_say() {
 /// Others that the words fit are not what the note waits for.
 #[test]
 fn a_deferral_of_a_note_that_names_a_row_offers_that_row_alone() {
-    for text in ["Marking csv_export as resolved, the Redis load was to blame", "Is csv_export fixed? The Redis load is gone"] {
+    for text in [
+        "Marking csv_export as resolved, the Redis load was to blame",
+        "Is csv_export fixed? The Redis load is gone",
+    ] {
         let Resolution::Defer(deferral) = end(&busy(), text) else { panic!("{text}") };
         let offered: Vec<&str> = deferral.candidates.iter().map(|row| row.id.as_str()).collect();
         assert_eq!(offered, ["csv_export"], "{text}");

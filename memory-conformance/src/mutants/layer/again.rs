@@ -320,7 +320,7 @@ async fn expired_is_known(memory: &Memory, request: Request, next: Next<'_>) -> 
 
 /// The facts of the scope that hold and say what one of the messages does.
 async fn said_before(next: &Next<'_>, scope: &Scope, messages: &[Message]) -> Result<Vec<Fact>> {
-    let said = |fact: &Fact| messages.iter().any(|message| message.content == fact.memory);
+    let said = |fact: &Fact| messages.iter().any(|message| message.content.contains(&fact.memory));
     let holds = |fact: &Fact| fact.superseded_by.is_none() && said(fact);
     Ok(facts_of(next, scope).await?.into_iter().filter(holds).collect())
 }
@@ -380,7 +380,11 @@ async fn replaced_barred(memory: &Memory, mut request: Request, next: Next<'_>) 
         return next.run(request).await;
     }
     let all = messages.len();
-    messages.retain(|message| !memory.lock().texts.contains(&(scope.clone(), message.content.clone())));
+    let is_barred = |message: &Message| {
+        let said = |(of, text): &(Scope, String)| of == scope && message.content.contains(text);
+        memory.lock().texts.iter().any(said)
+    };
+    messages.retain(|message| !is_barred(message));
     let barred = (all - messages.len()) as u64;
     let mut reply = next.run(request).await?;
     if let Reply::Add(outcome) = &mut reply {

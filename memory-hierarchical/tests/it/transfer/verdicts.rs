@@ -145,7 +145,6 @@ async fn a_fault_is_told_with_its_place_and_the_graph_stays() {
         ("/semantic_nodes/0/content", json!("a\0b"), "semantic_nodes[0].content"),
         ("/semantic_nodes/0/content", json!("x".repeat(4_000_000)), "semantic_nodes[0].content"),
         ("/similar_to_edges/0/metadata", json!("x".repeat(4_000_000)), "similar_to_edges[0].metadata"),
-        ("/semantic_nodes/0/tags", json!(["a\0b"]), "semantic_nodes[0].tags"),
         ("/semantic_nodes/1/tags", json!("no list"), "semantic_nodes[1].tags"),
         ("/episodic_nodes/0/memory_id", json!("a"), "episodic_nodes[0].memory_id"),
         ("/episodic_nodes/0/source_label", json!(null), "episodic_nodes[0].source_label"),
