@@ -88,7 +88,7 @@ pub(crate) enum Failed {
     /// What precedes it failed.
     Opening(Fault),
     /// It could not be bound, perhaps because of definitions that were not looked at any more.
-    Unbound(Answer),
+    Unbound(Box<Answer>),
     Statement(Error),
     Broken(Broken),
 }
@@ -165,7 +165,7 @@ pub(crate) async fn run(
     let oids = if is_outdated { types.oids } else { literal };
     let types = Types { oids, are_parsed: false };
     let (second, second_sink) = match send(exchange, &opening.again, opening, asked, &types).await {
-        Err(Failed::Unbound(second)) => (second, Sink::default()),
+        Err(Failed::Unbound(second)) => (*second, Sink::default()),
         done => done?,
     };
     if second.fault.is_some() {
@@ -337,7 +337,7 @@ async fn opened(exchange: &mut Exchange<'_>, begun: Begun, sink: &mut Sink) -> R
             Err(Failed::Opening(fault))
         }
         Some(fault) if heard.leading == 1 && begun.known.is_some() && !is_about_time(&fault.state) => {
-            Err(Failed::Unbound(Answer { fault: Some(fault), ..heard }))
+            Err(Failed::Unbound(Box::new(Answer { fault: Some(fault), ..heard })))
         }
         Some(fault) if heard.leading > u32::from(begun.known.is_some()) => Err(Failed::Opening(fault)),
         fault => Ok(Answer { fault, ..heard }),
