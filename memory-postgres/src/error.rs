@@ -268,6 +268,15 @@ pub(crate) fn no_connection() -> Error {
     )
 }
 
+/// A snapshot would take the last connection, without which not even the snapshot can be read.
+pub(crate) fn only_one_left() -> Error {
+    Error::new(
+        ErrorKind::Unavailable,
+        "a snapshot keeps one connection to PostgreSQL and is read through another, and only one is left; end another \
+         snapshot, or set `pool_size` to at least 2 and one more for each snapshot that is open at a time",
+    )
+}
+
 /// No answer came in time, and the statement had no effect.
 pub(crate) fn late() -> Error {
     Error::new(

@@ -228,6 +228,15 @@ impl ImportOutcome {
     pub fn records(&self) -> u64 {
         self.created + self.replaced + self.skipped + self.expired + self.forgotten
     }
+
+    /// Counts another import's records too.
+    pub fn add(&mut self, other: Self) {
+        self.created += other.created;
+        self.replaced += other.replaced;
+        self.skipped += other.skipped;
+        self.expired += other.expired;
+        self.forgotten += other.forgotten;
+    }
 }
 
 #[cfg(test)]

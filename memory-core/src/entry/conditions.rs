@@ -33,16 +33,38 @@ pub enum Ttl {
 }
 
 mod duration_millis {
+    use std::fmt;
     use std::time::Duration;
 
-    use serde::{Deserialize, Deserializer, Serializer};
+    use serde::de::{Error, Unexpected, Visitor};
+    use serde::{Deserializer, Serializer};
 
     pub(super) fn serialize<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_u64(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
-        u64::deserialize(deserializer).map(Duration::from_millis)
+        deserializer.deserialize_u64(Millis)
+    }
+
+    struct Millis;
+
+    impl Visitor<'_> for Millis {
+        type Value = Duration;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a whole number of milliseconds: 1 at least, and 100 years at most")
+        }
+
+        fn visit_u64<E: Error>(self, millis: u64) -> Result<Duration, E> {
+            Ok(Duration::from_millis(millis))
+        }
+
+        fn visit_i64<E: Error>(self, millis: i64) -> Result<Duration, E> {
+            let millis =
+                u64::try_from(millis).map_err(|_| E::invalid_value(Unexpected::Signed(millis), &self))?;
+            self.visit_u64(millis)
+        }
     }
 }
 
@@ -206,6 +228,15 @@ mod tests {
         let expect = Expect::Sha256(value_sha256(&Json::null()));
         let text = serde_json::to_string(&expect).unwrap();
         assert_eq!(serde_json::from_str::<Expect>(&text).unwrap(), expect);
+    }
+
+    #[test]
+    fn a_ttl_that_is_no_length_is_told_what_it_may_be() {
+        for wrong in ["-5", "1.5", "\"1h\""] {
+            let error =
+                serde_json::from_str::<Ttl>(&format!(r#"{{"after_ms":{wrong}}}"#)).unwrap_err().to_string();
+            assert!(error.contains("expected a whole number of milliseconds: 1 at least"), "{error}");
+        }
     }
 
     #[test]

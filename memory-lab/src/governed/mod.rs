@@ -100,7 +100,8 @@ pub(crate) async fn run(
         out.document(&report::Answer { threshold, left_out: &left_out, report: &report, pipeline })?;
     } else {
         let mut text = report::table(model.threshold(), &report);
-        if args.curve {
+        // That of a single repository is the curve of all.
+        if args.curve && report.curves.len() > 1 {
             report.curves.iter().for_each(|(name, points)| report::curve(&mut text, name, points));
         }
         if let Some(pipeline) = &pipeline {

@@ -62,14 +62,14 @@ pub(super) fn table(threshold: f64, report: &Abstaining) -> String {
     text
 }
 
-/// What other thresholds give.
+/// What other thresholds give. Limits that the same threshold keeps are one row.
 pub(super) fn curve(text: &mut String, name: &str, points: &[Point]) {
     let _ = writeln!(
         text,
         "\n{name}\n{:>9}{:>10}  {:<22}{:<22}{:<22}",
         "log odds", "coverage", "precision", "recall", "wrong binds"
     );
-    for point in points {
+    for point in points.chunk_by(PartialEq::eq).filter_map(<[Point]>::first) {
         let _ = writeln!(
             text,
             "{:>9.3}{:>10.3}  {:<22}{:<22}{:<22}",
@@ -135,4 +135,24 @@ fn row(text: &mut String, name: &str, figures: &Figures) {
 
 fn share(share: &Share) -> String {
     format!("{:.4} [{:.3}-{:.3}]", share.value, share.interval.low, share.interval.high)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_threshold_that_serves_several_limits_is_one_row() {
+        let share = || Share::new(1, 2);
+        let of = |threshold| Point {
+            threshold,
+            coverage: 0.5,
+            precision: share(),
+            recall: share(),
+            wrong_binds: share(),
+        };
+        let mut text = String::new();
+        curve(&mut text, "all", &[of(3.0), of(3.0), of(2.0), of(2.0), of(1.0)]);
+        assert_eq!(text.lines().skip(3).count(), 3, "{text}");
+    }
 }

@@ -7,14 +7,14 @@ use std::time::Duration;
 use deadpool::Runtime;
 use deadpool::managed::{self, Metrics, Object, Pool, PoolError, RecycleError, RecycleResult};
 use memory_core::{Error, Result};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, Semaphore, SemaphorePermit};
 use tokio::time::timeout;
 
 use crate::config::{PostgresConfig, Prepared};
 use crate::connect::address::Address;
 use crate::connect::hosts::Hosts;
 use crate::connect::session::{Connection, SessionSettings};
-use crate::error::{closed, no_connection};
+use crate::error::{closed, no_connection, only_one_left};
 
 /// An exclusive connection; it returns to the pool when dropped.
 pub(crate) type Owned = Object<Manager>;
@@ -27,6 +27,8 @@ pub(crate) type Shared = Arc<Connection>;
 pub(crate) struct Connections {
     pub(crate) hosts: Arc<Hosts>,
     pool: Pool<Manager>,
+    /// One permit less than the pool has connections.
+    long: Semaphore,
     readers: Vec<Reader>,
     settings: Arc<SessionSettings>,
     wait: Duration,
@@ -71,8 +73,9 @@ impl Connections {
             .wait_timeout(Some(wait))
             .build()
             .map_err(|error| Error::internal("the pool of connections cannot be built").with_source(error))?;
+        let long = Semaphore::new(config.pool_size.saturating_sub(1));
         let readers = (0..config.readers).map(|_| Reader::default()).collect();
-        Ok(Self { hosts, pool, readers, settings, wait, closed: AtomicBool::new(false) })
+        Ok(Self { hosts, pool, long, readers, settings, wait, closed: AtomicBool::new(false) })
     }
 
     /// A connection shared with others, for single short read-only statements. Many tasks use it at once.
@@ -129,6 +132,14 @@ impl Connections {
             Err(PoolError::Closed) => Err(closed()),
             Err(_) => Err(no_connection()),
         }
+    }
+
+    /// An exclusive connection for as long as its caller likes, and a permit to keep with it. The pool's last one is left to other
+    /// calls, among them those that the caller makes meanwhile.
+    /// Fails as [`take`](Self::take); `unavailable` if no other one would be left.
+    pub(crate) async fn take_for_long(&self) -> Result<(Owned, SemaphorePermit<'_>)> {
+        let permit = self.long.try_acquire().map_err(|_| only_one_left())?;
+        Ok((self.take().await?, permit))
     }
 
     /// How many are open, idle, and waited for.

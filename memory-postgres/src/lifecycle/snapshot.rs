@@ -38,8 +38,8 @@ impl SharedSnapshot {
 
 /// Keeps the transaction open until the snapshot is dropped.
 async fn hold(store: &Store, tell: oneshot::Sender<Result<String>>, end: &mut oneshot::Receiver<()>) {
-    let mut connection = match store.connections.take().await {
-        Ok(connection) => connection,
+    let (mut connection, _permit) = match store.connections.take_for_long().await {
+        Ok(taken) => taken,
         Err(error) => return drop(tell.send(Err(error))),
     };
     let begun = async {

@@ -32,6 +32,7 @@ const PARTS: &[Part] = &[
             include_str!("v3.sql"),
             include_str!("v4.sql"),
             include_str!("v5.sql"),
+            include_str!("v6.sql"),
         ],
         needs_vector: false,
     },

@@ -42,7 +42,7 @@ pub(super) struct Answer<'a> {
 
 impl Answer<'_> {
     /// The hits among the matches. `entries` holds those already read. `None`: so many near-duplicates were dropped
-    /// that more matches are needed.
+    /// that more matches are needed, or, outside a snapshot, an entry that is read only now was changed since it matched.
     pub(super) async fn of(
         &self,
         matches: Vec<Match>,
@@ -69,7 +69,8 @@ impl Answer<'_> {
         if more && query.dedup.is_some() && kept.len() + folded >= ranked.len() {
             return Ok(None);
         }
-        let mut results = SearchResults::new(self.hits(&matches, kept, entries).await?, query.mode);
+        let Some(hits) = self.hits(&matches, kept, entries).await? else { return Ok(None) };
+        let mut results = SearchResults::new(hits, query.mode);
         results.duplicates = duplicates;
         Ok(Some(results))
     }
@@ -136,21 +137,29 @@ impl Answer<'_> {
         vectors.collect()
     }
 
-    /// Reads the entries of the hits and counts their accesses.
+    /// Reads the entries of the hits and counts their accesses. `None` as for [`Self::of`].
     async fn hits(
         &self,
         matches: &[Match],
         kept: Vec<Kept>,
         mut entries: HashMap<Key, StoredEntry>,
-    ) -> Result<Vec<Hit>> {
-        let lacking = kept.iter().filter_map(|kept| matches.get(kept.ranked.index).map(|found| &found.key));
-        let keys: Vec<&str> = lacking.filter(|key| !entries.contains_key(*key)).map(Key::as_str).collect();
-        if !keys.is_empty() {
+    ) -> Result<Option<Vec<Hit>>> {
+        let shown = kept.iter().filter_map(|kept| matches.get(kept.ranked.index));
+        let lacking: Vec<&Match> = shown.filter(|found| !entries.contains_key(&found.key)).collect();
+        if !lacking.is_empty() {
+            let keys: Vec<&str> = lacking.iter().map(|found| found.key.as_str()).collect();
             entries.extend(self.entries(&keys).await?);
+            let is_as_matched = |found: &&Match| {
+                let stored = entries.get(&found.key).map(|stored| stored.entry.version);
+                stored.is_some() && stored == found.near.as_ref().map(|near| near.version)
+            };
+            if matches!(self.reading, Reading::Connection(_)) && !lacking.iter().all(is_as_matched) {
+                return Ok(None);
+            }
         }
         let mut hits = Vec::with_capacity(kept.len());
         self.fill(matches, kept, entries, &mut hits);
-        Ok(hits)
+        Ok(Some(hits))
     }
 
     async fn entries(&self, keys: &[&str]) -> Result<HashMap<Key, StoredEntry>> {

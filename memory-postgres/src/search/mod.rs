@@ -64,7 +64,10 @@ pub(crate) async fn search(
     {
         // A single statement has its own snapshot.
         let reading = Reading::Connection(&connection);
-        return Search { store, reading, target, query: &query, model }.simple(found, numbers).await;
+        let simple = Search { store, reading, target, query: &query, model };
+        if let Some(results) = simple.simple(found, numbers).await? {
+            return Ok(results);
+        }
     }
     let snapshot = connection.transaction(IsolationLevel::RepeatableRead, true).await?;
     let reading = Reading::Snapshot(&snapshot);
@@ -113,10 +116,11 @@ impl Search<'_> {
         }
     }
 
-    /// Finds the nearest and reads their entries in one statement.
-    async fn simple(&self, searched: Searched, numbers: &[f32]) -> Result<SearchResults> {
+    /// Finds the nearest and reads their entries in one statement, long ones in another. `None` if one of these was
+    /// changed in between.
+    async fn simple(&self, searched: Searched, numbers: &[f32]) -> Result<Option<SearchResults>> {
         let (Some(model), query) = (searched.model, self.query) else {
-            return Ok(SearchResults::new(Vec::new(), self.query.mode));
+            return Ok(Some(SearchResults::new(Vec::new(), self.query.mode)));
         };
         let (nearest, entries) = self.with_entries(&searched, model, numbers, query.top_k).await?;
         let matches = nearest
@@ -125,8 +129,7 @@ impl Search<'_> {
             .collect();
         let answer =
             Answer { store: self.store, reading: self.reading, target: self.target, searched, query };
-        let results = answer.of(matches, false, entries).await?;
-        Ok(results.unwrap_or_else(|| SearchResults::new(Vec::new(), query.mode)))
+        answer.of(matches, false, entries).await
     }
 
     /// The best by words and the nearest, each with both similarities.

@@ -1,6 +1,6 @@
 //! Opening a database: tables are created once, by the first to come, and a newer version's are not touched.
 
-use memory_core::{ErrorKind, HealthStatus, Provider as _};
+use memory_core::{Backend as _, ErrorKind, HealthStatus, Json, Key, Provider as _, Scope, SetOptions};
 use memory_postgres::{PostgresConfig, PostgresProvider, Prepared};
 
 use crate::support::Database;
@@ -92,4 +92,26 @@ async fn a_missing_database_is_not_found() {
     let url = memory_fakes::postgres::with_database(&database.url(), "no_such_database");
     let error = PostgresProvider::open(PostgresConfig::new(url)).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_snapshot_leaves_a_connection_to_others() {
+    let Some(database) = Database::fresh().await else { return };
+    let scope = Scope::agent("public", "pool").unwrap();
+    for connections in [1, 2] {
+        let config = database.config().with_pool_size(connections);
+        let provider = PostgresProvider::open(config).await.unwrap();
+        let mut open = Vec::new();
+        for _ in 1..connections {
+            open.push(provider.read_snapshot().await.unwrap());
+        }
+        let error = provider.read_snapshot().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable);
+        assert!(error.message().contains("`pool_size`"), "{error}");
+        let key = Key::new("key").unwrap();
+        provider.set(&scope, &key, Json::null(), SetOptions::default()).await.unwrap();
+        for snapshot in open {
+            snapshot.tenants(None, 10).await.unwrap();
+        }
+    }
 }

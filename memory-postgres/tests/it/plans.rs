@@ -215,3 +215,25 @@ async fn a_session_that_began_with_small_tables_makes_plans_that_fit_large_ones(
     println!("{read} rows of at most {limit}");
     assert!(read <= limit, "{read} rows were read, expected at most {limit}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn uses_without_a_scope_are_found_by_an_index() {
+    let Some(database) = Database::fresh().await else { return };
+    let provider = open(&database).await;
+    fill(&provider).await;
+    let mut client = database.client().await;
+    let uses = "DELETE FROM memory.scope_use; INSERT INTO memory.scope_use \
+         SELECT memory.scope_mark('public', 0::smallint, 'other' || g), 0, g::text FROM generate_series(0, 99) g; ANALYZE";
+    client.batch_execute(uses).await.unwrap();
+    let transaction = client.transaction().await.unwrap();
+    let found = transaction.query("SELECT mark FROM memory.unused(NULL, '', 1000)", &[]).await.unwrap();
+    assert_eq!(found.len(), 100 - OTHERS);
+    let marks: Vec<&[u8]> = found.iter().map(|row| row.get(0)).collect();
+    transaction.execute("SELECT memory.forget_uses(NULL, $1)", &[&marks]).await.unwrap();
+    let left = transaction.query_one("SELECT count(*) FROM memory.scope_use", &[]).await.unwrap();
+    assert_eq!(left.get::<_, i64>(0), i64::try_from(OTHERS).unwrap());
+    let scans = "SELECT pg_stat_get_xact_numscans('memory.scope'::regclass), \
+         pg_stat_get_xact_numscans('memory.scope_pkey'::regclass)";
+    let scans = transaction.query_one(scans, &[]).await.unwrap();
+    assert_eq!((scans.get::<_, i64>(0), scans.get::<_, i64>(1)), (0, 0), "scans of all scopes");
+}

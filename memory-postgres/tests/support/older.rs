@@ -5,12 +5,13 @@ use tokio_postgres::Client;
 use super::Database;
 
 /// What brought the entries to each version.
-const ENTRIES: [&str; 5] = [
+const ENTRIES: [&str; 6] = [
     include_str!("../../src/schema/v1.sql"),
     concat!(include_str!("../../src/schema/v2.sql"), include_str!("../../src/schema/guard.sql")),
     include_str!("../../src/schema/v3.sql"),
     include_str!("../../src/schema/v4.sql"),
     include_str!("../../src/schema/v5.sql"),
+    include_str!("../../src/schema/v6.sql"),
 ];
 
 /// Tables of entries as a program of this version makes them, and nothing else.

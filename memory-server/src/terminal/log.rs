@@ -17,18 +17,33 @@ const VARIABLE: &str = "MEMORY_LOG";
 /// The environment variable that sets how lines are written: `text`, or `json`.
 const FORMAT: &str = "MEMORY_LOG_FORMAT";
 
+/// The library whose warnings contain what clients sent, such as the URIs of resources.
+const TELLS_REQUESTS: &str = "rmcp";
+
+/// What is logged. Of [`TELLS_REQUESTS`] only errors are, unless the text names it.
+fn filter(text: Option<&str>) -> Result<Targets, String> {
+    let filter = match text {
+        None => {
+            Targets::new().with_default(LevelFilter::WARN).with_target("memory::audit", LevelFilter::INFO)
+        }
+        Some(text) => text.parse::<Targets>().map_err(|error| {
+            format!("{VARIABLE} is not understood ({error}); write a level, or TARGET=LEVEL,…")
+        })?,
+    };
+    if filter.iter().any(|(target, _)| target.starts_with(TELLS_REQUESTS)) {
+        return Ok(filter);
+    }
+    let level = filter.default_level().unwrap_or(LevelFilter::OFF).min(LevelFilter::ERROR);
+    Ok(filter.with_target(TELLS_REQUESTS, level))
+}
+
 /// Starts logging to standard error, by default warnings and audit records, and traces where the environment asks for them.
 /// What cannot be started is told, and the rest is.
 pub(crate) fn start() -> Result<(), String> {
-    let standard =
-        || Targets::new().with_default(LevelFilter::WARN).with_target("memory::audit", LevelFilter::INFO);
-    let (filter, mut told) = match std::env::var(VARIABLE).map(|text| text.parse::<Targets>()) {
-        Ok(Ok(filter)) => (filter, Ok(())),
-        Ok(Err(error)) => {
-            let why = format!("{VARIABLE} is not understood ({error}); write a level, or TARGET=LEVEL,…");
-            (standard(), Err(why))
-        }
-        Err(_) => (standard(), Ok(())),
+    let wanted = std::env::var(VARIABLE).ok();
+    let (filter, mut told) = match filter(wanted.as_deref()) {
+        Ok(filter) => (filter, Ok(())),
+        Err(why) => (filter(None).unwrap_or_default(), Err(why)),
     };
     let text =
         || tracing_subscriber::fmt::layer().with_writer(io::stderr).with_ansi(io::stderr().is_terminal());
@@ -108,5 +123,21 @@ impl Visit for Fields {
 
     fn record_bool(&mut self, field: &Field, value: bool) {
         self.put(field, value.into());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tracing::Level;
+
+    use super::filter;
+
+    #[test]
+    fn what_clients_sent_is_logged_only_where_it_is_asked_for() {
+        let warns = |text| filter(text).unwrap().would_enable("rmcp::service", &Level::WARN);
+        let tells = |text| filter(text).unwrap().would_enable("rmcp::service", &Level::ERROR);
+        assert!(!warns(None) && !warns(Some("debug")) && !warns(Some("memory_http=debug")));
+        assert!(tells(None) && tells(Some("debug")) && !tells(Some("off")));
+        assert!(warns(Some("warn,rmcp=debug")));
     }
 }

@@ -2,7 +2,7 @@
 
 use memory_core::{Atomicity, ImportOptions, ImportOutcome, RecordStream, Result};
 
-use super::import_step::{add, import_step, next_step};
+use super::import_step::{import_step, next_step};
 use super::import_whole;
 use crate::commit::scope::Target;
 use crate::commit::store::Store;
@@ -39,7 +39,7 @@ async fn import_in_steps(
                 .writer
                 .submit(Cost::slow(bytes), move |batch| import_step(batch, &target, &step, options))
                 .await?;
-            add(&mut outcome, stored.outcome);
+            outcome.add(stored.outcome);
             if let Some((at, error)) = stored.refused {
                 return Err(error.with_detail("index", first + at));
             }

@@ -18,14 +18,6 @@ use crate::vector::rows::{NewVector, Owner, Put};
 const STEP_RECORDS: usize = 256;
 const STEP_BYTES: usize = 1 << 20;
 
-pub(super) fn add(sum: &mut ImportOutcome, step: ImportOutcome) {
-    sum.created += step.created;
-    sum.replaced += step.replaced;
-    sum.skipped += step.skipped;
-    sum.expired += step.expired;
-    sum.forgotten += step.forgotten;
-}
-
 /// Takes the next records off the stream; the third value is the stream's end, with its error.
 pub(super) async fn next_step(records: &mut RecordStream) -> (Vec<Record>, usize, Option<Option<Error>>) {
     let (mut step, mut bytes) = (Vec::new(), 0_usize);

@@ -17,7 +17,7 @@ use memory_core::{
 use rusqlite::ffi;
 use tokio::sync::Semaphore;
 
-use super::import_step::{add, import_step, next_step};
+use super::import_step::{import_step, next_step};
 use crate::commit::batch::Batch;
 use crate::commit::scope::Target;
 use crate::commit::store::Store;
@@ -160,7 +160,7 @@ fn take(
                 if let Some((at, error)) = stored.refused {
                     return Err(Fault::Refused(error.with_detail("index", first + at)));
                 }
-                add(&mut outcome, stored.outcome);
+                outcome.add(stored.outcome);
                 job.room.add_permits(1);
             }
             Ok(Item::End) => {

@@ -69,6 +69,15 @@ pub(crate) const CASES: &[Case] = &[
         settled(cx, scope).await?;
         settled(other, scope).await?;
     }),
+    case!("con.vectors.next-best", [Kv, Vector], ["VEC-10"], |cx| {
+        owned(cx)?;
+        let scope = &cx.scope()?;
+        cx.set_with(scope, "next", &long("next"), SetOptions::default().with_text("next")).await?;
+        let lookers = &Readers::new(1);
+        let work: Vec<BoxFuture<'_, CaseResult>> =
+            vec![Box::pin(come_and_go(cx, scope, lookers)), Box::pin(one_is_found(cx, scope, lookers))];
+        cx.threads(work)?.into_iter().collect::<CaseResult>()?;
+    }),
 ];
 
 const CLOSE: f64 = 1e-6;
@@ -255,6 +264,35 @@ async fn scores_hold(cx: &Cx, scope: &Scope) -> CaseResult {
                 hit.score
             );
         }
+    }
+    Ok(())
+}
+
+/// A value that is read apart from where its vector is.
+fn long(text: &str) -> String {
+    format!(r#"["{text}", "{}"]"#, "x".repeat(20_000))
+}
+
+/// Writes and deletes the best match, again and again.
+async fn come_and_go(cx: &Cx, scope: &Scope, lookers: &Readers) -> CaseResult {
+    while lookers.load(Ordering::SeqCst) > 0 {
+        let options = SetOptions::default().with_text("best");
+        cx.set_with(scope, "best", &long("best"), options).await?;
+        cx.delete(scope, "best").await?;
+    }
+    Ok(())
+}
+
+async fn one_is_found(cx: &Cx, scope: &Scope, lookers: &Readers) -> CaseResult {
+    let found = never_none(cx, scope).await;
+    lookers.fetch_sub(1, Ordering::SeqCst);
+    found
+}
+
+async fn never_none(cx: &Cx, scope: &Scope) -> CaseResult {
+    for _ in 0..ROUNDS * 4 {
+        let hits = cx.find(scope, by_vector("best").with_top_k(1)).await?;
+        expect_eq!(hits.len(), 1, "hits, of which the best comes and goes and the next best stays");
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! QTA: a quota refuses growth and never blocks other work.
 
 use memory_core::sql::SqlValue;
-use memory_core::{ErrorKind, Result};
+use memory_core::{ErrorKind, Result, SqlDialect};
 
 use crate::case::{Case, case};
 use crate::check::{CaseResult, Stop, check, expect_eq, expect_kind};
@@ -114,6 +114,41 @@ pub(crate) const CASES: &[Case] = &[
         low.exec("DELETE FROM t WHERE id > 2").await?;
         insert(cx, &low, 43).await?;
         expect_eq!(low.ints("SELECT id FROM t ORDER BY id").await?, [1, 2, 43]);
+    }),
+    case!("sql.quota.freeing-past-it", [Sql], ["QTA-3"], |cx| {
+        let db = cramped(cx, QUOTA).await?;
+        db.exec("CREATE TABLE other (id INTEGER PRIMARY KEY, v TEXT)").await?;
+        db.exec("CREATE INDEX by_id ON t (id, v)").await?;
+        for id in 1..=20 {
+            let args = [
+                SqlValue::Int(id),
+                text(noise(cx, id.unsigned_abs()).chars().take(2_000).collect::<String>()),
+            ];
+            db.exec_with("INSERT INTO t (id, v) VALUES (?, ?)", &args).await?;
+        }
+        db.exec("INSERT INTO other SELECT id, v FROM t").await?;
+        let low = db.with(|options| options.quota_bytes = Some(16 << 10));
+        let growing =
+            ["UPDATE t SET v = v || v", "CREATE INDEX again ON t (id)", "CREATE TABLE more (id INTEGER)"];
+        for sql in growing {
+            expect_kind!(low.exec(sql).await, ErrorKind::QuotaExceeded, "`{sql}` far over the quota");
+        }
+        let truncate = match cx.dialect() {
+            SqlDialect::Postgres => "TRUNCATE other",
+            _ => "DELETE FROM other",
+        };
+        let freeing = [
+            "DELETE FROM t WHERE id > 10",
+            "DROP INDEX by_id",
+            truncate,
+            "DROP TABLE other",
+            "DELETE FROM t",
+        ];
+        for sql in freeing {
+            low.exec(sql).await?;
+        }
+        expect_eq!(low.count("t").await?, 0);
+        low.exec("DROP TABLE t").await?;
     }),
     case!("sql.quota.raised", [Sql], ["QTA-1"], |cx| {
         let db = cramped(cx, 128 << 10).await?;

@@ -35,6 +35,19 @@ mutants! {
             }
             Ok(Reply::Search(results))
         });
+    "concurrent.hits-lost-late": ["VEC-10"], "a hit that is deleted during the search is missing from the answer"
+        => over(Request::Search { scope, query } => {
+            let mut results = kv(&next)?.search(&scope, query).await?;
+            let_others_in();
+            let mut hits = Vec::new();
+            for hit in results.hits {
+                if peek(&next, &scope, &hit.entry.key).await?.is_some() {
+                    hits.push(hit);
+                }
+            }
+            results.hits = hits;
+            Ok(Reply::Search(results))
+        });
     "concurrent.vectors-cached": ["VEC-10", "VEC-5"], "a handle keeps finding vectors that another handle replaced" => around(vectors_cached);
     "concurrent.handles-cache": ["CON-3"], "a handle does not see another handle's writes" => around(handles_cache);
     "concurrent.dropped-half": ["CON-2"], "a dropped set wrote its value without its metadata"

@@ -82,8 +82,8 @@ pub(crate) struct Answer {
     pub(crate) further: Option<Vec<u8>>,
     /// The server sent a warning; after a commit: it may not have reached a standby.
     pub(crate) warned: bool,
-    /// Whether the leading commands were done.
-    pub(crate) opened: bool,
+    /// Leading commands that were not done.
+    pub(crate) leading: u32,
 }
 
 impl Answer {
@@ -163,8 +163,7 @@ impl<'s> Exchange<'s> {
 
     /// Receives an answer up to the next `Ready`.
     pub(crate) async fn receive(&mut self, sink: &mut Sink) -> Result<Answer, Broken> {
-        let mut leading = std::mem::take(&mut self.leading);
-        let mut heard = Answer { opened: leading == 0, ..Answer::default() };
+        let mut heard = Answer { leading: std::mem::take(&mut self.leading), ..Answer::default() };
         loop {
             let reply = match self.session.take(sink.longest())? {
                 Some(reply) => reply,
@@ -191,11 +190,8 @@ impl<'s> Exchange<'s> {
                     heard.status = status;
                     return Ok(heard);
                 }
-                Reply::Done(_) if leading > 0 => {
-                    leading -= 1;
-                    heard.opened = leading == 0;
-                }
-                Reply::Row(row) if heard.opened && heard.tag.is_none() => sink.push(&row),
+                Reply::Done(_) if heard.leading > 0 => heard.leading -= 1,
+                Reply::Row(row) if heard.leading == 0 && heard.tag.is_none() => sink.push(&row),
                 Reply::LongRow => sink.cut(),
                 Reply::Columns(columns) if heard.tag.is_none() => sink.describe(columns),
                 Reply::Parameters(parameters) => heard.parameters = parameters,
@@ -225,7 +221,7 @@ impl<'s> Exchange<'s> {
                 }
                 Reply::Copy => heard.copied = true,
                 Reply::Warning => heard.warned = true,
-                Reply::Row(row) if heard.opened => {
+                Reply::Row(row) if heard.leading == 0 => {
                     heard.further = row.values().next().flatten().map(<[u8]>::to_vec);
                 }
                 Reply::Row(_) | Reply::Columns(_) | Reply::Parsed | Reply::Other => {}

@@ -204,11 +204,22 @@ impl Session {
                 name
             }
         };
-        self.bind_to(&name, values);
+        self.bind_to("", &name, values);
     }
 
     /// Runs one of the runtime's own prepared statements.
     pub(crate) fn own(&mut self, sql: &'static str, types: &[Oid], values: &[Option<Vec<u8>>]) {
+        self.own_in("", sql, types, values);
+    }
+
+    /// The same between [`bind`](Self::bind) and [`execute`](Self::execute) of another statement, which stays bound.
+    pub(crate) fn own_aside(&mut self, sql: &'static str, types: &[Oid], values: &[Option<Vec<u8>>]) {
+        const ASIDE: &str = "mem_aside";
+        self.own_in(ASIDE, sql, types, values);
+        self.write(|out| frontend::close(b'P', ASIDE, out));
+    }
+
+    fn own_in(&mut self, portal: &str, sql: &'static str, types: &[Oid], values: &[Option<Vec<u8>>]) {
         let name = match self.named.find_own(sql) {
             Some(name) => name,
             None => {
@@ -217,8 +228,8 @@ impl Session {
                 name
             }
         };
-        self.bind_to(&name, values);
-        self.execute(0);
+        self.bind_to(portal, &name, values);
+        self.write(|out| frontend::execute(portal, 0, out));
     }
 
     /// Asks for the types of the parameters and columns.
@@ -233,10 +244,10 @@ impl Session {
 
     /// Binds values as texts, with results as texts.
     pub(crate) fn bind(&mut self, values: &[Option<Vec<u8>>]) {
-        self.bind_to("", values);
+        self.bind_to("", "", values);
     }
 
-    fn bind_to(&mut self, statement: &str, values: &[Option<Vec<u8>>]) {
+    fn bind_to(&mut self, portal: &str, statement: &str, values: &[Option<Vec<u8>>]) {
         let texts = std::iter::empty::<i16>;
         let value = |value: &Option<Vec<u8>>, out: &mut BytesMut| {
             let Some(bytes) = value else { return Ok(IsNull::Yes) };
@@ -244,9 +255,11 @@ impl Session {
             Ok(IsNull::No)
         };
         self.write(|out| {
-            frontend::bind("", statement, texts(), values, value, texts(), out).map_err(|error| match error {
-                BindError::Conversion(error) => io::Error::other(error),
-                BindError::Serialization(error) => error,
+            frontend::bind(portal, statement, texts(), values, value, texts(), out).map_err(|error| {
+                match error {
+                    BindError::Conversion(error) => io::Error::other(error),
+                    BindError::Serialization(error) => error,
+                }
             })
         });
     }

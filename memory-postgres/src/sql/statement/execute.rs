@@ -87,8 +87,21 @@ pub(crate) struct Opening {
 pub(crate) enum Failed {
     /// What precedes it failed.
     Opening(Fault),
+    /// It could not be bound, perhaps because of definitions that were not looked at any more.
+    Unbound(Box<Answer>),
     Statement(Error),
     Broken(Broken),
+}
+
+impl Failed {
+    /// Whether the statement may fail, or have other types, only because of what was defined since the session looked.
+    fn may_be_redefined(&self) -> bool {
+        match self {
+            Self::Opening(fault) => fault.state == REDEFINED,
+            Self::Unbound(_) => true,
+            Self::Statement(_) | Self::Broken(_) => false,
+        }
+    }
 }
 
 impl From<Broken> for Failed {
@@ -117,7 +130,7 @@ pub(crate) async fn run(
     let sent = match &known {
         None => None,
         Some(types) => match send(exchange, &opening.first, opening, asked, types).await {
-            Err(Failed::Opening(fault)) if fault.state == REDEFINED => None,
+            Err(failed) if failed.may_be_redefined() => None,
             done => Some(done?),
         },
     };
@@ -151,7 +164,10 @@ pub(crate) async fn run(
     exchange.session.named.doubt(&asked.text);
     let oids = if is_outdated { types.oids } else { literal };
     let types = Types { oids, are_parsed: false };
-    let (second, second_sink) = send(exchange, &opening.again, opening, asked, &types).await?;
+    let (second, second_sink) = match send(exchange, &opening.again, opening, asked, &types).await {
+        Err(Failed::Unbound(second)) => (*second, Sink::default()),
+        done => done?,
+    };
     if second.fault.is_some() {
         // The first refusal says what is wrong.
         return Ok((Answer { status: second.status, ..heard }, sink));
@@ -186,6 +202,11 @@ fn is_about_kept(state: &str) -> bool {
     matches!(state, "0A000" | "26000")
 }
 
+/// A statement that was cancelled, or waited too long for a lock.
+fn is_about_time(state: &str) -> bool {
+    matches!(state, "57014" | "55P03")
+}
+
 /// Sends the statement with everything around it, and receives its answer.
 async fn send(
     exchange: &mut Exchange<'_>,
@@ -208,6 +229,10 @@ async fn send(
     } else {
         session.parse(&asked.text, &types.oids);
         session.bind(&asked.values);
+    }
+    if let Some(known) = begun.known {
+        // Binding has locked the tables: what is defined now is what the statement meets.
+        session.own_aside("SELECT mem_sql.defined($1)", &[INT8], &[Some(known.to_string().into_bytes())]);
     }
     session.describe_portal();
     session.execute(asked.limit());
@@ -234,11 +259,11 @@ async fn send(
     exchange.send().await?;
     let mut sink = asked.sink();
     let heard = match opened(exchange, begun, &mut sink).await {
-        Err(Failed::Opening(fault)) if fault.state == REDEFINED => {
+        Err(failed) if failed.may_be_redefined() => {
             if !opening.tail.is_empty() {
                 exchange.receive(&mut Sink::default()).await?;
             }
-            return Err(Failed::Opening(fault));
+            return Err(failed);
         }
         heard => heard?,
     };
@@ -258,41 +283,42 @@ struct Begun {
     apart: bool,
     /// Commands covered by the statement's answer.
     leading: u32,
+    /// The number of the scope's definitions, to be checked by the last of these commands, once the statement is bound.
+    known: Option<i64>,
 }
 
-/// Sends the start, and has it fail unless the scope's definitions have this number.
+/// Sends the start, and has it fail, or the statement, unless the scope's definitions have this number.
 fn begin(session: &mut Session, start: &Start, definitions: Option<i64>) -> Begun {
     let number = |number: i64| Some(number.to_string().into_bytes());
     let mut begun = match start {
         Start::Words(words) => {
             session.query(words);
-            Begun { apart: true, leading: 0 }
+            Begun { apart: true, ..Begun::default() }
         }
         Start::Read(age) => {
             session.own("BEGIN READ ONLY", &[], &[]);
             if let Some(age) = age {
                 session.own("SELECT mem_sql.look($1)", &[INT8], &[number(*age)]);
             }
-            Begun { apart: false, leading: 1 + u32::from(age.is_some()) }
+            Begun { leading: 1 + u32::from(age.is_some()), ..Begun::default() }
         }
         Start::Within { reads } => {
             session.own("SAVEPOINT mem_q", &[], &[]);
             if *reads {
                 session.own("SET TRANSACTION READ ONLY", &[], &[]);
             }
-            Begun { apart: false, leading: 1 + u32::from(*reads) }
+            Begun { leading: 1 + u32::from(*reads), ..Begun::default() }
         }
         Start::Write(age) => {
             session.own("BEGIN", &[], &[]);
             let values = [number(*age), definitions.and_then(number)];
             session.own("SELECT mem_sql.enter($1, $2)", &[INT8, INT8], &values);
-            return Begun { apart: false, leading: 2 };
+            // Nobody else defines anything until this transaction ends.
+            return Begun { leading: 2, ..Begun::default() };
         }
     };
-    if let Some(definitions) = definitions {
-        session.own("SELECT mem_sql.defined($1)", &[INT8], &[number(definitions)]);
-        begun.leading += 1;
-    }
+    begun.leading += u32::from(definitions.is_some());
+    begun.known = definitions;
     begun
 }
 
@@ -307,7 +333,13 @@ async fn opened(exchange: &mut Exchange<'_>, begun: Begun, sink: &mut Sink) -> R
     exchange.leading = begun.leading;
     let mut heard = exchange.receive(sink).await?;
     match heard.fault.take() {
-        Some(fault) if !heard.opened => Err(Failed::Opening(fault)),
+        Some(fault) if heard.leading == 1 && begun.known.is_some() && fault.state == REDEFINED => {
+            Err(Failed::Opening(fault))
+        }
+        Some(fault) if heard.leading == 1 && begun.known.is_some() && !is_about_time(&fault.state) => {
+            Err(Failed::Unbound(Box::new(Answer { fault: Some(fault), ..heard })))
+        }
+        Some(fault) if heard.leading > u32::from(begun.known.is_some()) => Err(Failed::Opening(fault)),
         fault => Ok(Answer { fault, ..heard }),
     }
 }

@@ -371,6 +371,7 @@ impl Engine {
                     Tried::Stale(errors::statement(&refused))
                 }
             },
+            Failed::Unbound(heard) => Tried::Done(Err(errors::statement(&heard.fault.unwrap_or_default()))),
             Failed::Statement(error) => Tried::Done(Err(error)),
             Failed::Broken(Broken::Late) if commits => {
                 leased.session.ask_to_end();

@@ -126,7 +126,7 @@ impl Engine {
                 }
             }
             Err(Failed::Statement(error)) => (Err(error), false),
-            Err(Failed::Opening(_)) => return Err(Ended::ByTheEngine.error()),
+            Err(Failed::Opening(_) | Failed::Unbound(_)) => return Err(Ended::ByTheEngine.error()),
             Err(Failed::Broken(broken)) => return Err(lost_within(broken, cancel)),
         };
         if !held.leased.session.is_past_cancelling().await {

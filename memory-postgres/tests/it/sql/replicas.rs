@@ -1,5 +1,6 @@
 //! A replica killed during agents' SQL: its uncommitted work is undone, and the next replica need not wait.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use memory_core::sql::{SqlFacet as _, SqlValue, StatementOptions};
@@ -105,4 +106,43 @@ async fn a_replica_killed_in_a_transaction_leaves_nothing_and_blocks_nobody() {
         assert!(waited < PATIENCE, "a dead replica held the scope for {waited:?}");
         assert_eq!(count(&provider).await, i64::try_from(round).unwrap() + 2, "killed {role} statements");
     }
+}
+
+/// ARG-10.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_query_that_waited_for_a_definition_takes_its_arguments_by_it() {
+    let Some(place) = sql::Place::made(support::SERVER).await else { return };
+    let provider = Arc::new(PostgresProvider::open(place.config()).await.unwrap());
+    let scope = Scope::agent("t", "waits").unwrap();
+    sql::exec(&provider, &scope, "CREATE TABLE t (v text)").await.unwrap();
+    sql::exec(&provider, &scope, "INSERT INTO t VALUES (NULL)").await.unwrap();
+    let ask = || {
+        let (provider, scope) = (Arc::clone(&provider), scope.clone());
+        async move {
+            let args = [SqlValue::Text("007".into())];
+            let sql = "SELECT coalesce(v, $1) FROM t";
+            let rows =
+                provider.query(&sql::run_of(&scope), &scope, sql, &args, StatementOptions::default()).await;
+            serde_json::to_string(&rows.unwrap().rows).unwrap()
+        }
+    };
+    for _ in 0..3 {
+        assert_eq!(ask().await, r#"[["007"]]"#);
+    }
+    // As another replica does it, slowly.
+    let (other, watch) = (place.client().await, place.client().await);
+    let hex: String = other.query_one("SELECT hex FROM mem_sql.scopes", &[]).await.unwrap().get(0);
+    let define = format!(
+        "BEGIN; ALTER TABLE mem_s_{hex}.t ALTER v TYPE bigint USING NULL; \
+         UPDATE mem_sql.scopes SET definitions = nextval('mem_sql.generations')"
+    );
+    other.batch_execute(&define).await.unwrap();
+    let asked = tokio::spawn(ask());
+    let waits =
+        format!("SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'mem_s_{hex}.t'::regclass");
+    while watch.query_one(&waits, &[]).await.unwrap().get::<_, i64>(0) == 0 {
+        tokio::task::yield_now().await;
+    }
+    other.batch_execute("COMMIT").await.unwrap();
+    assert_eq!(asked.await.unwrap(), "[[7]]");
 }

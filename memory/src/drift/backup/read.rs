@@ -155,10 +155,27 @@ impl Backup {
 
     async fn restore_in_steps(self, backend: &dyn Backend, options: ImportOptions) -> Result<Restored> {
         let difference = self.difference(backend).await?;
-        let wanted: BTreeSet<Key> = difference.changed.into_iter().chain(difference.vanished).collect();
-        let records: Vec<Result<Record>> =
-            self.records.into_iter().filter(|record| wanted.contains(&record.entry.key)).map(Ok).collect();
-        let imported = backend.import_scope(&self.scope, stream::of(records), options).await?;
+        let changed: BTreeSet<Key> = difference.changed.into_iter().collect();
+        let vanished: BTreeSet<Key> = difference.vanished.into_iter().collect();
+        let (mut records, mut may_be_over) = (Vec::new(), Vec::new());
+        for record in self.records {
+            let key = &record.entry.key;
+            if record.entry.expires_at.is_some() && changed.contains(key) {
+                may_be_over.push(record);
+            } else if changed.contains(key) || vanished.contains(key) {
+                records.push(Ok(record));
+            }
+        }
+        let mut imported = backend.import_scope(&self.scope, stream::of(records), options).await?;
+        for record in may_be_over {
+            let key = record.entry.key.clone();
+            let one = backend.import_scope(&self.scope, stream::of(vec![Ok(record)]), options).await?;
+            // The store's clock decides; what it leaves out must not leave another entry in its place.
+            if one.expired > 0 {
+                backend.delete(&self.scope, &key, DeleteOptions::default()).await?;
+            }
+            imported.add(one);
+        }
         let mut restored = Restored { imported, deleted: 0 };
         for key in difference.appeared {
             let deleted = backend.delete(&self.scope, &key, DeleteOptions::default()).await?.deleted;

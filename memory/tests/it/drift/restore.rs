@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use memory::drift::backup::{Backup, Restored};
 use memory::{
     BulkOptions, Capabilities, Clock as _, EmbeddingModel, Entry, ImportOptions, ListQuery, NewEntry, Record,
-    RecordStream, RecordVector, Result, Stream,
+    RecordStream, RecordVector, Result, SetOptions, Stream, Ttl,
 };
 
 use super::support::{Fixture, json, key};
@@ -78,6 +79,29 @@ async fn a_restore_yields_the_saved_contents() {
         assert_eq!(entry.unwrap().version, kept, "what said the same is as it was");
         let again = restored(&fixture, &backup, &capabilities).await;
         assert_eq!((again.imported.created, again.imported.replaced, again.deleted), (0, 0, 0));
+    }
+}
+
+/// DRF-48.
+#[tokio::test]
+async fn an_entry_that_expired_since_gives_way_to_nothing() {
+    let Some(fixture) = Fixture::new().await else { return };
+    for capabilities in both_ways(&fixture) {
+        for name in ["expires", "expires later"] {
+            let after = if name == "expires" { 60 } else { 600 };
+            let options = SetOptions::default().with_ttl(Ttl::After(Duration::from_secs(after)));
+            fixture.backend().set(&fixture.scope, &key(name), json("1"), options).await.unwrap();
+        }
+        let backup = save(&fixture).await;
+        fixture.clock.advance(61);
+        for name in ["expires", "expires later"] {
+            fixture.other_sets(name, "2").await;
+        }
+        let restored = backup.restore(fixture.backend(), &capabilities).await.unwrap();
+        assert_eq!((restored.imported.expired, restored.imported.replaced, restored.deleted), (1, 1, 0));
+        assert_eq!(fixture.value("expires").await, None);
+        assert_eq!(fixture.value("expires later").await.unwrap(), "1");
+        fixture.other_deletes("expires later").await;
     }
 }
 
