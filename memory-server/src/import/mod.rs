@@ -22,7 +22,7 @@ pub(crate) use format::Format;
 pub(crate) use inputs::{EXPORT, Input, Inputs, MAX_DEPTH, inputs, is_markdown};
 pub(crate) use langgraph::{LangGraph, LangGraphRows, SQLITE};
 pub(crate) use moved::{Moved, left};
-pub(crate) use problems::Problems;
+pub(crate) use problems::{Problem, Problems};
 pub(crate) use readers::{Item, Place, Source, Turn, reader};
 pub(crate) use records::{
     FORMAT as EXPORT_FORMAT, Found, Header, RecordReader, Records, VERSION as EXPORT_VERSION,

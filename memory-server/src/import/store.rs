@@ -73,6 +73,24 @@ struct Waiting {
     entry: NewEntry,
 }
 
+impl Waiting {
+    fn conflict(&self) -> Error {
+        let Self { file, place, entry } = self;
+        let text = format!(
+            "{file}, {place}: the key `{}` holds a different value; \
+             keep it with --on-different skip or overwrite it with --on-different replace",
+            entry.key
+        );
+        Error::new(ErrorKind::Conflict, text).with_detail("key", entry.key.as_str())
+    }
+
+    /// Notes that something else stays under its key.
+    fn keep_out(&self, kept: &mut Problems) {
+        let why = format!("something else is stored under its key, `{}`", self.entry.key);
+        kept.add(&self.file, self.place.clone(), why);
+    }
+}
+
 #[derive(Default)]
 struct Batch {
     entries: BTreeMap<Key, Waiting>,
@@ -94,6 +112,8 @@ pub(crate) struct Store<'a> {
     pub(crate) totals: BTreeMap<Scope, Totals>,
     /// What could not be stored.
     pub(crate) problems: Problems,
+    /// What was not stored, since something else is there.
+    pub(crate) kept: Problems,
     /// Why the embedder failed, the first time it did.
     pub(crate) embedder_failure: Option<String>,
 }
@@ -114,6 +134,7 @@ impl<'a> Store<'a> {
             waiting: 0,
             totals: BTreeMap::new(),
             problems: Problems::default(),
+            kept: Problems::default(),
             embedder_failure: None,
         }
     }
@@ -159,10 +180,22 @@ impl<'a> Store<'a> {
                 slot.insert(Waiting { file: file.to_owned(), place, entry });
                 self.waiting += 1;
             }
-            Slot::Occupied(slot) => {
+            Slot::Occupied(mut slot) => {
                 // Twice in one input, as when a resumed session repeats an earlier one.
                 let totals = self.totals.entry(scope.clone()).or_default();
-                if slot.get().entry == entry { totals.unchanged += 1 } else { totals.kept += 1 }
+                let twice = Waiting { file: file.to_owned(), place, entry };
+                match self.on_different {
+                    _ if slot.get().entry == twice.entry => totals.unchanged += 1,
+                    OnDifferent::Skip => {
+                        totals.kept += 1;
+                        twice.keep_out(&mut self.kept);
+                    }
+                    OnDifferent::Replace => {
+                        totals.replaced += 1;
+                        slot.insert(twice);
+                    }
+                    OnDifferent::Fail => return Err(twice.conflict()),
+                }
             }
         }
         if batch.entries.len() >= BATCH || batch.bytes >= BATCH_BYTES {
@@ -187,7 +220,7 @@ impl<'a> Store<'a> {
         let mut waiting: Vec<Waiting> = batch.entries.into_values().collect();
         let mut attempts = 0;
         loop {
-            let (write, mut totals) = self.decide(scope, &waiting).await?;
+            let Decided { write, kept, mut totals } = self.decide(scope, &waiting).await?;
             let items: Vec<NewEntry> = write.iter().map(|(_, item)| item.clone()).collect();
             if self.dry {
                 let replaced =
@@ -198,6 +231,7 @@ impl<'a> Store<'a> {
             }
             if items.is_empty() || self.dry {
                 self.count(scope, &totals);
+                self.kept.extend(kept);
                 return Ok(());
             }
             match self.backend.bulk_insert(scope, items, BulkOptions::default()).await {
@@ -214,6 +248,7 @@ impl<'a> Store<'a> {
                         }
                     }
                     self.count(scope, &totals);
+                    self.kept.extend(kept);
                     return Ok(());
                 }
                 // Another writer came between the read and the write.
@@ -241,44 +276,44 @@ impl<'a> Store<'a> {
     }
 
     /// Splits a batch into entries to write, with their positions, and entries that need no write.
-    async fn decide(&self, scope: &Scope, waiting: &[Waiting]) -> Result<(Vec<(usize, NewEntry)>, Totals)> {
+    async fn decide(&self, scope: &Scope, waiting: &[Waiting]) -> Result<Decided> {
         let keys: Vec<Key> = waiting.iter().map(|waiting| waiting.entry.key.clone()).collect();
         let stored = self.backend.get_many(scope, &keys, GetOptions::uncounted()).await?;
-        let mut write = Vec::new();
-        let mut totals = Totals::default();
+        let mut decided = Decided::default();
         for (position, (waiting, stored)) in waiting.iter().zip(&stored).enumerate() {
             let expect = match (stored, self.on_different) {
                 (None, _) => Expect::Absent,
                 (Some(stored), _) if same(stored, &waiting.entry) => {
-                    totals.unchanged += 1;
+                    decided.totals.unchanged += 1;
                     continue;
                 }
                 (Some(_), OnDifferent::Skip) => {
-                    totals.kept += 1;
+                    decided.totals.kept += 1;
+                    waiting.keep_out(&mut decided.kept);
                     continue;
                 }
                 (Some(stored), OnDifferent::Replace) => Expect::Version(stored.version),
                 (Some(stored), OnDifferent::Fail) => {
-                    return Err(Error::new(
-                        ErrorKind::Conflict,
-                        format!(
-                            "{}, {}: the key `{}` holds a different value; \
-                             keep it with --on-different skip or overwrite it with --on-different replace",
-                            waiting.file, waiting.place, waiting.entry.key
-                        ),
-                    )
-                    .with_detail("key", waiting.entry.key.as_str())
-                    .with_detail("current_version", stored.version));
+                    return Err(waiting.conflict().with_detail("current_version", stored.version));
                 }
             };
             let mut item = waiting.entry.clone();
             if self.guarded {
                 item.options.expect = expect;
             }
-            write.push((position, item));
+            decided.write.push((position, item));
         }
-        Ok((write, totals))
+        Ok(decided)
     }
+}
+
+/// What becomes of a batch.
+#[derive(Default)]
+struct Decided {
+    /// With their positions.
+    write: Vec<(usize, NewEntry)>,
+    kept: Problems,
+    totals: Totals,
 }
 
 fn same(stored: &Entry, wanted: &NewEntry) -> bool {

@@ -48,6 +48,8 @@ pub(crate) struct Turns<'a> {
     pub(crate) forgotten: u64,
     /// What could not be stored.
     pub(crate) problems: Problems,
+    /// What was not stored, since something else is there.
+    pub(crate) kept: Problems,
 }
 
 impl<'a> Turns<'a> {
@@ -70,6 +72,7 @@ impl<'a> Turns<'a> {
             totals: BTreeMap::new(),
             forgotten: 0,
             problems: Problems::default(),
+            kept: Problems::default(),
         }
     }
 
@@ -132,7 +135,7 @@ impl<'a> Turns<'a> {
             match self.add(scope, &messages).await {
                 Ok(outcome) if outcome.different.is_empty() || self.on_different == OnDifferent::Skip => {
                     self.count(scope, &outcome, 0);
-                    return Ok(());
+                    return self.keep_out(scope, &outcome.different, &waiting);
                 }
                 Ok(mut outcome) => {
                     // The others of the batch are done; those with other words follow one by one.
@@ -155,6 +158,28 @@ impl<'a> Turns<'a> {
                 }
                 Err(error) => return Err(error),
             }
+        }
+        Ok(())
+    }
+
+    /// Notes of which turns other words stay.
+    fn keep_out(&mut self, scope: &Scope, different: &[FactId], waiting: &[Waiting]) -> Result<()> {
+        if different.is_empty() {
+            return Ok(());
+        }
+        let mut left: Vec<&FactId> = different.iter().collect();
+        let mut named = Vec::new();
+        // Of two in one batch, the last is the other one.
+        for waiting in waiting.iter().rev() {
+            let fact = fact_of_message(scope, &waiting.message)?;
+            if let Some(at) = left.iter().position(|different| **different == fact) {
+                left.swap_remove(at);
+                named.push((waiting, fact));
+            }
+        }
+        for (waiting, fact) in named.into_iter().rev() {
+            let why = format!("the fact {fact} from the same place has other words");
+            self.kept.add(&waiting.file, waiting.place.clone(), why);
         }
         Ok(())
     }
@@ -194,7 +219,10 @@ impl<'a> Turns<'a> {
                 continue;
             };
             match self.on_different {
-                OnDifferent::Skip => self.count(scope, &outcome, 0),
+                OnDifferent::Skip => {
+                    self.count(scope, &outcome, 0);
+                    self.keep_out(scope, &outcome.different, std::slice::from_ref(waiting))?;
+                }
                 OnDifferent::Replace => {
                     let known = known_facts(self.backend, scope, &[&fact]).await?;
                     if known.contains(&KnownFact::Superseded) {

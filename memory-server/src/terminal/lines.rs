@@ -168,6 +168,10 @@ fn read_line(number: u64) -> Result<Read, Failure> {
     if line.is_empty() {
         return Ok(Read::End);
     }
+    // Some editors put it before UTF-8.
+    if number == 1 && line.starts_with(b"\xef\xbb\xbf") {
+        line.drain(..3);
+    }
     Ok(match String::from_utf8(line) {
         Ok(line) => Read::Line(line),
         Err(error) => Read::NotUtf8(number, String::from_utf8_lossy(error.as_bytes()).into_owned()),

@@ -85,8 +85,14 @@ pub(crate) fn metadata(members: &[(String, Scalar)]) -> Result<Metadata> {
     Ok(metadata)
 }
 
+/// What some editors put before UTF-8.
+pub(crate) const BYTE_ORDER_MARK: char = '\u{feff}';
+
 /// A JSON value; the error says how to store text.
-pub(crate) fn json(text: String) -> Result<Json> {
+pub(crate) fn json(mut text: String) -> Result<Json> {
+    if text.starts_with(BYTE_ORDER_MARK) {
+        text.remove(0);
+    }
     Json::parse(text).map_err(|error| {
         Error::invalid("the value must be JSON; for plain text add --text, which quotes it")
             .with_source(error)

@@ -109,10 +109,11 @@ impl Input {
     pub(super) fn command(self) -> Done<Command> {
         let verb = self.command;
         let path = |path: Option<String>, name| FilePath::parse(&present(path, name, verb)?);
+        let new = |path: Option<String>, name| FilePath::parse_new(&present(path, name, verb)?);
         Ok(match verb {
             Verb::View => Command::View { path: path(self.path, "path")?, range: self.view_range },
             Verb::Create => Command::Create {
-                path: path(self.path, "path")?,
+                path: new(self.path, "path")?,
                 text: present(self.file_text, "file_text", verb)?,
             },
             Verb::StrReplace => Command::Replace {
@@ -128,7 +129,7 @@ impl Input {
             Verb::Delete => Command::Delete { path: path(self.path, "path")? },
             Verb::Rename => Command::Rename {
                 from: path(self.old_path, "old_path")?,
-                to: path(self.new_path, "new_path")?,
+                to: new(self.new_path, "new_path")?,
             },
         })
     }

@@ -1,7 +1,9 @@
 //! Paths, as a model writes them.
 
+use std::borrow::Cow;
 use std::fmt;
 
+use memory_core::layer::printable;
 use memory_core::{Error, Key, Result};
 
 use super::refused::{Done, Refused};
@@ -15,8 +17,20 @@ pub const ROOT: &str = "/memories";
 pub(super) struct FilePath(Key);
 
 impl FilePath {
-    /// Accepts `/memories` and what lies below it. Whatever could mean another place to somebody who decodes, joins or
-    /// normalises the path again is refused.
+    /// A path at which something may be written. What a listing would escape is refused: others would not see what they name.
+    pub(super) fn parse_new(given: &str) -> Done<Self> {
+        if shown(given) != given {
+            let text = format!(
+                "Error: Invalid path {}: it has a backslash, a control character, an end of a line or a mark of direction",
+                cut(&shown(given))
+            );
+            return Err(Refused::invalid(text));
+        }
+        Self::parse(given)
+    }
+
+    /// Accepts `/memories` and what lies below it, with the escapes that a listing shows. Whatever could mean another place to
+    /// somebody who decodes, joins or normalises the path again is refused.
     pub(super) fn parse(given: &str) -> Done<Self> {
         let shown = cut(given);
         let refuse = |why: &str| Err(Refused::invalid(format!("Error: Invalid path {shown}: {why}")));
@@ -24,9 +38,9 @@ impl FilePath {
             Some(rest) if rest.is_empty() || rest.starts_with('/') => rest.strip_suffix('/').unwrap_or(rest),
             _ => return Err(Refused::invalid(format!("Error: Path must start with {ROOT}, got: {shown}"))),
         };
-        if given.chars().any(|c| c.is_control() || c == '\\') {
-            return refuse("it has a backslash or a control character");
-        }
+        let Some(named) = unescaped(names).filter(|_| !given.contains(char::is_control)) else {
+            return refuse("it has a backslash or a control character that no listing shows like that");
+        };
         if encodes_a_separator(names) {
             return refuse(
                 "it has an encoded dot, slash, backslash or percent sign; write the path as it is",
@@ -40,7 +54,7 @@ impl FilePath {
                 _ => {}
             }
         }
-        Ok(Self(Key::new(format!("{ROOT}{names}"))?))
+        Ok(Self(Key::new(format!("{ROOT}{named}"))?))
     }
 
     pub(super) fn is_root(&self) -> bool {
@@ -57,7 +71,7 @@ impl FilePath {
 
     /// What the keys of everything below it begin with.
     pub(super) fn prefix(&self) -> String {
-        format!("{self}/")
+        format!("{}/", self.as_str())
     }
 
     /// The folders that it lies in, without the root.
@@ -72,8 +86,39 @@ impl FilePath {
 
 impl fmt::Display for FilePath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+        f.write_str(&shown(self.as_str()))
     }
+}
+
+/// A path or name as it is shown: a backslash stands before another one or a code.
+pub(super) fn shown(name: &str) -> Cow<'_, str> {
+    match name.contains('\\') {
+        true => Cow::Owned(printable(&name.replace('\\', "\\\\"), "").into_owned()),
+        false => printable(name, ""),
+    }
+}
+
+/// What is shown like this; `None`: nothing is.
+fn unescaped(text: &str) -> Option<String> {
+    let (mut plain, mut rest) = (String::new(), text);
+    while let Some((before, code)) = rest.split_once('\\') {
+        plain.push_str(before);
+        let (character, after) = match code.strip_prefix("u{") {
+            Some(code) => {
+                let (digits, after) = code.split_once('}')?;
+                (char::from_u32(u32::from_str_radix(digits, 16).ok()?)?, after)
+            }
+            None => {
+                let known = [("\\", '\\'), ("t", '\t'), ("n", '\n'), ("r", '\r')];
+                known.into_iter().find_map(|(name, is)| Some((is, code.strip_prefix(name)?)))?
+            }
+        };
+        plain.push(character);
+        rest = after;
+    }
+    plain.push_str(rest);
+    // Nothing else may be written in codes, such as dots.
+    (!text.contains('\\') || shown(&plain) == text).then_some(plain)
 }
 
 /// The key of the file at a path, for programs that bring files from elsewhere.
@@ -81,7 +126,7 @@ impl fmt::Display for FilePath {
 /// # Errors
 /// `invalid_argument` or `too_large` for a path that the tool refuses.
 pub fn file_key(path: &str) -> Result<Key> {
-    match FilePath::parse(path) {
+    match FilePath::parse_new(path) {
         Ok(path) => Ok(path.0),
         Err(Refused::Said(kind, text)) => Err(Error::new(kind, text)),
         Err(Refused::Failed(error)) => Err(error),
@@ -114,6 +159,26 @@ mod tests {
         let folders = FilePath::parse("/memories/a/b/c").unwrap().folders();
         assert_eq!(folders.iter().map(Key::as_str).collect::<Vec<_>>(), ["/memories/a", "/memories/a/b"]);
         assert!(FilePath::parse("/memories/a").unwrap().folders().is_empty());
+    }
+
+    #[test]
+    fn what_a_listing_shows_is_taken_back_and_not_written_anew() {
+        for name in ["\u{202e}evil.md", "a\nb", "a\n", "\u{2028}", "a\\b", "\\u{202e}", "\u{7f}\t", "..\\a"] {
+            let shown = format!("/memories/n/{}", shown(name));
+            let path = FilePath::parse(&shown).unwrap();
+            assert_eq!(
+                (path.as_str(), path.to_string()),
+                (format!("/memories/n/{name}").as_str(), shown.clone())
+            );
+            for given in [path.as_str(), &shown] {
+                assert!(FilePath::parse_new(given).is_err() && file_key(given).is_err(), "{shown}");
+            }
+        }
+        for given in
+            ["\\u{2e}\\u{2e}", "a\\u{2f}b", "\\u{0009}", "\\u{202E}", "\\u{d800}", "\\u{202e", "\\x", "\\"]
+        {
+            assert!(FilePath::parse(&format!("/memories/{given}")).is_err(), "{given}");
+        }
     }
 
     #[test]

@@ -210,7 +210,7 @@ impl Files<'_> {
         }
         let moved = |entry: Entry| {
             let rest = entry.key.as_str().strip_prefix(from.as_str()).unwrap_or_default();
-            let key = Key::new(format!("{to}{rest}"))?;
+            let key = Key::new(format!("{}{rest}", to.as_str()))?;
             Ok((entry, key))
         };
         entries.into_iter().map(moved).collect()

@@ -2,9 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use memory_core::layer::printable;
-
-use super::path::FilePath;
+use super::path::{FilePath, shown};
 use super::refused::{Done, Refused};
 use crate::tool::cut;
 
@@ -137,7 +135,7 @@ pub(super) fn insert(path: &FilePath, content: &str, line: i64, text: &str) -> D
 /// The files of a folder, as `(path below the folder, bytes)`, two levels deep. Lists what fits into `max_bytes`.
 pub(super) fn listing(folder: &FilePath, files: &[(String, u64)], more: bool, max_bytes: usize) -> String {
     // A folder's name ends with a slash, so that it sorts before what it holds and is told from a file of its name.
-    let mut shown: BTreeMap<&str, u64> = BTreeMap::new();
+    let mut lines: BTreeMap<&str, u64> = BTreeMap::new();
     let mut total = 0_u64;
     for (path, bytes) in files {
         total = total.saturating_add(*bytes);
@@ -148,21 +146,21 @@ pub(super) fn listing(folder: &FilePath, files: &[(String, u64)], more: bool, ma
         let depth = names.count();
         let folders = path.match_indices('/').take(DEPTH).filter_map(|(at, _)| path.get(..=at));
         for folder in folders {
-            let size = shown.entry(folder).or_default();
+            let size = lines.entry(folder).or_default();
             *size = size.saturating_add(*bytes);
         }
         if depth <= DEPTH {
-            shown.insert(path, *bytes);
+            lines.insert(path, *bytes);
         }
     }
     let mut text = format!(
         "Here're the files and directories up to 2 levels deep in {folder}, excluding hidden items and node_modules:\n{}\t{folder}",
         size(total)
     );
-    let mut left = shown.len();
-    for (path, bytes) in shown {
+    let mut left = lines.len();
+    for (path, bytes) in lines {
         // Keys that other tools wrote may hold anything.
-        let line = format!("\n{}\t{folder}/{}", size(bytes), printable(path, ""));
+        let line = format!("\n{}\t{folder}/{}", size(bytes), shown(path));
         if text.len() + line.len() > max_bytes.saturating_sub(200) {
             text.push_str(&format!("\n… {left} more; view a directory among these"));
             return text;

@@ -273,7 +273,8 @@ fn messages(context: &Context, args: &AddArgs) -> Result<Vec<Message>, Failure> 
     if text.len() > limit {
         return Err(Error::too_large("conversation", text.len(), limit, "bytes").into());
     }
-    serde_json::from_str(&text).map_err(|error| {
+    let text = text.strip_prefix(values::BYTE_ORDER_MARK).unwrap_or(&text);
+    serde_json::from_str(text).map_err(|error| {
         Error::invalid("a conversation is JSON such as [{\"role\":\"user\",\"content\":\"…\"}]")
             .with_source(error)
             .into()

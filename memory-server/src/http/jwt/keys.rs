@@ -134,12 +134,13 @@ impl Set {
         self.read.is_some_and(|read| read.elapsed() < than)
     }
 
-    /// The key of that id; without an id the only one.
-    fn find(&self, id: Option<&str>) -> Option<usize> {
-        match id {
-            Some(_) => self.keys.iter().position(|key| key.id.as_deref() == id),
-            None => (self.keys.len() == 1).then_some(0),
-        }
+    /// The key of that id for this algorithm; without an id the only one for it. Keys of two types may share an id.
+    fn find(&self, id: Option<&str>, algorithm: Algorithm) -> Option<&Key> {
+        let mut fit = self
+            .keys
+            .iter()
+            .filter(|key| key.algorithms.contains(&algorithm) && (id.is_none() || key.id.as_deref() == id));
+        fit.next().filter(|_| id.is_some() || fit.next().is_none())
     }
 }
 
@@ -173,9 +174,9 @@ impl Keys {
 
     /// Reads them again if they are old or this one is missing, and if that was not tried a moment ago. A key that counts
     /// is not waited for.
-    pub(super) async fn refresh(self: &Arc<Self>, id: Option<&str>) {
+    pub(super) async fn refresh(self: &Arc<Self>, id: Option<&str>, algorithm: Algorithm) {
         let set = self.set();
-        let is_known = set.find(id).is_some();
+        let is_known = set.find(id, algorithm).is_some();
         if is_known && set.is_younger(FRESH) {
             return;
         }
@@ -189,7 +190,7 @@ impl Keys {
         let asked = Arc::clone(&self.asked).lock_owned().await;
         // Another request may have read them meanwhile.
         let set = self.set();
-        if set.find(id).is_none() || !set.is_younger(FRESH) {
+        if set.find(id, algorithm).is_none() || !set.is_younger(FRESH) {
             self.read_unless_asked(asked).await;
         }
     }
@@ -222,8 +223,7 @@ impl Keys {
             )
             .with_retry(Retry::After(PAUSE)));
         }
-        let key = set.find(id).and_then(|at| set.keys.get(at));
-        Ok(key.filter(|key| key.algorithms.contains(&algorithm)).map(|key| run(&key.key)))
+        Ok(set.find(id, algorithm).map(|key| run(&key.key)))
     }
 }
 
@@ -243,11 +243,15 @@ mod tests {
         let policy = memory_http::EgressPolicy::new().allow_host(&host).unwrap();
         let client = HttpClient::builder(policy, Arc::new(SystemClock), Arc::new(RandomIds)).build().unwrap();
         let keys = Arc::new(Keys::new(Source::Url(client, format!("http://{host}/jwks"))));
-        let key = Key { id: Some("k".into()), algorithms: vec![], key: DecodingKey::from_secret(b"") };
+        let key = Key {
+            id: Some("k".into()),
+            algorithms: vec![Algorithm::EdDSA],
+            key: DecodingKey::from_secret(b""),
+        };
         let read = Instant::now().checked_sub(FRESH);
         *keys.set.write().unwrap() = Arc::new(Set { keys: vec![key], read });
         for _ in 0..2 {
-            let mut refreshed = std::pin::pin!(keys.refresh(Some("k")));
+            let mut refreshed = std::pin::pin!(keys.refresh(Some("k"), Algorithm::EdDSA));
             let polled = std::future::poll_fn(|context| Poll::Ready(refreshed.as_mut().poll(context))).await;
             assert!(polled.is_ready());
         }

@@ -114,8 +114,9 @@ impl Jwt {
     pub(crate) async fn prepare(&self, text: &str) {
         if text.len() <= MAX_TEXT_BYTES
             && let Ok(header) = decode_header(text)
+            && verifier::ACCEPTED.contains(&header.alg)
         {
-            self.keys.refresh(header.kid.as_deref()).await;
+            self.keys.refresh(header.kid.as_deref(), header.alg).await;
         }
     }
 

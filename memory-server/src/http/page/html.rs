@@ -10,20 +10,76 @@ use serde_json::Value;
 pub(super) const EXCERPT: usize = 240;
 
 /// A text that somebody stored: escaped, apart from the direction of what is around it, and with characters that are not
-/// seen, or turn others around, by their code. Beyond `most` characters it is cut.
+/// seen, or turn others around, by their code. Beyond `most` characters it is cut; `left` were left out before.
 pub(super) struct Said<'a> {
     text: &'a str,
     most: usize,
+    left: usize,
 }
 
 /// A text in a table or a line.
 pub(super) fn said(text: &str) -> Markup {
-    html! { bdi class="said" { (Said { text, most: EXCERPT }) } }
+    html! { bdi class="said" { (Said { text, most: EXCERPT, left: 0 }) } }
 }
 
 /// A text whole, up to `most` characters, with its lines.
 pub(super) fn whole(text: &str, most: usize) -> Markup {
-    html! { pre class="said" dir="auto" tabindex="0" { (Said { text, most }) } }
+    html! { pre class="said" dir="auto" tabindex="0" { (Said { text, most, left: 0 }) } }
+}
+
+/// A JSON value laid out over lines, up to `most` characters. Its tokens are copied as they are stored: read as a value, large
+/// numbers would lose digits, and objects members.
+pub(super) fn value(json: &str, most: usize) -> Markup {
+    let (text, left) = laid_out(json, most);
+    html! { pre class="said" dir="auto" tabindex="0" { (Said { text: &text, most, left }) } }
+}
+
+/// About `most` characters of a JSON value with a member or element a line, and how many of the value's are left.
+fn laid_out(json: &str, most: usize) -> (String, usize) {
+    let (mut text, mut shown, mut depth) = (String::new(), 0, 0_usize);
+    let (mut quoted, mut escaped) = (false, false);
+    let mut characters = json.chars();
+    let breaks = |depth: usize| format!("\n{}", "  ".repeat(depth));
+    while shown < most {
+        let Some(next) = characters.next() else { break };
+        let before = text.len();
+        if quoted {
+            text.push(next);
+            quoted = next != '"' || escaped;
+            escaped = next == '\\' && !escaped;
+        } else {
+            match next {
+                ' ' | '\n' | '\r' | '\t' => {}
+                '{' | '[' => {
+                    text.push(next);
+                    let rest = characters.as_str().trim_start();
+                    if let Some(after) = rest.strip_prefix(['}', ']']) {
+                        text.extend(rest.chars().next());
+                        characters = after.chars();
+                    } else {
+                        depth += 1;
+                        text.push_str(&breaks(depth));
+                    }
+                }
+                '}' | ']' => {
+                    depth = depth.saturating_sub(1);
+                    text.push_str(&breaks(depth));
+                    text.push(next);
+                }
+                ',' => {
+                    text.push(next);
+                    text.push_str(&breaks(depth));
+                }
+                ':' => text.push_str(": "),
+                _ => {
+                    quoted = next == '"';
+                    text.push(next);
+                }
+            }
+        }
+        shown += text.get(before..).map_or(0, |more| more.chars().count());
+    }
+    (text, characters.count())
 }
 
 /// A text within an attribute, where a code is all that can stand for what is not seen.
@@ -42,8 +98,7 @@ impl Render for Said<'_> {
         let (mut shown, mut rest) = (0, self.text);
         while let Some(next) = rest.chars().next() {
             if shown == self.most {
-                let _ = write!(html, "<span class=\"cut\">… {} more characters</span>", rest.chars().count());
-                return;
+                return cut(html, rest.chars().count() + self.left);
             }
             let (one, after) = rest.split_at(next.len_utf8());
             if is_unseen(next) {
@@ -53,7 +108,14 @@ impl Render for Said<'_> {
             }
             (shown, rest) = (shown + 1, after);
         }
+        if self.left > 0 {
+            cut(html, self.left);
+        }
     }
+}
+
+fn cut(html: &mut String, left: usize) {
+    let _ = write!(html, "<span class=\"cut\">… {left} more characters</span>");
 }
 
 /// Controls, marks of direction, and characters of no width but the two that join letters.
@@ -107,7 +169,7 @@ pub(super) fn refusal(error: &Error) -> Markup {
 
 /// What an error says, and its code.
 pub(super) fn reason(error: &Error) -> Markup {
-    html! { (Said { text: error.message(), most: 2_000 }) " " code { (error.kind().code()) } }
+    html! { (Said { text: error.message(), most: 2_000, left: 0 }) " " code { (error.kind().code()) } }
 }
 
 /// A table with a caption, which scrolls by itself where it is too wide.
@@ -179,6 +241,29 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_value_is_laid_out_as_it_is_stored() {
+        let stored = r#" {"b":1E5,"a" : [ ] ,"a":[123456789012345678901234567890,0.1000000000000000055,{}],"\"{,\\":"[x:\"" }"#;
+        let (text, left) = laid_out(stored, 1_000);
+        let lines = [
+            "{",
+            r#"  "b": 1E5,"#,
+            r#"  "a": [],"#,
+            r#"  "a": ["#,
+            "    123456789012345678901234567890,",
+            "    0.1000000000000000055,",
+            "    {}",
+            "  ],",
+            r#"  "\"{,\\": "[x:\"""#,
+            "}",
+        ];
+        assert_eq!((text, left), (lines.join("\n"), 0));
+        for most in 0..stored.len() {
+            let (text, left) = laid_out(stored, most);
+            assert!(text.chars().count() <= most + 10 && left > 0, "{most}: {text}");
+        }
+    }
+
+    #[test]
     fn what_somebody_stored_is_text_and_nothing_else() {
         let shown = said("<script>alert(1)</script>\" onload='x' &amp; \u{202e}gpj.exe\u{0}").into_string();
         assert!(!shown.contains("<script") && !shown.contains('\u{202e}') && !shown.contains('\u{0}'));
@@ -192,6 +277,9 @@ mod tests {
         assert_eq!(attribute, r#"<input value="&quot;&gt;&lt;script&gt;">"#);
         let cut = whole(&"x".repeat(500), 10).into_string();
         assert!(cut.contains("xxxxxxxxxx<span class=\"cut\">… 490 more characters</span>"), "{cut}");
+        let [open, close] = ["[", "]"].map(|bracket| bracket.repeat(127));
+        let deep = value(&format!("{open}1,2{close}"), 100).into_string();
+        assert!(deep.len() < 400 && deep.contains("more characters"), "{deep}");
         assert!(said("سلام می‌کنم").into_string().contains("سلام می‌کنم"));
     }
 }

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use super::elements::Unfolded;
 use super::item::{Bytes, Item, Reader, json_complaint};
 use super::lines::{Line, Lines};
-use super::turn::{Place, Turn};
+use super::turn::{Place, Turn, session_name};
 use super::{content, time};
 
 /// A message; unknown members are ignored.
@@ -46,19 +46,22 @@ fn present<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> Result<Option<
     <&RawValue>::deserialize(deserializer).map(Some)
 }
 
-/// The ids of a file's messages so far, with their sessions. One that comes again is none: something else is counted by it.
+/// The ids of a file's messages so far, with their sessions as keys have them: `1` and `"0001"` are one. One that comes again is
+/// none: something else is counted by it.
 #[derive(Default)]
 struct Ids(HashSet<(Option<String>, String)>);
 
 impl Ids {
-    /// The id of a message, a text or an integer, if it is its own; `around`: the session of a whole conversation.
-    fn of(&mut self, message: &Message<'_>, around: Option<&Scalar>) -> Option<String> {
+    /// Where a message stands by its own id, a text or an integer, if no other of its session has it. No number of a line is
+    /// like it.
+    fn of(&mut self, message: &Message<'_>, session: Option<&Scalar>) -> Option<String> {
         let raw = message.id?.get();
-        let id =
+        let id: String =
             serde_json::from_str(raw).ok().or_else(|| raw.parse::<i64>().ok().map(|id| id.to_string()))?;
-        let session = message.session.or(message.session_id).map(|session| session.get().to_owned());
-        let session = session.or_else(|| serde_json::to_string(around?).ok());
-        (!id.trim().is_empty() && id.len() <= MAX_ID && self.0.insert((session, id.clone()))).then_some(id)
+        let is_own = !id.trim().is_empty()
+            && id.len() <= MAX_ID
+            && self.0.insert((session.map(session_name), id.clone()));
+        is_own.then(|| format!("#{id}"))
     }
 }
 
@@ -146,17 +149,19 @@ fn read_message(
             "line" => Place::Line(number),
             _ => Place::Part(format!("{what} {number}")),
         };
-        let position = vec![ids.of(&message, None).unwrap_or(line)];
-        return Ok(vec![turn(&message, place, conversation, None, position)?]);
+        let session = session(&message)?;
+        let position = vec![ids.of(&message, session.as_ref()).unwrap_or(line)];
+        return Ok(vec![turn(&message, place, conversation, session, position)?]);
     };
     // Without a session each such line is its own.
-    let session = session(&message)?.unwrap_or_else(|| line.clone().into());
+    let around = session(&message)?.unwrap_or_else(|| line.clone().into());
     let items = messages.iter().zip(1_u32..).map(|(raw, index)| {
         let place = Place::Part(format!("{what} {number}, message {index}"));
         let read = parse(raw.get()).and_then(|message| {
+            let session = self::session(&message)?.unwrap_or_else(|| around.clone());
             let own = ids.of(&message, Some(&session)).map(|id| vec![id]);
             let position = own.unwrap_or_else(|| vec![line.clone(), format!("{index:04}")]);
-            turn(&message, place.clone(), conversation, Some(session.clone()), position)
+            turn(&message, place.clone(), conversation, Some(session), position)
         });
         read.unwrap_or_else(|why| Item::Broken(place, why))
     });
@@ -167,7 +172,7 @@ fn turn(
     message: &Message<'_>,
     place: Place,
     conversation: &str,
-    inherited: Option<Scalar>,
+    session: Option<Scalar>,
     position: Vec<String>,
 ) -> Result<Item, String> {
     let speaker = [&message.speaker, &message.name, &message.role]
@@ -191,7 +196,7 @@ fn turn(
         expires_at: None,
         place,
         conversation: conversation.to_owned(),
-        session: session(message)?.or(inherited),
+        session,
         position,
         speaker: speaker.trim().to_owned(),
         role: message.role.clone(),
@@ -231,9 +236,21 @@ mod tests {
         let parts: Vec<&str> = keys.iter().filter_map(|key| key.rsplit('/').next()).collect();
         assert_eq!(
             parts,
-            ["m-1", "7", "00000003", "00000004", "00000005", "00000006", "00000007"],
+            ["#m-1", "#7", "00000003", "00000004", "00000005", "00000006", "00000007"],
             "{keys:?}"
         );
+    }
+
+    #[test]
+    fn turns_of_one_file_never_share_a_key() {
+        let line = |id: &str, session: &str| {
+            format!("{{\"id\":{id},\"role\":\"user\",\"content\":\"a\",\"session\":{session}}}\n")
+        };
+        let sessions = ["1", "\"0001\"", "\"\\u0030001\""].map(|session| line("\"m\"", session)).concat();
+        let ids = ["\"00000005\"", "null"].map(|id| line(id, "\"\"")).concat();
+        let keys = found(&(sessions + &ids)).keys(Format::Jsonl);
+        let parts = ["0001/#m", "0001/00000002", "0001/00000003", "#00000005", "00000005"];
+        assert_eq!(keys, parts.map(|part| format!("jsonl/chat/{part}")));
     }
 
     #[test]
@@ -247,10 +264,10 @@ mod tests {
         assert_eq!(
             keys,
             [
-                "jsonl/chat/00000001/z",
-                "jsonl/chat/00000001/a",
+                "jsonl/chat/00000001/#z",
+                "jsonl/chat/00000001/#a",
                 "jsonl/chat/00000001/00000001/0003",
-                "jsonl/chat/00000002/a",
+                "jsonl/chat/00000002/#a",
             ]
         );
     }

@@ -80,14 +80,19 @@ struct Value<'a> {
     conversation: &'a str,
 }
 
+/// A session as a part of a key.
+pub(super) fn session_name(session: &Scalar) -> String {
+    match session {
+        Scalar::Int(number) => format!("{number:04}"),
+        Scalar::Text(name) => name.clone(),
+        Scalar::Bool(_) | Scalar::Float(_) => String::new(),
+    }
+}
+
 impl Turn {
     /// The session as a part of a key.
     pub(crate) fn session_name(&self) -> Option<String> {
-        self.session.as_ref().map(|session| match session {
-            Scalar::Int(number) => format!("{number:04}"),
-            Scalar::Text(name) => name.clone(),
-            Scalar::Bool(_) | Scalar::Float(_) => String::new(),
-        })
+        self.session.as_ref().map(session_name)
     }
 
     /// What to filter by.

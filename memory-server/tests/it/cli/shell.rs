@@ -27,6 +27,19 @@ fn lines_of_a_pipe_all_run_and_the_first_that_fails_decides() {
     }
 }
 
+/// Editors write one; the first command was unknown, and the others ran.
+#[test]
+fn a_byte_order_mark_is_no_part_of_a_command_or_of_json() {
+    let user = User::new();
+    let ran = piped(&user, &[], "\u{feff}set a 1\nget a\n");
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "created: a version 1\n1\n"), "{ran:?}");
+    let messages = "\u{feff}[{\"role\":\"user\",\"content\":\"My sister lives in Bergen\"}]";
+    let ran = user.run_with(&["add", "--messages", "-"], messages.as_bytes());
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let ran = user.run_with(&["set", "b", "-"], "\u{feff}[1]".as_bytes());
+    assert_eq!((ran.code, user.ok(&["get", "b"]).as_str()), (Some(0), "[1]\n"), "{ran:?}");
+}
+
 #[test]
 fn the_store_stays_open_from_line_to_line() {
     let user = User::new();

@@ -158,9 +158,12 @@ fn a_jwt_speaks_for_the_agent_that_it_names_with_each_algorithm() {
 
 #[test]
 fn what_is_not_genuine_or_not_for_this_server_or_not_in_force_is_refused() {
-    let (ec, thief) = (Signer::es256(), Signer::es256());
+    let (ec, thief, another) = (Signer::es256(), Signer::es256(), Signer::es256());
     let public = ec.jwk("ec");
-    let door = door("", &json!([public, {"kty": "RSA", "kid": "rsa", "n": RSA, "e": "AQAB"}]));
+    let door = door(
+        "",
+        &json!([public, another.jwk("another"), {"kty": "RSA", "kid": "rsa", "n": RSA, "e": "AQAB"}]),
+    );
     let good = ec.jwt("ec", &claims(json!({})));
     assert_eq!(asks(&door, &good, "get", &entry("acme", "ann")).0, 200);
     let header = |value: Value| ec.sign(&value, &claims(json!({})));
@@ -217,6 +220,20 @@ fn what_is_not_genuine_or_not_for_this_server_or_not_in_force_is_refused() {
     for change in [json!({"exp": now() - 5}), json!({"nbf": now() + 5})] {
         assert_eq!(asks(&door, &with(change), "get", &entry("acme", "ann")).0, 200);
     }
+}
+
+#[test]
+fn keys_of_two_types_share_an_id_and_one_without_may_be_the_only_one_of_its_type() {
+    let (ec, ed) = (Signer::es256(), Signer::eddsa());
+    let rsa = json!({"kty": "RSA", "kid": "rsa", "n": RSA, "e": "AQAB"});
+    let door = door("", &json!([rsa, ec.jwk("rsa"), ed.jwk("rsa")]));
+    let unnamed = ec.sign(&json!({"alg": "ES256"}), &claims(json!({})));
+    let named = [&ec, &ed].map(|key| key.jwt("rsa", &claims(json!({}))));
+    for token in [RS256.to_owned(), unnamed].into_iter().chain(named) {
+        assert_eq!(asks(&door, &token, "get", &entry("acme", "ann")).0, 200, "{token}");
+    }
+    let stolen = Signer::es256().jwt("rsa", &claims(json!({})));
+    assert_eq!(asks(&door, &stolen, "get", &entry("acme", "ann")).0, 401);
 }
 
 #[test]

@@ -263,6 +263,28 @@ fn what_agents_stored_is_shown_as_text() {
     assert!(refused.status == 400 && !refused.body.contains("<script"), "{refused:?}");
 }
 
+/// An operator decides by what is shown whether to delete it.
+#[test]
+fn an_entry_showed_another_value_than_is_stored_and_grew_with_its_depth() {
+    let door = Door::open("");
+    let token = door.token("ops", &["--tenant", "acme"]);
+    let browser = Browser::signed_in(&door, &token);
+    let put = |key: &str, value: &str| {
+        let body = format!(r#"{{"scope":{},"key":"{key}","value":{value}}}"#, scope("ann"));
+        let bearer = format!("Bearer {token}");
+        let answer = door.request("POST", "/v1/ops/set", &[("Authorization", &bearer)], &body);
+        assert_eq!(answer.status, 200, "{answer:?}");
+        browser.shown(&format!("/page/entry?kind=agent&id=ann&key={key}"))
+    };
+    let page = put("k", r#"{"b":123456789012345678901234567890,"a":1,"a":[0.1000000000000000055,1E5,{}]}"#);
+    let shown = "{\n  &quot;b&quot;: 123456789012345678901234567890,\n  &quot;a&quot;: 1,\n  &quot;a&quot;: [\n    \
+                 0.1000000000000000055,\n    1E5,\n    {}\n  ]\n}";
+    assert!(page.contains(shown), "{page}");
+    let (open, close) = ("[".repeat(100), "]".repeat(100));
+    let page = put("deep", &format!("{open}{}0{close}", "0,".repeat(100_000)));
+    assert!(page.len() < 100_000 && page.contains("more characters"), "{} bytes", page.len());
+}
+
 #[test]
 fn the_page_of_a_scope_did_not_say_which_turns_lack_vectors() {
     let door = Door::open("");
@@ -335,6 +357,53 @@ fn a_token_shows_what_it_reaches_and_each_request_is_recorded() {
     let activity = shown_once_it_says(&all, "/page/activity?tenant=acme", "delete");
     for recorded in ["read_only", "scope_denied", "forbidden"] {
         assert!(activity.contains(recorded), "{recorded}: {activity}");
+    }
+}
+
+/// The page showed what one user had asked to another user of the same agent.
+#[test]
+fn the_activity_of_an_agent_does_not_show_what_another_user_asked() {
+    let door = Door::open("[audit]\nfile = \"audit.jsonl\"\nmode = \"full\"\n");
+    let of = |name: &str, more: &[&str]| {
+        door.token(name, &[&["--tenant", "acme", "--agent", "ann"], more].concat())
+    };
+    let (uma, victor, alone) =
+        (of("uma", &["--user", "u"]), of("victor", &["--user", "v"]), of("alone", &[]));
+    let calls = [
+        (&victor, "user", "which secret illness"),
+        (&victor, "agent", "what medicine"),
+        (&victor, "run", "which ward"),
+        (&uma, "user", "where is my sister"),
+        (&alone, "run", "what did I note"),
+        (&alone, "agent", "how tall is the tower"),
+    ];
+    for (token, scope, query) in calls {
+        let session = door.session(token);
+        door.ok(token, &session, json!({"op": "recall", "scope": scope, "query": query}));
+    }
+    let session = door.session(&victor);
+    door.ok(&victor, &session, json!({"op": "recall", "query": "who treats him"}));
+    let last = door.session(&alone);
+    door.ok(&alone, &last, json!({"op": "recall", "scope": "agent", "query": "the last question"}));
+    for (token, shown) in [
+        (&uma, &["where is my sister", "how tall is the tower"][..]),
+        (
+            &victor,
+            &[
+                "which secret illness",
+                "what medicine",
+                "which ward",
+                "who treats him",
+                "how tall is the tower",
+            ],
+        ),
+        (&alone, &["what did I note", "how tall is the tower"]),
+    ] {
+        let browser = Browser::signed_in(&door, token);
+        let page = shown_once_it_says(&browser, "/page/activity", "the last question");
+        for (_, _, query) in calls.iter().chain(&[(&victor, "", "who treats him")]) {
+            assert_eq!(page.contains(query), shown.contains(query), "{query}: {page}");
+        }
     }
 }
 

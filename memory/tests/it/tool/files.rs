@@ -125,6 +125,46 @@ async fn what_is_there_is_not_written_over() {
     }
 }
 
+/// A listing named paths that every command refused.
+#[tokio::test]
+async fn what_others_left_under_odd_names_is_reached_as_it_is_listed_and_not_made() {
+    for (files, tool) in files(&Arc::new(TestClock::default())).await {
+        let names = ["\u{202e}evil.md", "a\nb", "c\u{2029}/d.md", "e\\f"];
+        for name in names {
+            let key = format!("/memories/n/{name}");
+            tool.try_call(&json!({"op": "set", "key": key, "value": "words"}).to_string()).await.unwrap();
+            for path in [key.as_str(), &key.replace('\u{202e}', "\\u{202e}")] {
+                let path = path.replace("/n/", "/m/");
+                assert!(refused(&files, create(&path, "x")).await.contains("Invalid path"), "{path}");
+                let rename = json!({"command": "rename", "old_path": "/memories/n", "new_path": path});
+                assert!(refused(&files, rename).await.contains("Invalid path"), "{path}");
+            }
+        }
+        let listed = ok(&files, view("/memories/n")).await;
+        let paths: Vec<String> = listed
+            .lines()
+            .filter_map(|line| line.split_once('\t').map(|(_, path)| path.to_owned()))
+            .filter(|path| path != "/memories/n" && !path.ends_with('/'))
+            .collect();
+        assert_eq!(paths.len(), names.len(), "{listed}");
+        for (number, path) in paths.into_iter().enumerate() {
+            assert!(ok(&files, view(&path)).await.contains("1\twords"), "{path}");
+            let edit =
+                json!({"command": "str_replace", "path": path, "old_str": "words", "new_str": "others"});
+            ok(&files, edit).await;
+            if number % 2 == 0 {
+                let deleted = ok(&files, json!({"command": "delete", "path": path})).await;
+                assert_eq!(deleted, format!("Successfully deleted {path}"));
+            } else {
+                let new_path = format!("/memories/kept/{number}");
+                ok(&files, json!({"command": "rename", "old_path": path, "new_path": new_path})).await;
+                assert!(ok(&files, view(&new_path)).await.contains("1\tothers"), "{path}");
+            }
+        }
+        assert!(refused(&files, view("/memories/n")).await.contains("does not exist"));
+    }
+}
+
 #[tokio::test]
 async fn only_input_of_the_tool_is_accepted() {
     for (files, _) in files(&Arc::new(TestClock::default())).await {

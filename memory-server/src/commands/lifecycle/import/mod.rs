@@ -14,8 +14,8 @@ use memory_core::{Clock as _, OnExisting, Provider as _, Scope};
 use serde::Serialize;
 
 use crate::import::{
-    self, Format, Input, Item, LangGraph, LangGraphRows, Moved, OnDifferent, Place, Problems, Records,
-    ScopeTemplate, Store, Totals, Turns,
+    self, Format, Input, Item, LangGraph, LangGraphRows, Moved, OnDifferent, Place, Problem, Problems,
+    Records, ScopeTemplate, Store, Totals, Turns,
 };
 use crate::terminal::{
     Context, Counter, CredentialArgs, Exit, Failure, NAMED, Opened, Out, Progress, Stop, counted, note,
@@ -34,7 +34,7 @@ pub(crate) struct ImportArgs {
     /// replaced [default: the chosen scope; for LoCoMo user:{conversation}]
     #[arg(long, value_name = "TEMPLATE")]
     scope_template: Option<String>,
-    /// The conversation's name, for formats that have none [default: the file's name]
+    /// The conversation's name, for formats that have none; for Markdown a folder of files [default: the file's name]
     #[arg(long, value_name = "NAME")]
     conversation: Option<String>,
     /// What to do with a turn or a key that is stored with other content [default: skip; for turns with exit code 7]
@@ -66,6 +66,9 @@ struct Report {
     /// Parts of the input that are not turns: bookkeeping, empty messages, tool output.
     passed_over: u64,
     problems: Problems,
+    /// The first of those where something else was kept.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    kept_first: Vec<Problem>,
     /// The first reason why an entry has no vector.
     #[serde(skip_serializing_if = "Option::is_none")]
     embedder_failure: Option<String>,
@@ -219,7 +222,14 @@ impl Import<'_> {
             None => format_found.map_err(|why| import::undetected(&printable(&input.shown, ""), why))?,
         };
         self.report.formats.insert(format.name());
-        let name = self.args.conversation.as_deref().unwrap_or(&input.name);
+        let name = match &self.args.conversation {
+            // Each file of Markdown has a path of its own.
+            Some(folder) if format == Format::Markdown && input.path.is_some() => {
+                &format!("{folder}/{}", input.name)
+            }
+            Some(conversation) => conversation,
+            None => &input.name,
+        };
         if format == Format::Langgraph {
             if !source.fill_buf().map_err(failed)?.starts_with(import::SQLITE) {
                 return self.records(input, &mut LangGraphRows::new(source)).await;
@@ -350,22 +360,29 @@ impl Import<'_> {
             turns.totals.iter().for_each(|(scope, totals)| store.count(scope, totals));
             report.forgotten += turns.forgotten;
             store.problems.extend(turns.problems);
+            store.kept.extend(turns.kept);
         }
         report.totals = store.total();
         report.interrupted = self.stop.is_asked();
         report.scopes =
             store.totals.into_iter().map(|(scope, totals)| ScopeReport { scope, totals }).collect();
         report.problems = store.problems;
+        // Who asked to skip them knows.
+        if self.args.on_different.is_none() {
+            report.kept_first = store.kept.first;
+        }
         report.embedder_failure = store.embedder_failure;
         report
     }
 }
 
 fn print(report: &Report, out: &mut Out) -> Result<(), Failure> {
-    for problem in &report.problems.first {
-        let told = format!("{}, {}: {}", problem.file, problem.place, problem.why);
+    let tell = |problem: &Problem, what: &str| {
+        let told = format!("{}, {}: {what}{}", problem.file, problem.place, problem.why);
         note(&printable(&told, ""));
-    }
+    };
+    report.kept_first.iter().for_each(|kept| tell(kept, "not stored: "));
+    report.problems.first.iter().for_each(|problem| tell(problem, ""));
     let shown = report.problems.first.len() as u64;
     if report.problems.count > shown {
         note(&format!("and {} more", report.problems.count - shown));

@@ -8,7 +8,9 @@ use memory_core::{
 
 use super::super::ask::{Page, Visit, unexpected};
 use super::super::fields::Fields;
-use super::super::html::{hidden, key, list, maybe_time, none, remark, said, scalar, table, time, whole};
+use super::super::html::{
+    hidden, key, list, maybe_time, none, remark, said, scalar, table, time, value, whole,
+};
 use super::super::place::Place;
 use super::Done;
 use crate::terminal::bytes;
@@ -23,8 +25,6 @@ pub(super) async fn show(page: &Page, visit: &Visit, place: &Place, fields: &Fie
     let Reply::Get(found) = page.ask(visit, request).await? else { return Err(unexpected()) };
     let entry =
         found.ok_or_else(|| Error::new(ErrorKind::NotFound, "there is no live entry under this key"))?;
-    let value = serde_json::from_str::<serde_json::Value>(entry.value.as_str())
-        .and_then(|value| serde_json::to_string_pretty(&value));
     let members: Vec<Markup> = entry
         .metadata
         .iter()
@@ -46,7 +46,7 @@ pub(super) async fn show(page: &Page, visit: &Visit, place: &Place, fields: &Fie
             ("Source", entry.source.as_ref().map_or_else(none, |source| said(source.as_str()))),
         ]))
         h3 { "Value" }
-        (whole(value.as_deref().unwrap_or(entry.value.as_str()), SHOWN))
+        (value(entry.value.as_str(), SHOWN))
         @if let Some(text) = &entry.text { h3 { "Text for search" } (whole(text, SHOWN)) }
         @if members.is_empty() { p class="remark" { "It has no metadata." } }
         @else { (table("Metadata", &["Name", "Value"], &members)) }

@@ -6,7 +6,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
 use memory_core::layer::Share;
-use memory_core::{Error, ErrorKind, Result, ScopeKind, TenantId, Timestamp};
+use memory_core::{Error, ErrorKind, Result, ScopeId, ScopeKind, TenantId, Timestamp};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -24,6 +24,8 @@ pub(super) struct Record {
     pub(super) tenant: Option<String>,
     #[serde(default)]
     pub(super) agent: Option<String>,
+    #[serde(default)]
+    user: Option<String>,
     #[serde(default)]
     pub(super) token: Option<String>,
     #[serde(default)]
@@ -59,7 +61,8 @@ pub(super) struct Recalled {
 }
 
 impl Record {
-    /// Whether a token may see it: one of its own requests, or what was called in a scope that it reaches.
+    /// Whether a token may see it: one of its own requests, or what was called in a scope that it reaches, and not for a user
+    /// that it does not speak for.
     fn is_for(&self, caller: &Caller, tenant: &TenantId) -> bool {
         let grant = caller.grant();
         if self.tenant.as_deref() != Some(tenant.as_str()) {
@@ -72,9 +75,20 @@ impl Record {
             // A record does not say whose scope an agent's call was about.
             return false;
         }
-        let own = grant.agent.as_ref().is_none_or(|agent| self.agent.as_deref() == Some(agent.as_str()));
+        let own = |bound: &Option<ScopeId>, named: &Option<String>| {
+            bound.as_ref().map(ScopeId::as_str) == named.as_deref()
+        };
+        // What a user asks is theirs, whichever scope the call was about.
+        let theirs = self.user.is_none() || own(&grant.user, &self.user);
+        if grant.is_bound() && !(own(&grant.agent, &self.agent) && theirs) {
+            return false;
+        }
+        let run = self.run.as_deref().and_then(|run| ScopeId::new(run).ok());
+        let runs_own = run.is_some_and(|run| caller.owns_run(&run));
         let policy = caller.policy();
-        own && match self.scope {
+        match self.scope {
+            // The runs of others are out of a bound token's reach.
+            Some(ScopeKind::Run) if grant.is_bound() && !runs_own => false,
             Some(kind) => policy.memory_scopes.contains(&kind) || policy.sql_scopes.contains(&kind),
             // It was about every scope that the run could use.
             None => grant.kinds.is_none(),

@@ -70,6 +70,77 @@ fn differing_values_are_kept_by_default() {
     assert!(user.ok(&["get", "jsonl/chat/00000002"]).contains("stone"));
 }
 
+/// `--on-different` held only for what was stored before, so how far apart two files lay decided what was kept.
+#[test]
+fn two_files_with_one_key_are_decided_like_a_file_and_what_is_stored() {
+    let user = User::new();
+    user.file("a/README.md", "A\n");
+    user.file("b/README.md", "B\n");
+    let import = |options: &[&str]| user.run(&[&["import", "a", "b", "--json"], options].concat());
+    let planned = import(&["--on-different", "replace", "--dry-run"]).document();
+    assert_eq!(counts(&planned), [1, 0, 1, 0]);
+    let stopped = import(&["--on-different", "fail"]);
+    assert_eq!(stopped.code, Some(4), "{stopped:?}");
+    assert!(stopped.stderr.contains("/memories/README.md"), "{stopped:?}");
+    assert_eq!(user.run(&["get", "/memories/README.md"]).code, Some(1));
+
+    let kept = import(&[]);
+    assert_eq!((kept.code, counts(&kept.document())), (Some(7), [1, 0, 0, 1]), "{kept:?}");
+    let named = &kept.document()["kept_first"];
+    assert_eq!((&named[0]["file"], named.as_array().unwrap().len()), (&json!("b/README.md"), 1), "{named}");
+    let read = || user.json(&["get", "/memories/README.md"])["value"].clone();
+    assert_eq!(read(), "A\n");
+    let skipped = import(&["--on-different", "skip"]);
+    assert_eq!((skipped.code, counts(&skipped.document())), (Some(0), [0, 1, 0, 1]), "{skipped:?}");
+    let replaced = import(&["--on-different", "replace"]);
+    assert_eq!((replaced.code, counts(&replaced.document())), (Some(0), [0, 0, 2, 0]), "{replaced:?}");
+    assert_eq!(read(), "B\n");
+    assert_eq!(counts(&import(&["--on-different", "replace"]).document()), [0, 1, 1, 0]);
+    assert_eq!(read(), "B\n");
+}
+
+#[test]
+fn turns_whose_session_or_id_looks_like_anothers_are_all_stored_and_what_is_kept_is_named() {
+    let line = |id: &str, session: &str, text: &str| {
+        format!("{{\"id\":{id},\"session\":{session},\"role\":\"user\",\"content\":\"{text}\"}}\n")
+    };
+    let chat = [
+        line("\"m\"", "1", "tea"),
+        line("\"m\"", "\"0001\"", "coffee"),
+        line("\"00000004\"", "\"\"", "milk"),
+        line("null", "\"\"", "water"),
+    ];
+    for entries in [&[][..], &["--entries"]] {
+        let user = User::new();
+        user.file("chat.jsonl", chat.concat());
+        let import = [&["import", "chat.jsonl"], entries].concat();
+        assert_eq!(counts(&user.json(&import)), [4, 0, 0, 0]);
+        user.file("chat.jsonl", chat.concat().replace("coffee", "cocoa"));
+        let ran = user.run(&import);
+        assert_eq!(ran.code, Some(7), "{ran:?}");
+        assert!(ran.stderr.contains("chat.jsonl, line 2: not stored: "), "{ran:?}");
+        assert_eq!(ran.stderr.matches("not stored").count(), 1, "{ran:?}");
+    }
+}
+
+#[test]
+fn a_folder_of_markdown_keeps_its_paths_under_the_name_of_a_conversation() {
+    let user = User::new();
+    user.file("notes/a.md", "A");
+    user.file("notes/deep/b.md", "B");
+    user.file("notes/\u{202e}evil.md", "C");
+    let ran = user.run(&["import", "notes", "--conversation", "proj", "--json"]);
+    let report = ran.document();
+    assert_eq!((ran.code, counts(&report)), (Some(7), [2, 0, 0, 0]), "{ran:?}");
+    let why = report["problems"]["first"][0]["why"].as_str().unwrap();
+    assert!(why.contains("\\u{202e}evil.md") && why.contains("mark of direction"), "{why}");
+    for path in ["/memories/proj/a.md", "/memories/proj/deep/b.md"] {
+        user.ok(&["get", path]);
+    }
+    user.run_with(&["import", "-", "--format", "markdown", "--conversation", "proj/c"], b"C");
+    user.ok(&["get", "/memories/proj/c.md"]);
+}
+
 #[test]
 fn broken_lines_are_named_and_the_rest_is_imported() {
     let user = User::new();
