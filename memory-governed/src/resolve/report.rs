@@ -1,7 +1,8 @@
 //! Reports of work: "Added a dark mode to the settings page".
 
 use super::plain::is_unturned;
-use super::speech::{sentences, tokens, turned, without_quotes};
+use super::plain::words::BE;
+use super::speech::{relapses, sentences, tokens, turned, without_quotes};
 use super::words::stems;
 
 /// Fewer words of a title are no description of work.
@@ -9,9 +10,17 @@ const TITLE: usize = 3;
 
 /// The first sentence of a note that tells of work.
 pub(crate) struct Report {
-    pub(crate) sentence: String,
+    sentence: String,
     opening: String,
     said: Vec<String>,
+}
+
+/// How a report repeats a title.
+pub(crate) struct Repeated {
+    /// How many of its words.
+    pub(crate) shared: usize,
+    /// The report, its verb first as in the title.
+    pub(crate) sentence: String,
 }
 
 /// The report that a note begins with. Nothing in the note may turn it.
@@ -19,7 +28,8 @@ pub(crate) fn report(text: &str) -> Option<Report> {
     let spoken = without_quotes(text);
     let sentences = sentences(&spoken);
     let first = sentences.first()?;
-    if !is_unturned(first) || sentences.iter().any(|sentence| turned(sentence).is_some()) {
+    if !is_unturned(first) || relapses(&spoken) || sentences.iter().any(|sentence| turned(sentence).is_some())
+    {
         return None;
     }
     let opening = tokens(first).into_iter().next()?;
@@ -27,15 +37,43 @@ pub(crate) fn report(text: &str) -> Option<Report> {
 }
 
 impl Report {
-    /// How many words of a title it repeats: at least half of them, after `Implemented` or the past of the verb that the title begins
-    /// with.
-    pub(crate) fn repeats(&self, title: &str) -> Option<usize> {
+    /// Whether it tells of what a title asks for: in at least half of the words, after `Implemented` or the past of the verb that the
+    /// title begins with; or in more than three quarters of them, where that verb follows what it is said of ("dark mode was added").
+    pub(crate) fn repeats(&self, title: &str) -> Option<Repeated> {
         let words = stems(title);
         let shared = words.iter().filter(|stem| self.said.contains(stem)).count();
+        if words.len() < TITLE || 2 * shared < words.len() {
+            return None;
+        }
         // "P2: Add …" begins with a label.
-        let mut begins = title.split(':').filter_map(|part| tokens(part).into_iter().next());
-        let is_asked = self.opening == "implemented" || begins.any(|asked| is_past(&self.opening, &asked));
-        (words.len() >= TITLE && 2 * shared >= words.len() && is_asked).then_some(shared)
+        let asked: Vec<String> =
+            title.split([':', ']']).filter_map(|part| tokens(part).into_iter().next()).collect();
+        if self.opening == "implemented" || asked.iter().any(|asked| is_past(&self.opening, asked)) {
+            return Some(Repeated { shared, sentence: self.sentence.clone() });
+        }
+        if 4 * shared <= 3 * words.len() {
+            return None;
+        }
+        let sentence = asked.iter().find_map(|asked| self.active(asked, &words))?;
+        Some(Repeated { shared, sentence })
+    }
+
+    /// "Dark mode was added to …" as "added Dark mode to …". The verb follows a word of the title.
+    fn active(&self, asked: &str, title: &[String]) -> Option<String> {
+        let pieces: Vec<&str> = self.sentence.split_whitespace().collect();
+        let bare = |piece: &str| tokens(piece).concat();
+        let at = pieces.iter().position(|piece| is_past(&bare(piece), asked))?;
+        let (subject, rest) = (pieces.get(..at)?, pieces.get(at + 1..)?);
+        let is_being =
+            |piece: &&str| BE.split_whitespace().chain(["been", "now"]).any(|one| one == bare(piece));
+        let length = subject.iter().rposition(|piece| !is_being(piece))? + 1;
+        let subject = subject.get(..length)?;
+        let last = *subject.last()?;
+        let follows =
+            last.ends_with(char::is_alphanumeric) && stems(last).iter().any(|stem| title.contains(stem));
+        let verb = pieces.get(at)?;
+        let mark = verb.trim_start_matches(|c: char| c.is_alphanumeric());
+        follows.then(|| format!("{} {}{mark} {}", bare(verb), subject.join(" "), rest.join(" ")))
     }
 }
 

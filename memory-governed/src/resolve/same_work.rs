@@ -1,17 +1,20 @@
 //! Whether a report tells of the very work that a title asks for, or of other work in like words: a sibling, a part, a place.
 
 use super::plain::is_quiet_text;
-use super::plain::words::{ADVERBS, ENDED, MEANS};
+use super::plain::words::{ADVERBS, BE, DETERMINERS, ENDED, MEANS};
 use super::words::stems;
 
 /// A clause has at least as many stems.
 const CLAUSE: usize = 3;
-/// Words of a part, before what it is a part of.
-const PARTS: &str = "first initial one some half several part parts";
+/// Words of a part.
+const PARTS: &str = "first initial one two three four five some half several part parts";
 /// Before what the work was done on: "an issue for …", "a prototype of …".
 const OF: &str = "of for to about on in";
 /// Words after which a report goes on to tell why or how.
 const REASONS: &str = "so because since as";
+
+/// Further words that say that something is done, and not what.
+const DONE: &str = "already implemented implementation verified now";
 
 /// A word of a sentence with its stems, or a mark.
 enum Item {
@@ -26,10 +29,11 @@ enum Item {
 ///   "… in staging", "… tests", "… resolved for Gmail".
 ///
 /// The closer a note repeats a title, the more what it does not share counts; a long report in its own words is left to the odds.
-pub(super) fn is_other_work(sentence: &str, title: &str) -> bool {
-    let title: Vec<String> = items(title).iter().flat_map(|item| item.stems().to_vec()).collect();
+pub(super) fn is_other_work(sentence: &str, asked: &str) -> bool {
+    let title: Vec<String> = items(asked).iter().flat_map(|item| item.stems().to_vec()).collect();
     let all = items(sentence);
-    let clause = clause(&all);
+    let all = without_label(&all);
+    let clause = clause(all);
     let is_shared = |item: &Item| item.stems().iter().any(|stem| title.contains(stem));
     let Some(last) = clause.iter().rposition(is_shared) else { return false };
     let place = |stem: &String| clause.iter().position(|item| item.stems().contains(stem));
@@ -37,18 +41,26 @@ pub(super) fn is_other_work(sentence: &str, title: &str) -> bool {
     if 2 * shared <= title.len() {
         return false;
     }
-    if has_another_word(&title, clause, place, is_shared) {
+    // "[setup] Add …" begins with a label, and its first word is the verb.
+    let label =
+        asked.strip_prefix('[').and_then(|asked| asked.split_once(']')).map_or("", |(label, _)| label);
+    let label: usize = items(label).iter().map(|item| item.stems().len()).sum();
+    if has_another_word(title.get(label..).unwrap_or_default(), clause, place, is_shared) {
         return true;
     }
     if 4 * shared <= 3 * title.len() {
         return false;
     }
     let before: Vec<&Item> = clause.iter().skip(1).take_while(|item| !is_shared(item)).collect();
-    let is_part = before.iter().any(|item| item.is(PARTS))
+    let is_part = clause.iter().take(last).any(|item| item.is(PARTS) && !is_shared(item))
         || before.windows(2).any(|pair| matches!(pair, [what, of] if !what.stems().is_empty() && of.is(OF)));
     let verb = all.iter().skip(last + 1).position(|item| item.is(ENDED)).map(|at| last + 1 + at);
     let after_verb = verb.and_then(|at| all.get(at + 1..)).unwrap_or_default();
-    is_part || !is_known(after_verb) || !is_known(clause.get(last + 1..).unwrap_or_default())
+    let end = verb.unwrap_or(clause.len()).min(clause.len());
+    let being = clause.get(last + 1..end).unwrap_or_default();
+    let is_being =
+        verb.is_some() && being.iter().all(|item| [BE, "been", ADVERBS].iter().any(|list| item.is(list)));
+    is_part || !is_known(after_verb) || !(is_being || is_known(clause.get(last + 1..).unwrap_or_default()))
 }
 
 /// Whether a clause has another word in the place of one of the title, between those or after those that both have.
@@ -58,7 +70,9 @@ fn has_another_word(
     place: impl Fn(&String) -> Option<usize>,
     is_shared: impl Fn(&Item) -> bool,
 ) -> bool {
-    let is_other = |item: &Item| !item.stems().is_empty() && !is_shared(item);
+    // A word of ending is the verb of the report, and stands in no other's place.
+    let is_other =
+        |item: &Item| !item.stems().is_empty() && !is_shared(item) && !item.is(ENDED) && !item.is(DONE);
     let mut at = 0;
     while let Some(stem) = title.get(at) {
         if place(stem).is_some() {
@@ -78,7 +92,12 @@ fn has_another_word(
                 (1..=most).contains(&others)
                     && between.iter().all(|item| matches!(item, Item::Word { .. }) && !is_shared(item))
             }
-            (Some(before), None) => clause.get(before + 1).is_some_and(is_other),
+            (Some(before), None) => {
+                let rest = clause.get(before + 1..).unwrap_or_default();
+                // "To the worker" for "to the gateway".
+                let is_next = rest.iter().find(|item| !item.stems().is_empty() || matches!(item, Item::Mark));
+                is_next.is_some_and(&is_other) && (rest.first().is_some_and(&is_other) || !is_known(rest))
+            }
             _ => false,
         };
         if found {
@@ -87,6 +106,14 @@ fn has_another_word(
         at += length;
     }
     false
+}
+
+/// A sentence without a label before it: "Completed: …", "[done] …", "Already fixed: …".
+fn without_label(items: &[Item]) -> &[Item] {
+    let label = |item: &&Item| matches!(item, Item::Mark) || item.is(ENDED) || item.is(DONE);
+    let length = items.iter().take_while(label).count();
+    let ends = items.iter().take(length).rposition(|item| matches!(item, Item::Mark));
+    ends.and_then(|end| items.get(end + 1..)).unwrap_or(items)
 }
 
 /// The part of a sentence before the first mark, means or reason after enough words.
@@ -108,8 +135,12 @@ fn is_known(rest: &[Item]) -> bool {
         Item::Mark => None,
     });
     let words: Vec<&str> = words.collect();
-    let begins =
-        rest.first().is_some_and(|item| [MEANS, REASONS, ADVERBS, "and to"].iter().any(|list| item.is(list)));
+    // "To keep …" tells why, "to the roadmap" where.
+    let is_place = matches!(words.as_slice(), ["to", article, ..] if DETERMINERS.split_whitespace().any(|one| one == *article));
+    let begins = !is_place
+        && rest
+            .first()
+            .is_some_and(|item| [MEANS, REASONS, ADVERBS, "and to"].iter().any(|list| item.is(list)));
     words.is_empty() || begins || is_quiet_text(&words.join(" "))
 }
 
@@ -182,6 +213,20 @@ mod tests {
                 "Add retry logic to the upload worker",
                 &["Added an issue for retry logic to the upload worker"],
             ),
+            ("Add health check endpoint to the gateway", &["Added health check endpoint to the worker"]),
+            ("Add keyboard shortcuts to the editor", &["Added two keyboard shortcuts to the editor"]),
+            (
+                "Translate the onboarding emails",
+                &[
+                    "Translated the first onboarding emails",
+                    "Added: translated onboarding emails to the roadmap",
+                    "Translated onboarding emails prototype complete",
+                ],
+            ),
+            (
+                "[setup] Add package-owned config discovery",
+                &["Completed: setup has user-owned config discovery"],
+            ),
             (
                 "Implement rate limiting for the public API",
                 &[
@@ -214,6 +259,16 @@ mod tests {
                 "Implement pagination for the audit log endpoint",
                 "Implemented pagination for the audit log endpoint, with tests",
             ),
+            (
+                "Cross-rig worktree support for crew",
+                "Cross-rig worktree support complete - all 4 tasks implemented.",
+            ),
+            ("Translate the onboarding emails", "The onboarding emails have been translated. Done."),
+            (
+                "[setup] Add package-owned config discovery",
+                "Completed: setup now has explicit package-owned config discovery, with tests",
+            ),
+            ("Add German emails to keep users", "Added German emails to keep users who left"),
             (
                 "Importer crashes on empty archives",
                 "Rewrote the importer in Rust so that it reads archives without a header",

@@ -140,7 +140,8 @@ pub(crate) fn turned(sentence: &str) -> Option<Mood> {
     }
 }
 
-fn relapses(text: &str) -> bool {
+/// Whether an end did not last: "rolled back", "came back".
+pub(super) fn relapses(text: &str) -> bool {
     RELAPSES.iter().any(|words| contains_word(text, words))
 }
 

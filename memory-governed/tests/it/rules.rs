@@ -276,6 +276,7 @@ fn a_note_that_reports_what_an_open_issue_asks_for_proposes_its_end() {
         issue("dark", "P2: Add a dark mode to the settings page"),
         issue("resume", "Resumable uploads of large archives"),
         issue("crash", "Importer crashes on empty archives"),
+        issue("rename", "Rename account service to identity service"),
         issue("twin_a", "Rename the cache directory"),
         issue("twin_b", "Rename the cache directory"),
     ]);
@@ -283,6 +284,9 @@ fn a_note_that_reports_what_an_open_issue_asks_for_proposes_its_end() {
     for (text, id) in [
         ("Added the dark mode to the settings page; tests pass.", "dark"),
         ("Implemented resumable uploads for large archives.\nBuilt and tried on both systems.", "resume"),
+        ("A dark mode was added to the settings page.", "dark"),
+        ("Dark mode added to the settings page, tests pass.", "dark"),
+        ("The account service has been renamed to identity service", "rename"),
     ] {
         match decide(text) {
             Decision::Accept(one) => assert_eq!(
@@ -312,6 +316,27 @@ fn a_note_that_reports_what_an_open_issue_asks_for_proposes_its_end() {
         "Will have added the dark mode to the settings page",
         "Implemented resumable uploads of archives, reverted again",
         "Add a dark mode to the settings page",
+        // The same of what was done, the verb after it.
+        "Dark mode was not added to the settings page",
+        "Dark mode is being added to the settings page",
+        "Dark mode is to be added to the settings page",
+        "Dark mode will be added to the settings page",
+        "If the review passes, dark mode is added to the settings page",
+        "Was dark mode added to the settings page?",
+        "> Dark mode was added to the settings page",
+        "Bob says dark mode was added to the settings page",
+        "Draft: dark mode added to the settings page",
+        "Dark mode partly added to the settings page",
+        "Dark mode added to part of the settings page",
+        "Dark mode added to half of the settings page",
+        "Dark mode was added to the settings page, then rolled back",
+        "Dark mode was added to the login page",
+        "Dark mode was added to the settings page mockup",
+        "Dark mode of the settings page added to the roadmap",
+        "Dark mode for the settings page reviewed",
+        "The account service has been renamed to billing service",
+        "The account service has been renamed to identity service in the docs",
+        "The cache directory has been renamed",
     ] {
         assert!(matches!(decide(text), Decision::Reject(_)), "{text}: {:?}", decide(text));
     }
