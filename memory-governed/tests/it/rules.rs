@@ -273,7 +273,8 @@ fn the_items_of_a_list_belong_to_the_prefix_before_them() {
 #[test]
 fn a_note_that_reports_what_an_open_issue_asks_for_proposes_its_end() {
     let space = space([
-        issue("dark", "P2: Add a dark mode to the settings page"),
+        issue("dark", "Add a dark mode to the settings page"),
+        issue("images", "P2: Convert product images to WebP"),
         issue("resume", "Resumable uploads of large archives"),
         issue("crash", "Importer crashes on empty archives"),
         issue("rename", "Rename account service to identity service"),
@@ -284,6 +285,7 @@ fn a_note_that_reports_what_an_open_issue_asks_for_proposes_its_end() {
     for (text, id) in [
         ("Added the dark mode to the settings page; tests pass.", "dark"),
         ("Implemented resumable uploads for large archives.\nBuilt and tried on both systems.", "resume"),
+        ("Converted the product images to WebP", "images"),
         ("A dark mode was added to the settings page.", "dark"),
         ("Dark mode added to the settings page, tests pass.", "dark"),
         ("The account service has been renamed to identity service", "rename"),
