@@ -72,8 +72,8 @@ pub(super) fn curve(text: &mut String, name: &str, points: &[Point]) {
     for point in points.chunk_by(PartialEq::eq).filter_map(<[Point]>::first) {
         let _ = writeln!(
             text,
-            "{:>9.3}{:>10.3}  {:<22}{:<22}{:<22}",
-            point.threshold,
+            "{:>9}{:>10.3}  {:<22}{:<22}{:<22}",
+            if point.threshold <= f64::MIN { "any".to_owned() } else { format!("{:.3}", point.threshold) },
             point.coverage,
             share(&point.precision),
             share(&point.recall),

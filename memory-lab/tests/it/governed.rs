@@ -19,11 +19,14 @@ fn write(user: &User, gzip: bool) {
         "observed_at": "2026-01-02T00:00:00Z", "gold": "a-1", "open": ["a-1", "a-2"],
     });
     let lines = |values: &[Value]| values.iter().map(|value| format!("{value}\n")).collect::<String>();
-    for (name, text) in [("t.items.jsonl", lines(&items)), ("t.cases.jsonl", lines(&[case]))] {
-        if gzip {
-            user.file(&format!("{name}.gz"), packed(&text));
-        } else {
-            user.file(name, text);
+    for tracker in ["t", "u"] {
+        for (kind, text) in [("items", lines(&items)), ("cases", lines(std::slice::from_ref(&case)))] {
+            let name = format!("{tracker}.{kind}.jsonl");
+            if gzip {
+                user.file(&format!("{name}.gz"), packed(&text));
+            } else {
+                user.file(&name, text);
+            }
         }
     }
 }
@@ -49,8 +52,11 @@ fn a_small_tracker_is_judged_packed_or_plain() {
     write(&user, false);
     let table = user.ok(&["eval", "governed", "t.cases.jsonl", "--quiet"]);
     assert!(table.contains("wrong binds") && table.contains("all") && !table.contains("\nt\n"), "{table}");
+    // The curve of a single tracker is that of all.
     let table = user.ok(&["eval", "governed", "t.cases.jsonl", "--quiet", "--curve"]);
-    assert!(table.contains("\nt\n log odds"), "{table}");
+    assert!(!table.contains("\nt\n log odds") && !table.contains("-1797"), "{table}");
+    let table = user.ok(&["eval", "governed", "t.cases.jsonl", "u.cases.jsonl", "--quiet", "--curve"]);
+    assert!(table.contains("\nt\n log odds") && table.contains("\nu\n log odds"), "{table}");
 }
 
 #[test]
