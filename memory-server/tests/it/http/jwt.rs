@@ -304,7 +304,7 @@ fn a_jwt_signs_in_at_the_page_for_its_agent_and_its_session_ends_with_the_issuer
     set["value"] = json!("xylograph");
     assert_eq!(asks(&door, &jwt, "set", &set).0, 200);
     for wrong in [
-        new.jwt("old", &claims(json!({}))),
+        Signer::es256().jwt("old", &claims(json!({}))),
         old.jwt("old", &claims(json!({"exp": now() - 60}))),
         old.jwt("old", &claims(json!({"aud": "other"}))),
     ] {
