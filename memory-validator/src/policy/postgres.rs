@@ -101,7 +101,7 @@ const FUNCTIONS: &[&str] = &[
     // About a value.
     "pg_typeof pg_column_size pg_size_pretty pg_size_bytes hashtext hashtextextended collation_for pg_collation_for current_user session_user current_role user current_schema",
     // No functions: so the portable grammar reads `ARRAY(SELECT …)`, `ROW(…)` and `PARTITION BY RANGE (…)`.
-    "array range list row",
+    "array range list hash row",
     // Casts written as calls.
     "text varchar char int2 int4 int8 float4 float8 numeric bool date time timestamp timestamptz timetz interval jsonb uuid \
      inet cidr macaddr bytea bit varbit name money tsquery tsvector point",

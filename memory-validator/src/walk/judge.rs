@@ -232,12 +232,6 @@ impl<'p> Judge<'p> {
             _ => return Err(refusal()),
         };
         let name = if self.is_postgres() { name.clone() } else { name.to_ascii_lowercase() };
-        if self.is_postgres() && name == "hash" {
-            return Err(self
-                .refuse("function", node, construct.as_str())
-                .because("rows of hash partitions could not be changed, since no agent may call what finds their place")
-                .instead("partition BY RANGE or BY LIST"));
-        }
         // On PostgreSQL every function is allowed in FROM, and one that returns rows in an expression.
         let allowed = match (self.dialect, table) {
             (Dialect::Sqlite, true) => self.policy.table_functions.contains(&name),

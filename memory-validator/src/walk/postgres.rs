@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use pg_query::protobuf::{AlterTableType, ObjectType, PartitionStrategy, SqlValueFunctionOp};
+use pg_query::protobuf::{AlterTableType, ObjectType, SqlValueFunctionOp};
 
 use super::judge::Judge;
 use super::postgres_nodes::NODES;
@@ -294,9 +294,6 @@ impl Walk<'_> {
             }
             "Constraint" if self.tree.field(at, "access_method").is_some() => {
                 self.judge.index_method(&self.text(at, "access_method"), at)
-            }
-            "PartitionSpec" if self.int(at, "strategy") == i64::from(PartitionStrategy::Hash as i32) => {
-                self.judge.function(&["hash".to_owned()], false, at)
             }
             "SqlValueFunction" => self.value_function(at),
             "RangeTableSample" => {

@@ -38,8 +38,9 @@ BEGIN
            -- A list of nine constants or more is looked up by their hashes.
            OR p.oid IN (SELECT amproc FROM pg_amproc JOIN pg_opfamily f ON f.oid = amprocfamily JOIN pg_am m ON m.oid = f.opfmethod
                         WHERE m.amname = 'hash')
-           -- The planner casts by these what it can work out beforehand; `SEARCH BREADTH FIRST` counts by the last.
-           OR p.proname IN ('cstring_out', 'enum_in', 'enum_out', 'int8inc')
+           -- The planner casts by these what it can work out beforehand, `SEARCH BREADTH FIRST` counts, and a hash partition
+           -- checks its rows.
+           OR p.proname IN ('cstring_out', 'enum_in', 'enum_out', 'int8inc', 'satisfies_hash_partition')
            OR p.oid IN (SELECT castfunc FROM pg_cast WHERE casttarget::regtype::text NOT LIKE 'reg%'
                         AND castsource::regtype::text NOT LIKE 'reg%')
            -- A constant is cast to text and back by these, where a column is not: `1::text`. Those of `reg…` and of
