@@ -236,7 +236,7 @@ impl Ending<'_> {
         (scored.collect(), ranking.certainty)
     }
 
-    /// The row that the note names; `mentioned` are all that it names, in passing too.
+    /// The row that the note names; `mentioned` are all that it names.
     fn named(&self, mentioned: &mut Vec<String>) -> Result<Option<(String, BoundBy)>, DeferReason> {
         let (bucket, text) = (self.request.bucket, self.note.text.as_str());
         let wanted = self.request.target_id.as_deref();
@@ -255,10 +255,7 @@ impl Ending<'_> {
                     mentioned.push(id.to_owned());
                     named.push((id.to_owned(), BoundBy::Id));
                 }
-                Mention::Aside(id) => {
-                    mentioned.push(id.to_owned());
-                    aside = true;
-                }
+                Mention::Aside(_) => aside = true,
                 Mention::LookAlike(_) => alike = true,
             }
         }

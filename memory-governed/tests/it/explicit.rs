@@ -17,7 +17,7 @@ fn an_id_in_the_note_binds_whatever_the_words_say() {
 #[test]
 fn a_deferral_of_a_note_that_names_a_row_offers_that_row_alone() {
     for text in [
-        "Marking csv_export as resolved, the Redis load was to blame",
+        "Finally! csv_export is fixed. It was the Redis load.",
         "Is csv_export fixed? The Redis load is gone",
     ] {
         let Resolution::Defer(deferral) = end(&busy(), text) else { panic!("{text}") };
