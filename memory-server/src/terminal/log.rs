@@ -40,7 +40,7 @@ fn filter(text: Option<&str>) -> Result<Targets, String> {
 /// Starts logging to standard error, by default warnings and audit records, and traces where the environment asks for them.
 /// What cannot be started is told, and the rest is.
 pub(crate) fn start() -> Result<(), String> {
-    let wanted = std::env::var(VARIABLE).ok();
+    let wanted = std::env::var_os(VARIABLE).map(|text| text.to_string_lossy().into_owned());
     let (filter, mut told) = match filter(wanted.as_deref()) {
         Ok(filter) => (filter, Ok(())),
         Err(why) => (filter(None).unwrap_or_default(), Err(why)),
