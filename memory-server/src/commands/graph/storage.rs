@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use memory::hierarchical::transfer::{Graph, Mode, import as import_graph, read_raw_db};
 use memory::hierarchical::{self, Agent};
-use memory_core::{Error, ErrorKind};
+use memory_core::{Error, ErrorKind, Retry};
 
 use super::transfer::{ExportArgs, ImportArgs, at, read, tell, write, write_database};
 use crate::terminal::{Context, Exit, Failure, Out, create_private_folder};
@@ -40,6 +40,26 @@ pub(super) fn export(context: &Context, args: &ExportArgs, out: &mut Out) -> Res
     write(&agent, &graph, args, &options, out)
 }
 
+/// The agent's graph in the database that is about to be replaced, which must hold nothing else.
+fn there(path: &Path, agent: &Agent) -> Result<Graph, Failure> {
+    if std::fs::symlink_metadata(path).is_err() {
+        return Ok(Graph::default());
+    }
+    read_raw_db(path, agent).map_err(|error| match error.kind() {
+        ErrorKind::Corrupt | ErrorKind::Unsupported => Error::new(
+            ErrorKind::Conflict,
+            format!(
+                "{} is not a graph of `{agent}` alone, so it is not replaced: move it elsewhere, or name another folder",
+                path.display()
+            ),
+        )
+        .with_retry(Retry::Never)
+        .with_source(error)
+        .into(),
+        _ => error.into(),
+    })
+}
+
 /// The graphs meet in a store in memory, so that merging means the same as there.
 pub(super) async fn import(context: &Context, args: &ImportArgs, out: &mut Out) -> Result<Exit, Failure> {
     let agent = args.agent()?;
@@ -56,8 +76,9 @@ pub(super) async fn import(context: &Context, args: &ImportArgs, out: &mut Out) 
     };
     let memory = memory::open("sqlite::memory:").await?;
     let graphs = hierarchical::open(&memory, &settings.tenant).await?;
-    if args.mode() == Mode::Merge && std::fs::symlink_metadata(&path).is_ok() {
-        import_graph(&*graphs, &agent, read_raw_db(&path, &agent)?, Mode::Replace).await?;
+    let there = there(&path, &agent)?;
+    if args.mode() == Mode::Merge {
+        import_graph(&*graphs, &agent, there, Mode::Replace).await?;
     }
     let imported = import_graph(&*graphs, &agent, graph, args.mode()).await?;
     let graph = Graph::read(&*graphs, &agent).await?;

@@ -360,6 +360,36 @@ fn merges_into_a_folder_at_once_are_all_kept() {
     assert_eq!(said["statistics"]["semantic_node_count"], 4, "{said}");
 }
 
+/// An import once replaced whatever was there, and the next one its copy too.
+#[test]
+fn a_file_in_a_folder_that_is_not_the_agents_graph_alone_is_not_replaced() {
+    let user = User::new();
+    let place = ["--storage-path", "agents"];
+    let with = |arguments: &[&'static str]| [arguments, &place[..]].concat();
+    user.file("graph.json", small_graph().to_string());
+    user.ok(&with(&["graph", "import", "bob", "graph.json"]));
+    let file = user.home().join("agents/ada.db");
+    let tables = "CREATE TABLE memory_entries (id)";
+    let sessions = user.home().join("sessions.db");
+    memory::sqlite::prepare_process();
+    rusqlite::Connection::open(&sessions).unwrap().execute_batch(tables).unwrap();
+    for content in [
+        std::fs::read(user.home().join("agents/bob.db")).unwrap(),
+        std::fs::read(sessions).unwrap(),
+        b"a text".to_vec(),
+        b"LBUG and more".to_vec(),
+    ] {
+        std::fs::write(&file, &content).unwrap();
+        for mode in [&[][..], &["--merge"]] {
+            let arguments = [&with(&["graph", "import", "ada", "graph.json"]), mode].concat();
+            let refused = user.refused(&arguments, 4, "conflict");
+            assert!(refused["message"].as_str().unwrap().contains("move it elsewhere"), "{refused}");
+            assert_eq!(std::fs::read(&file).unwrap(), content);
+        }
+    }
+    assert!(!user.home().join("agents/ada.db.bak").exists());
+}
+
 /// Memories that lead to each other make a tree of any size.
 #[test]
 fn a_tree_ends_and_says_so() {
