@@ -2,35 +2,39 @@
 
 use std::collections::{HashMap, HashSet};
 
-/// The places of the edges that lie on a circle or lead from one to another: those that are left once nothing is that no edge
-/// leads to, and nothing that leads nowhere (Kahn 1962).
+/// The places of the edges that lie on a circle: those within a strongly connected component (Kosaraju and Sharir 1981).
 pub(super) fn on_circles<'a>(edges: impl Iterator<Item = (&'a str, &'a str)>) -> Vec<usize> {
-    let mut left: Vec<_> = edges.enumerate().map(|(place, (from, to))| (place, from, to)).collect();
-    for _ in 0..2 {
-        let (mut reached, mut leaving) = (HashMap::new(), HashMap::<_, Vec<_>>::new());
-        for &(place, from, to) in &left {
-            *reached.entry(to).or_insert(0_usize) += 1;
-            reached.entry(from).or_insert(0);
-            leaving.entry(from).or_default().push((place, to));
-        }
-        let mut free: Vec<&str> = reached.iter().filter(|(_, by)| **by == 0).map(|(id, _)| *id).collect();
-        let mut gone = HashSet::new();
-        while let Some(id) = free.pop() {
-            for (place, to) in leaving.remove(id).unwrap_or_default() {
-                gone.insert(place);
-                if let Some(by) = reached.get_mut(to) {
-                    *by -= 1;
-                    if *by == 0 {
-                        free.push(to);
-                    }
-                }
+    let edges: Vec<(&str, &str)> = edges.collect();
+    let (mut onward, mut back) = (HashMap::<&str, Vec<&str>>::new(), HashMap::<&str, Vec<&str>>::new());
+    for &(from, to) in &edges {
+        onward.entry(from).or_default().push(to);
+        back.entry(to).or_default().push(from);
+    }
+    // Each after all that it leads to, unless these lead back to it.
+    let (mut order, mut seen) = (Vec::new(), HashSet::new());
+    for &(from, _) in &edges {
+        let mut stack = vec![(from, false)];
+        while let Some((id, is_over)) = stack.pop() {
+            if is_over {
+                order.push(id);
+            } else if seen.insert(id) {
+                stack.push((id, true));
+                stack.extend(onward.get(id).into_iter().flatten().map(|to| (*to, false)));
             }
         }
-        left.retain(|(place, ..)| !gone.contains(place));
-        // Then the other way.
-        left.iter_mut().for_each(|(_, from, to)| std::mem::swap(from, to));
     }
-    left.into_iter().map(|(place, ..)| place).collect()
+    let mut component = HashMap::new();
+    while let Some(root) = order.pop() {
+        let mut stack = vec![root];
+        while let Some(id) = stack.pop() {
+            if !component.contains_key(id) {
+                component.insert(id, root);
+                stack.extend(back.get(id).into_iter().flatten());
+            }
+        }
+    }
+    let lies_on_one = |(_, (from, to)): &(usize, (&str, &str))| component.get(from) == component.get(to);
+    edges.into_iter().enumerate().filter(lies_on_one).map(|(place, _)| place).collect()
 }
 
 #[cfg(test)]
@@ -46,6 +50,10 @@ mod tests {
             (vec![("a", "b"), ("b", "c"), ("a", "c")], vec![]),
             (vec![("a", "a")], vec![0]),
             (vec![("x", "a"), ("a", "b"), ("b", "c"), ("c", "a"), ("c", "y")], vec![1, 2, 3]),
+            (
+                vec![("b", "c"), ("a", "b"), ("b", "a"), ("c", "d"), ("d", "c"), ("d", "d")],
+                vec![1, 2, 3, 4, 5],
+            ),
             (chain, vec![]),
         ] {
             assert_eq!(on_circles(edges.into_iter()), places);
