@@ -49,7 +49,8 @@ impl Folders {
         }
         for name in [GRAPH, LEGACY] {
             let path = folder.join(name);
-            if is_there(root, &path)? {
+            let is_empty = || fs::read_dir(&path).is_ok_and(|mut entries| entries.next().is_none());
+            if is_there(root, &path)? && !is_empty() {
                 return Ok(Some(Found::Original(path)));
             }
         }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use memory_core::{Error, ErrorKind, Result};
 
 use super::environment::Environment;
-use super::probe::{engine_graph, entries, is_there};
+use super::probe::{engine_graph, entries, has_graph, is_there};
 use crate::model::Agent;
 
 /// The default places, below a home folder.
@@ -109,7 +109,7 @@ impl Paths {
     pub fn engine_graph(&self, agent: &Agent) -> PathBuf {
         let folder = self.graphs().join(agent.as_str());
         let (current, legacy) = (folder.join("graph_db"), folder.join("kuzu_db"));
-        if !is_there(&self.home, &current) && is_there(&self.home, &legacy) { legacy } else { current }
+        if !has_graph(&self.home, &current) && has_graph(&self.home, &legacy) { legacy } else { current }
     }
 }
 

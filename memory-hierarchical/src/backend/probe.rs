@@ -19,6 +19,11 @@ pub(super) fn is_there(base: &Path, path: &Path) -> bool {
     })
 }
 
+/// As [`is_there`], but an empty folder in the place of a graph is none.
+pub(super) fn has_graph(base: &Path, path: &Path) -> bool {
+    is_there(base, path) && !fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none())
+}
+
 /// What a folder holds, by name.
 pub(super) fn entries(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let entries = fs::read_dir(folder)?.take(MAX_ENTRIES).filter_map(|entry| Some(entry.ok()?.path()));
@@ -34,7 +39,7 @@ pub(super) fn engine_graph(entry: &Path) -> Option<PathBuf> {
         return ["graph_db", "kuzu_db"]
             .into_iter()
             .map(|name| entry.join(name))
-            .find(|path| is_there(entry, path));
+            .find(|path| has_graph(entry, path));
     }
     (kind.is_file() && begins_as_graph(entry)).then(|| entry.to_owned())
 }

@@ -106,7 +106,7 @@ fn files_of_the_graph_engine_are_found_wherever_it_keeps_them() {
 #[test]
 fn symbolic_links_do_not_count() {
     let elsewhere = tempfile::tempdir().unwrap();
-    fs::create_dir_all(elsewhere.path().join("ada/graph_db")).unwrap();
+    fs::create_dir_all(elsewhere.path().join("ada/graph_db/older")).unwrap();
     fs::write(elsewhere.path().join("file"), "LBUG").unwrap();
     // The link, below `.amplihack`, and where it leads.
     for (link, to) in [
@@ -129,7 +129,7 @@ fn symbolic_links_do_not_count() {
 fn a_link_met_first_does_not_hide_a_graph() {
     let home = tempfile::tempdir().unwrap();
     let graphs = home.path().join(".amplihack/hierarchical_memory");
-    fs::create_dir_all(graphs.join("zoe/graph_db")).unwrap();
+    fs::create_dir_all(graphs.join("zoe/graph_db/older")).unwrap();
     symlink("/nowhere", graphs.join("ada")).unwrap();
     assert_eq!(resolve_backend(None, &at_home(home.path())).unwrap().backend, BackendChoice::GraphDb);
 }
@@ -146,9 +146,11 @@ fn paths_are_those_of_the_original() {
     assert_eq!(paths.sqlite_graph(&ada, Some(Path::new("/tmp/x"))), Path::new("/tmp/x/ada.db"));
     let folder = root.join("hierarchical_memory/ada");
     assert_eq!(paths.engine_graph(&ada), folder.join("graph_db"));
-    fs::create_dir_all(folder.join("kuzu_db")).unwrap();
-    assert_eq!(paths.engine_graph(&ada), folder.join("kuzu_db"));
     fs::create_dir_all(folder.join("graph_db")).unwrap();
+    fs::write(folder.join("kuzu_db"), "LBUG").unwrap();
+    assert_eq!(paths.engine_graph(&ada), folder.join("kuzu_db"), "an empty folder is no graph");
+    assert_eq!(paths.installation(None).unwrap(), [folder.join("kuzu_db")]);
+    fs::write(folder.join("graph_db/older"), "").unwrap();
     assert_eq!(paths.engine_graph(&ada), folder.join("graph_db"));
 }
 
