@@ -9,6 +9,9 @@ use memory_core::{Error, ErrorKind, IdGen as _, Result, Retry};
 use crate::private;
 use crate::system::RandomIds;
 
+/// Most bytes of a file's name that its draft has: names have at most 255.
+const MAX_PREFIX: usize = 255 - "..".len() - 32 - ".part".len();
+
 /// A temporary file, removed on drop unless it was given its name.
 pub(in crate::snapshot) struct Draft {
     pub(in crate::snapshot) path: PathBuf,
@@ -104,8 +107,11 @@ impl Place {
         })
     }
 
+    /// Of a long name only as much as fits beside the random part.
     fn prefix(&self) -> String {
-        format!(".{}.", self.name)
+        let ends = self.name.char_indices().map(|(at, char)| at + char.len_utf8());
+        let end = ends.take_while(|end| *end <= MAX_PREFIX).last().unwrap_or(0);
+        format!(".{}.", self.name.get(..end).unwrap_or_default())
     }
 
     pub(in crate::snapshot) fn draft(&self) -> PathBuf {
