@@ -7,6 +7,7 @@ use lbug::Value;
 use memory_core::{Error, Result};
 use memory_hierarchical::migrate::{ENTRY_COLUMNS, SESSION_COLUMNS, Source};
 use memory_hierarchical::rows::Table;
+use memory_hierarchical::transfer::has_long_integer;
 use memory_hierarchical::{Agent, EdgeKind};
 use rusqlite::Connection;
 use rusqlite::types::Value as Cell;
@@ -246,6 +247,7 @@ fn utc(time: Value) -> Value {
 /// left as they are, for the reader to refuse.
 fn with(metadata: Value, names: &[&str], cells: &mut Cells) -> Result<Value> {
     let parsed = match &metadata {
+        Value::String(text) if has_long_integer(text) => None,
         Value::String(text) if !text.is_empty() => {
             text.parse::<memory_core::Json>().ok().and_then(|json| json.to_value().ok())
         }

@@ -13,7 +13,8 @@ use super::times::{expiry, rfc3339, seconds};
 use crate::limits::{MAX_ROW_BYTES, check_id};
 use crate::model::Agent;
 use crate::rows::{Cells as _, Tree};
-use crate::transfer::{Cells, Foreign, Refusals, Why};
+use crate::sessions::content_hash;
+use crate::transfer::{Cells, Foreign, Refusals, Why, has_long_integer};
 
 /// A session.
 #[derive(Debug)]
@@ -109,11 +110,13 @@ impl Reader<'_> {
 
     /// Takes out rows that are not wanted.
     fn keep<T>(&mut self, rows: &mut Rows<T>, judge: impl Fn(&T) -> Parsed<()>) {
-        let table = rows.table.unwrap_or_default();
         rows.taken.retain(|row| match judge(row) {
             Ok(()) => true,
             Err(Fault(why, what)) => {
-                self.refusals.add(table, why, || what);
+                // What was drawn from other rows is refused with these.
+                if let Some(table) = rows.table {
+                    self.refusals.add(table, why, || what);
+                }
                 false
             }
         });
@@ -193,6 +196,9 @@ fn time(member: &'static str, text: &str) -> Parsed<String> {
 }
 
 fn object(text: Option<&str>) -> Parsed<Value> {
+    if text.is_some_and(has_long_integer) {
+        return Err(malformed("metadata has an integer of more than 64 bits; write it as a string"));
+    }
     match text.map_or(Ok(Tree(Value::Object(Map::new()))), serde_json::from_str) {
         Ok(Tree(value @ Value::Object(_))) => Ok(value),
         _ => Err(malformed("metadata is no JSON object")),
@@ -340,9 +346,13 @@ fn key_value(reader: &mut Reader<'_>) -> Result<Tables> {
         let Some(agent) = owners.get(&session).cloned() else {
             return Err(Fault(Why::Orphan, "its session is not there".to_owned()));
         };
-        let mut entry =
-            Entry { id: id(format!("kv-{session}-{number}"))?, session, agent, ..Entry::default() };
-        (entry.title, entry.content) = (cells.text()?, cells.text()?);
+        let (title, content) = (cells.text()?, cells.text()?);
+        // Files of several projects have equal sessions and numbers.
+        let id = format!(
+            "kv-{}",
+            content_hash(&[&session, &number.to_string(), &title, &content].map(String::as_str).join("\0"))
+        );
+        let mut entry = Entry { id, session, agent, title, content, ..Entry::default() };
         entry.kind = cells.maybe_text()?.unwrap_or_else(|| "markdown".to_owned());
         entry.created_at = time("created_at", &cells.text()?)?;
         entry.accessed_at.clone_from(&entry.created_at);

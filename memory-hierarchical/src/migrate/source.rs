@@ -12,7 +12,7 @@ use crate::model::{Agent, Counts};
 use crate::rows::Table;
 use crate::sessions::Sessions;
 use crate::store::GraphStore;
-use crate::transfer::{Foreign, Found, Mode, Outcome, Refusals, Tables, import, read_rows};
+use crate::transfer::{Foreign, Found, Mode, Outcome, Refusals, Tables, Why, import_rows, read_rows};
 
 /// What a database holds.
 #[derive(Debug)]
@@ -85,13 +85,14 @@ impl Source {
         let (tables, refusals) = match self.content {
             Content::Flat(flat) => storing::store(sessions, *flat).await?,
             Content::Graph(agent, found) => {
-                let Found { graph, rows, refusals } = *found;
-                let outcomes = if graph.counts() == Counts::default() {
+                let Found { graph, rows, mut refusals } = *found;
+                let (outcomes, taken) = if graph.counts() == Counts::default() {
                     // An agent of whom the file holds nothing gets no graph.
-                    Tables::default()
+                    (Tables::default(), Vec::new())
                 } else {
-                    import(graphs, &agent, graph, Mode::Merge).await?.tables
+                    import_rows(graphs, &agent, graph, Mode::Merge).await?
                 };
+                taken.into_iter().for_each(|(table, id)| refusals.add(table.name(), Why::Taken, || id));
                 (tables(rows, outcomes, &refusals), refusals)
             }
         };

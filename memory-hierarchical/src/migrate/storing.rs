@@ -1,15 +1,12 @@
 //! Rows of flat memories into the tables.
 
-use std::fmt::Write as _;
-
-use memory_core::Result;
 use memory_core::host::{Session as Tx, int, maybe, text};
 use memory_core::sql::SqlValue;
-use sha2::{Digest as _, Sha256};
+use memory_core::{Result, Timestamp};
 
 use super::flat::{Entry, Flat, Rows, Session, Use};
 use super::report::TableReport;
-use crate::sessions::Sessions;
+use crate::sessions::{EXPIRED, LEARNING, Sessions, content_hash};
 use crate::space::begin;
 use crate::transfer::{Refusals, Why};
 
@@ -23,6 +20,14 @@ const USE: &str = "INSERT INTO session_agents (session_id, agent_id, first_used,
 const ENTRY: &str = "INSERT INTO session_entries (id, session_id, agent_id, memory_type, title, content, content_hash, \
      metadata, tags, importance, created_at, accessed_at, expires_at, expires_ms, parent_id) \
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING id";
+/// Whether the entry with an id says the same. When it was last read is no part of it.
+const SAME: &str = "SELECT CASE WHEN session_id = ? AND agent_id = ? AND memory_type = ? AND title = ? AND content = ? \
+     AND metadata = ? AND tags IS NOT DISTINCT FROM ? AND importance IS NOT DISTINCT FROM ? AND created_at = ? \
+     AND expires_at IS NOT DISTINCT FROM ? AND parent_id IS NOT DISTINCT FROM ? THEN 1 ELSE 0 END \
+     FROM session_entries WHERE id = ?";
+/// The places of its arguments, and of those of [`EXPIRED`], among an entry's values.
+const SAID: [usize; 12] = [1, 2, 3, 4, 5, 7, 8, 9, 10, 12, 14, 0];
+const HASHED: [usize; 3] = [1, 2, 6];
 
 /// Stores everything, in transactions of at most 500 rows; returns a report for each table of the file.
 pub(super) async fn store(sessions: &Sessions, flat: Flat) -> Result<(Vec<TableReport>, Refusals)> {
@@ -30,7 +35,8 @@ pub(super) async fn store(sessions: &Sessions, flat: Flat) -> Result<(Vec<TableR
     let mut reports = Vec::new();
     reports.extend(all(sessions, rows, SESSION, session, &mut refusals).await?);
     reports.extend(all(sessions, uses, USE, used, &mut refusals).await?);
-    reports.extend(all(sessions, entries, ENTRY, entry, &mut refusals).await?);
+    let now = sessions.clock.now();
+    reports.extend(all(sessions, entries, ENTRY, |row| entry(row, now), &mut refusals).await?);
     Ok((reports, refusals))
 }
 
@@ -42,16 +48,11 @@ fn used(row: &Use) -> Vec<SqlValue> {
     vec![text(&row.session), text(&row.agent), text(&row.first), text(&row.last)]
 }
 
-fn entry(row: &Entry) -> Vec<SqlValue> {
-    // As where a learning is stored: it makes an equal one of the same agent and session impossible.
-    let hash = (row.kind == "learning").then(|| {
-        let mut hash = String::with_capacity(64);
-        for byte in Sha256::digest(row.content.as_bytes()) {
-            // Writing to a string does not fail.
-            let _ = write!(hash, "{byte:02x}");
-        }
-        text(hash)
-    });
+fn entry(row: &Entry, now: Timestamp) -> Vec<SqlValue> {
+    // As where a learning is stored: it makes an equal one of the same agent and session impossible. One that has expired
+    // keeps none away.
+    let is_live = row.expires.as_ref().is_none_or(|(_, at)| *at > now);
+    let hash = (row.kind == LEARNING && is_live).then(|| text(content_hash(&row.content)));
     let tags = (!row.tags.is_empty()).then(|| text(serde_json::Value::from(row.tags.clone()).to_string()));
     vec![
         text(&row.id),
@@ -79,15 +80,15 @@ async fn all<T: Sync>(
     values: impl Fn(&T) -> Vec<SqlValue> + Send + Sync,
     refusals: &mut Refusals,
 ) -> Result<Option<TableReport>> {
-    let (mut stored, mut repeated) = (0, 0);
+    let (mut stored, mut refused) = (0, 0);
     for batch in rows.taken.chunks(BATCH) {
         let tx = begin(&sessions.tables).await?;
-        let done = some(&tx, batch, statement, &values).await;
-        let (new, twice) = tx.end(done).await?;
+        let done = some(&tx, batch, statement, &values, sessions.clock.now()).await;
+        let (new, others) = tx.end(done).await?;
         stored += new;
-        for id in twice {
-            repeated += 1;
-            refusals.add(rows.table.unwrap_or_default(), Why::Repeated, || id);
+        for (why, id) in others {
+            refused += 1;
+            refusals.add(rows.table.unwrap_or_default(), why, || id);
         }
     }
     let taken = u64::try_from(rows.taken.len()).unwrap_or(u64::MAX);
@@ -95,32 +96,44 @@ async fn all<T: Sync>(
         table,
         rows: rows.rows,
         stored,
-        skipped: taken.saturating_sub(stored).saturating_sub(repeated),
+        skipped: taken.saturating_sub(stored).saturating_sub(refused),
         refused: refusals.of(table),
     }))
 }
 
-/// Stores some rows; how many are new, and the ids of entries that say what another one of the session says.
+/// Stores some rows; how many are new, and the ids of entries that are neither stored nor there.
 async fn some<T>(
     tx: &Tx<'_>,
     batch: &[T],
     statement: &str,
     values: &(impl Fn(&T) -> Vec<SqlValue> + Send + Sync),
-) -> Result<(u64, Vec<String>)>
+    now: Timestamp,
+) -> Result<(u64, Vec<(Why, String)>)>
 where
     T: Sync,
 {
-    let (mut stored, mut repeated) = (0, Vec::new());
+    let (mut stored, mut refused) = (0, Vec::new());
     for row in batch {
         let values = values(row);
-        if !tx.exec_returning(statement, &values).await?.is_empty() {
-            stored += 1;
-        } else if statement == ENTRY
-            && let Some(SqlValue::Text(id)) = values.first()
-            && tx.one("SELECT id FROM session_entries WHERE id = ?", &[text(id)]).await?.is_none()
-        {
-            repeated.push(id.clone());
+        let mut is_new = !tx.exec_returning(statement, &values).await?.is_empty();
+        if statement == ENTRY && !is_new {
+            let of = |places: &[usize]| -> Vec<SqlValue> {
+                places.iter().filter_map(|place| values.get(*place).cloned()).collect()
+            };
+            let expired = [of(&HASHED), vec![int(now.as_millis())]].concat();
+            if tx.exec(EXPIRED, &expired).await? > 0 {
+                is_new = !tx.exec_returning(statement, &values).await?.is_empty();
+            }
+            let why = match tx.one(SAME, &of(&SAID)).await?.map(|mut row| row.int()).transpose()? {
+                Some(1) => None,
+                Some(_) => Some(Why::Taken),
+                None => Some(Why::Repeated),
+            };
+            if let (Some(why), Some(SqlValue::Text(id))) = (why, values.first()) {
+                refused.push((why, id.clone()));
+            }
         }
+        stored += u64::from(is_new);
     }
-    Ok((stored, repeated))
+    Ok((stored, refused))
 }

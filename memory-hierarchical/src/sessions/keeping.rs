@@ -14,7 +14,20 @@ use crate::model::Agent;
 use crate::space::begin;
 
 /// The type of what must not be stored twice.
-const LEARNING: &str = "learning";
+pub(crate) const LEARNING: &str = "learning";
+/// Removes an expired entry that would keep an equal one away.
+pub(crate) const EXPIRED: &str = "DELETE FROM session_entries WHERE session_id = ? AND agent_id = ? AND content_hash = ? \
+     AND expires_ms <= ?";
+
+/// What makes a learning unique.
+pub(crate) fn content_hash(content: &str) -> String {
+    let mut hash = String::with_capacity(64);
+    for byte in Sha256::digest(content.as_bytes()) {
+        // Writing to a string does not fail.
+        let _ = write!(hash, "{byte:02x}");
+    }
+    hash
+}
 
 impl Sessions {
     /// Stores what an agent learned in a session, unless the agent has a live learning with the same content there:
@@ -28,12 +41,7 @@ impl Sessions {
         agent: &Agent,
         entry: &NewEntry,
     ) -> Result<Option<String>> {
-        let mut hash = String::with_capacity(64);
-        for byte in Sha256::digest(entry.content.as_bytes()) {
-            // Writing to a string does not fail.
-            let _ = write!(hash, "{byte:02x}");
-        }
-        self.keep(session_id, agent, LEARNING, entry, text(hash)).await
+        self.keep(session_id, agent, LEARNING, entry, text(content_hash(&entry.content))).await
     }
 
     /// Stores an entry of another type, such as `conversation` or `context`; equal ones may follow each other. Returns its
@@ -84,9 +92,7 @@ impl Sessions {
         let tx = begin(&self.tables).await?;
         let kept = async {
             touch(&tx, &session, &agent, &text(now.to_string())).await?;
-            let expired = "DELETE FROM session_entries WHERE session_id = ? AND agent_id = ? AND content_hash = ? \
-                 AND expires_ms <= ?";
-            tx.exec(expired, &[session, agent, hash, int(now.as_millis())]).await?;
+            tx.exec(EXPIRED, &[session, agent, hash, int(now.as_millis())]).await?;
             let insert = "INSERT INTO session_entries (id, session_id, agent_id, memory_type, content_hash, created_at, \
                  accessed_at, title, content, metadata, tags, importance, expires_at, expires_ms, parent_id) \
                  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING";

@@ -20,7 +20,7 @@ pub(super) const LIVE: &str = "(expires_ms IS NULL OR expires_ms > ?)";
 /// The flat memories of a tenant. An entry that has expired is in no answer and no count, and does not suppress a new one.
 pub struct Sessions {
     pub(crate) tables: HostTables,
-    pub(super) clock: Arc<dyn Clock>,
+    pub(crate) clock: Arc<dyn Clock>,
     pub(super) ids: Arc<dyn IdGen>,
 }
 
@@ -93,8 +93,11 @@ impl Sessions {
     pub async fn list(&self) -> Result<Vec<SessionSummary>> {
         let plain = self.tables.plain();
         let mut agents: BTreeMap<String, Vec<String>> = BTreeMap::new();
-        let query = "SELECT session_id, agent_id FROM session_agents ORDER BY session_id, agent_id";
-        for mut row in plain.query(query, &[]).await? {
+        let query = format!(
+            "SELECT session_id, agent_id FROM session_agents UNION SELECT session_id, agent_id FROM session_entries \
+             WHERE {LIVE} ORDER BY session_id, agent_id"
+        );
+        for mut row in plain.query(&query, &[int(self.clock.now().as_millis())]).await? {
             agents.entry(row.text()?).or_default().push(row.text()?);
         }
         let query = format!(

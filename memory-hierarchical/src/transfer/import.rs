@@ -1,6 +1,6 @@
 //! A graph from a file into a store.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use memory_core::Result;
 use serde::Serialize;
@@ -8,12 +8,14 @@ use serde::Serialize;
 use super::check::There;
 use super::graph::Graph;
 use super::tables::{Outcome, Tables};
-use crate::model::{Agent, Edge, EdgeKind};
+use crate::model::{Agent, Edge, EdgeKind, Node};
 use crate::rows::{Order, Row, Table};
 use crate::store::{GraphStore, GraphWrite, each_row};
 
 /// Rows of a batch.
 const BATCH: usize = 500;
+/// Rows that are named of those that were not taken for a reason.
+pub(super) const NAMED: usize = 1_000;
 
 /// What an import does with the graph that is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -32,27 +34,44 @@ pub struct Imported {
     pub agent: Agent,
     /// What became of the graph that was there.
     pub mode: Mode,
-    /// For each table, what became of each row of the file. None is in error: a file with a fault is refused whole.
+    /// For each table, what became of each row of the file.
     #[serde(flatten)]
     pub tables: Tables<Outcome>,
+    /// The ids of the first thousand memories in error.
+    pub taken: Vec<String>,
 }
+
+/// What became of the rows, and the memories in error: their table and id.
+type Filled = (Tables<Outcome>, Vec<(Table, String)>);
 
 /// Writes a graph in one transaction: readers see all of it or what was there before, and so they do after a crash.
 ///
 /// # Errors
 /// `corrupt` with the place of a fault in the graph, such as an edge that ends at a memory which neither the file nor, on
 /// merging, the graph has; the store's. Nothing was changed then.
-pub async fn import(store: &dyn GraphStore, agent: &Agent, mut graph: Graph, mode: Mode) -> Result<Imported> {
+pub async fn import(store: &dyn GraphStore, agent: &Agent, graph: Graph, mode: Mode) -> Result<Imported> {
+    let (tables, taken) = import_rows(store, agent, graph, mode).await?;
+    let taken = taken.into_iter().map(|(_, id)| id).take(NAMED).collect();
+    Ok(Imported { agent: agent.clone(), mode, tables, taken })
+}
+
+/// As [`import`]; tells every memory in error.
+pub(crate) async fn import_rows(
+    store: &dyn GraphStore,
+    agent: &Agent,
+    mut graph: Graph,
+    mode: Mode,
+) -> Result<Filled> {
     let repeated = if mode == Mode::Replace { Some(graph.check(None)?) } else { None };
     let mut write = store.write(agent).await?;
     let filled = match repeated {
-        Some(repeated) => replace(&mut *write, &graph, repeated).await,
+        Some(repeated) => replace(&mut *write, &graph, repeated).await.map(|tables| (tables, Vec::new())),
         None => merge(store, &mut *write, agent, &mut graph).await,
     };
     match filled {
-        Ok(tables) => {
+        Ok(filled) => {
             write.commit().await?;
-            Ok(Imported { agent: agent.clone(), mode, tables })
+            Ok(filled)
         }
         Err(error) => {
             // Where undoing fails, the transaction has ended by itself.
@@ -76,10 +95,44 @@ async fn merge(
     write: &mut dyn GraphWrite,
     agent: &Agent,
     graph: &mut Graph,
-) -> Result<Tables<Outcome>> {
+) -> Result<Filled> {
     let there = there(store, write, agent, graph).await?;
     let repeated = graph.check(Some(&there))?;
-    fill(write, graph, repeated).await
+    let taken = take_out(store, write, agent, graph).await?;
+    let mut tables = fill(write, graph, repeated).await?;
+    taken.iter().for_each(|(table, _)| tables.of(*table).errors += 1);
+    Ok((tables, taken))
+}
+
+/// Takes out the memories whose ids the graph has for others.
+async fn take_out(
+    store: &dyn GraphStore,
+    write: &mut dyn GraphWrite,
+    agent: &Agent,
+    graph: &mut Graph,
+) -> Result<Vec<(Table, String)>> {
+    let mut others = HashSet::new();
+    let semantic = graph.semantic.iter().cloned().map(Node::Semantic);
+    let mut nodes = semantic.chain(graph.episodic.iter().cloned().map(Node::Episodic));
+    loop {
+        let batch: Vec<Node> = nodes.by_ref().take(BATCH).collect();
+        if batch.is_empty() {
+            break;
+        }
+        let ids: Vec<String> = batch.iter().map(|node| node.id().to_owned()).collect();
+        let held = store.nodes(agent, &write.taken(&ids).await?).await?;
+        others.extend(held.iter().filter(|node| !batch.contains(node)).map(|node| node.id().to_owned()));
+    }
+    drop(nodes);
+    let mut taken = Vec::new();
+    let mut stays = |table, id: &str| {
+        let is_other = others.contains(id);
+        taken.extend(is_other.then(|| (table, id.to_owned())));
+        !is_other
+    };
+    graph.semantic.retain(|node| stays(Table::Semantic, &node.memory_id));
+    graph.episodic.retain(|node| stays(Table::Episodic, &node.memory_id));
+    Ok(taken)
 }
 
 /// What the graph has of that at which the file ends. The transaction is the graph's only one that writes, so what is committed

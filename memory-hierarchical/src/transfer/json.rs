@@ -257,9 +257,10 @@ fn within(place: &str, row: &RawValue, left: &mut usize) -> Result<()> {
 }
 
 /// Whether an integer stands in it that only a double would take, as another number.
-fn has_long_integer(text: &str) -> bool {
+#[doc(hidden)]
+pub fn has_long_integer(text: &str) -> bool {
     let (mut quoted, mut escaped, mut begin) = (false, false, None);
-    for (at, byte) in text.bytes().enumerate() {
+    for (at, byte) in text.bytes().chain([b' ']).enumerate() {
         match byte {
             _ if escaped => escaped = false,
             b'\\' if quoted => escaped = true,

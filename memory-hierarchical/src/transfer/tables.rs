@@ -66,8 +66,8 @@ impl From<Counts> for Tables<u64> {
 pub struct Outcome {
     /// Stored.
     pub imported: u64,
-    /// Left alone: the graph, or the file before it, has one with that id (or of that kind between these two).
+    /// Left alone: the graph, or the file before it, has the same (or an edge of that kind between these two).
     pub skipped: u64,
-    /// In error. None ever is, because a file with a fault is refused whole.
+    /// In error: on merging, memories whose ids the graph has for others. What else is wrong refuses the file whole.
     pub errors: u64,
 }

@@ -4,10 +4,10 @@ use std::path::Path;
 
 use memory_core::ErrorKind;
 use memory_hierarchical::migrate::{Layout, Migrated, Source};
-use memory_hierarchical::transfer::{Graph, Why};
+use memory_hierarchical::transfer::{Graph, Why, write_raw_db};
 use memory_hierarchical::{Agent, EntryQuery, Sessions};
 
-use crate::support::{World, agent, on_both_stores, tenant};
+use crate::support::{World, agent, derives, episodic, on_both_stores, semantic, supersedes, tenant};
 use crate::transfer::{graph_of, multiset, shared};
 
 async fn sessions(world: &World) -> Sessions {
@@ -146,6 +146,130 @@ on_both_stores! {
             let of_sx = listed.iter().find(|session| session.session_id == "sx").unwrap();
             assert_eq!(of_sx.entries, u64::try_from(live.len()).unwrap(), "at {now}");
         }
+    }
+}
+
+/// A database with learnings of `ada` in one session, each with its id, content and end, in the order of the file.
+fn learnings(folder: &Path, name: &str, entries: &[(&str, &str, Option<&str>)]) -> std::path::PathBuf {
+    let path = folder.join(name);
+    let file = rusqlite::Connection::open(&path).unwrap();
+    file.execute_batch(
+        "CREATE TABLE memory_entries (id TEXT, session_id TEXT, agent_id TEXT, memory_type TEXT, title TEXT, content TEXT, \
+         content_hash TEXT, metadata TEXT DEFAULT '{}', tags TEXT, importance INTEGER, created_at TEXT, accessed_at TEXT, \
+         expires_at TEXT, parent_id TEXT); \
+         CREATE TABLE sessions (session_id TEXT, created_at TEXT, last_accessed TEXT, metadata TEXT); \
+         CREATE TABLE session_agents (session_id TEXT, agent_id TEXT, first_used TEXT, last_used TEXT); \
+         INSERT INTO sessions VALUES ('s', '2026-01-01T00:00:00Z', '2026-01-01T00:00:00Z', '{}');",
+    )
+    .unwrap();
+    for (id, content, expires) in entries {
+        file.execute(
+            "INSERT INTO memory_entries (id, session_id, agent_id, memory_type, title, content, created_at, accessed_at, \
+             expires_at) VALUES (?1, 's', 'ada', 'learning', 't', ?2, '2026-01-01T00:00:00Z', '2026-01-01T00:00:00Z', ?3)",
+            rusqlite::params![id, content, expires],
+        )
+        .unwrap();
+    }
+    path
+}
+
+on_both_stores! {
+    /// It once kept a live one with the same content away, of the same file or of the next one.
+    async fn a_learning_that_has_expired_suppresses_none(world) {
+        let folder = tempfile::tempdir().unwrap();
+        let over = Some("2026-02-01T00:00:00Z");
+        let file = learnings(folder.path(), "a.db", &[("old", "one", over), ("new", "one", None)]);
+        let soon = learnings(folder.path(), "b.db", &[("soon", "two", Some("2030-01-01T00:00:00Z"))]);
+        let next = learnings(folder.path(), "c.db", &[("next", "two", None)]);
+        for stored in [2, 0] {
+            assert_eq!(counts(&migrated(&world, &file, None).await)[2], [2, stored, 2 - stored, 0]);
+        }
+        assert_eq!(counts(&migrated(&world, &soon, None).await)[2], [1, 1, 0, 0]);
+        world.clock.set("2030-01-01T00:00:00Z");
+        assert_eq!(counts(&migrated(&world, &next, None).await)[2], [1, 1, 0, 0]);
+        let live = sessions(&world).await.entries(&EntryQuery::default()).await.unwrap();
+        let ids: Vec<&str> = live.iter().map(|entry| entry.id.as_str()).collect();
+        assert_eq!(ids, ["new", "next"]);
+    }
+
+    /// Such rows once counted as skipped.
+    async fn an_id_that_says_something_else_is_refused_as_taken(world) {
+        let folder = tempfile::tempdir().unwrap();
+        let first = learnings(folder.path(), "a.db", &[("m", "one", None)]);
+        let other = learnings(folder.path(), "b.db", &[("m", "two", None), ("n", "three", None)]);
+        migrated(&world, &first, None).await;
+        for stored in [1, 0] {
+            let report = migrated(&world, &other, None).await;
+            assert_eq!(counts(&report)[2], [2, stored, 1 - stored, 1]);
+            assert_eq!(refused(&report), [("memory_entries", Why::Taken, 1)]);
+            assert_eq!(report.refusals[0].first, ["m"]);
+        }
+
+        let graph = |content: &str| {
+            let mut graph = Graph { semantic: vec![semantic("a"), semantic("b")], ..Graph::default() };
+            graph.semantic[0].content = content.to_owned();
+            let path = folder.path().join("ada.db");
+            std::fs::write(&path, write_raw_db(&agent("ada"), &graph).unwrap()).unwrap();
+            path
+        };
+        migrated(&world, &graph("one"), None).await;
+        let report = migrated(&world, &graph("two"), None).await;
+        assert_eq!(counts(&report)[0], [2, 0, 1, 1]);
+        assert_eq!(refused(&report), [("semantic_memories", Why::Taken, 1)]);
+        let held = Graph::read(&*world.graphs, &agent("ada")).await.unwrap();
+        assert_eq!(held.semantic[0].content, "one");
+    }
+
+    /// Sessions of two projects have one name, and their rows the same numbers.
+    async fn keys_of_two_files_are_both_kept(world) {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |value: &str| {
+            let path = folder.path().join(format!("{value}.db"));
+            let file = rusqlite::Connection::open(&path).unwrap();
+            file.execute_batch(&format!(
+                "CREATE TABLE agent_sessions (id TEXT, agent_name TEXT, created_at TEXT, last_accessed TEXT, metadata TEXT); \
+                 CREATE TABLE agent_memories (id INTEGER, session_id TEXT, memory_key TEXT, memory_value TEXT, memory_type TEXT, \
+                 created_at TEXT, accessed_count INTEGER); \
+                 INSERT INTO agent_sessions VALUES ('default', 'ada', '2026-01-01 00:00:00', '2026-01-01 00:00:00', NULL); \
+                 INSERT INTO agent_memories VALUES (1, 'default', 'k', '{value}', 'markdown', '2026-01-01 00:00:00', 3);"
+            ))
+            .unwrap();
+            path
+        };
+        for (value, stored) in [("one", 1), ("two", 1), ("one-", 1), ("one", 0)] {
+            let path = if stored == 0 { folder.path().join("one.db") } else { file(value) };
+            assert_eq!(counts(&migrated(&world, &path, None).await)[1], [1, stored, 1 - stored, 0], "{value}");
+        }
+        // What was drawn from rows is refused with them, once.
+        let report = migrated(&world, &folder.path().join("one.db"), Some(&agent("bob"))).await;
+        assert_eq!(refused(&report), [("agent_memories", Why::Foreign, 1), ("agent_sessions", Why::Foreign, 1)]);
+    }
+
+    async fn a_foreign_memory_takes_no_id_and_circles_are_refused_alone(world) {
+        let folder = tempfile::tempdir().unwrap();
+        let mut graph = Graph { semantic: ["a", "b", "c", "d", "x"].map(semantic).into(), ..Graph::default() };
+        for (newer, older) in [("b", "c"), ("a", "b"), ("b", "a"), ("c", "d"), ("d", "c")] {
+            graph.push(supersedes(newer, older));
+        }
+        graph.episodic.push(episodic("e"));
+        graph.push(derives("a", "e"));
+        let path = folder.path().join("ada.db");
+        std::fs::write(&path, write_raw_db(&agent("ada"), &graph).unwrap()).unwrap();
+        let file = rusqlite::Connection::open(&path).unwrap();
+        file.execute_batch(
+            "UPDATE semantic_memories SET agent_id = 'bob' WHERE memory_id = 'x'; \
+             UPDATE episodic_memories SET memory_id = 'x'; UPDATE derives_from_edges SET target_id = 'x'; \
+             UPDATE semantic_memories SET metadata = '{\"n\": 123456789012345678901}' WHERE memory_id = 'd'",
+        )
+        .unwrap();
+        let report = migrated(&world, &path, None).await;
+        // An integer of more than 64 bits would read back as another number.
+        assert_eq!(counts(&report)[..4], [[5, 3, 0, 2], [1, 1, 0, 0], [0; 4], [1, 1, 0, 0]]);
+        assert_eq!(counts(&report)[4], [5, 1, 0, 4]);
+        assert!(report.refusals.iter().any(|refusal| refusal.why == Why::Malformed && refusal.first[0].contains("64 bits")));
+        let held = Graph::read(&*world.graphs, &agent("ada")).await.unwrap();
+        assert_eq!(held.supersedes.len(), 1);
+        assert_eq!((&*held.supersedes[0].source_id, &*held.supersedes[0].target_id), ("b", "c"));
     }
 }
 

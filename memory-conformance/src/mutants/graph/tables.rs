@@ -54,6 +54,8 @@ mutants! {
         => instead(Request::Exec { sql, .. } if sql.starts_with("DELETE FROM episodic_memories") => Ok(written(0)));
     "graph.skipped-as-imported": ["GRA-18"] needs [Sql, HostTables], "an edge that was there counts as imported"
         => around(counts_as_stored(request, next).await);
+    "graph.others-skipped": ["GRA-18"] needs [Sql, HostTables], "a memory whose id another one has counts as known"
+        => around(nothing_of("entity_name FROM semantic_memories WHERE agent_id = ? AND memory_id IN", request, next).await);
     "graph.first-page-alone": ["GRA-19"] needs [Sql, HostTables], "an export ends with the first page of events"
         => around(nothing_of("FROM episodic_memories WHERE agent_id = ? AND (memory_id) >", request, next).await);
     "graph.learnings-repeat": ["GRA-21"] needs [Sql, HostTables], "an agent learns the same many times in a session"

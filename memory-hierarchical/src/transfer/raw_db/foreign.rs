@@ -15,6 +15,7 @@ use rusqlite::{Connection, OpenFlags};
 
 use crate::rows;
 use crate::transfer::graph::MAX_BYTES;
+use crate::transfer::json::has_long_integer;
 
 /// Longest value that is read.
 const MAX_CELL: i32 = 64 << 20;
@@ -33,6 +34,23 @@ fn sql(error: rusqlite::Error) -> Error {
         return Error::new(ErrorKind::Unavailable, "another program is writing the file; try again")
             .with_retry(Retry::Now)
             .with_source(error);
+    }
+    let unopened = matches!(
+        error.sqlite_error_code(),
+        Some(
+            rusqlite::ErrorCode::CannotOpen
+                | rusqlite::ErrorCode::ReadOnly
+                | rusqlite::ErrorCode::PermissionDenied
+        )
+    );
+    if unopened {
+        return Error::new(
+            ErrorKind::Unavailable,
+            "the database has a write-ahead log, and SQLite cannot open it or the files beside it: where the folder may only be \
+             read, copy the database and its `-wal` to one that can be written, or have its program close it",
+        )
+        .with_retry(Retry::Never)
+        .with_source(error);
     }
     Error::new(ErrorKind::Corrupt, "the file is damaged, or no database of this layout").with_source(error)
 }
@@ -304,7 +322,11 @@ impl rows::Cells for Cells<'_, '_> {
 
     fn json<T: serde::de::DeserializeOwned>(&mut self) -> std::result::Result<T, String> {
         let name = self.names.get(self.next).copied().unwrap_or_default();
-        serde_json::from_str(&self.text()?).map_err(|_| format!("{name} is not the JSON that it should be"))
+        let text = self.text()?;
+        if has_long_integer(&text) {
+            return Err(format!("{name} has an integer of more than 64 bits; write it as a string"));
+        }
+        serde_json::from_str(&text).map_err(|_| format!("{name} is not the JSON that it should be"))
     }
 }
 

@@ -168,7 +168,7 @@ fn taken(
                 return Err(refused);
             }
             judged?;
-            if known.contains_key(&id) {
+            if known.get(&id).is_some_and(|(_, is_own)| *is_own) {
                 return Err((Why::Taken, id));
             }
             known.insert(id, (is_semantic, true));

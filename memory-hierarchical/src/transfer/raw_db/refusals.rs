@@ -2,8 +2,7 @@
 
 use serde::Serialize;
 
-/// Rows of a kind that are named.
-const NAMED: usize = 20;
+use crate::transfer::import::NAMED;
 
 /// Why a row was not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -18,7 +17,7 @@ pub enum Why {
     Repeated,
     /// It is an edge of a circle of memories that supersede each other.
     Circle,
-    /// Its id is that of a memory before it.
+    /// Its id is that of another memory or entry, which says something else: in the file before it, or in the store.
     Taken,
     /// One of its values is not what its column holds.
     Malformed,
@@ -33,7 +32,7 @@ pub struct Refusal {
     pub why: Why,
     /// How many.
     pub count: u64,
-    /// The first twenty.
+    /// The first thousand.
     pub first: Vec<String>,
 }
 

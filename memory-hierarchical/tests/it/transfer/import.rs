@@ -34,6 +34,24 @@ on_both_stores! {
         assert_eq!(multiset(&stored(&*world.graphs, &ada).await), multiset(&more));
     }
 
+    async fn an_id_that_the_graph_has_for_another_is_in_error(world) {
+        let ada = agent("ada");
+        import(&*world.graphs, &ada, small(), Mode::Replace).await.unwrap();
+        let mut more = small();
+        more.semantic[1].content = "something else".to_owned();
+        more.semantic.push(semantic("c"));
+        let other = Graph { semantic: vec![semantic("e")], ..Graph::default() };
+        for (graph, rows, taken) in [(more, (1, 1, 1), "b"), (other, (0, 0, 1), "e")] {
+            let merged = import(&*world.graphs, &ada, graph, Mode::Merge).await.unwrap();
+            let found = merged.tables.semantic_nodes;
+            assert_eq!((found.imported, found.skipped, found.errors), rows);
+            assert_eq!(merged.taken, [taken]);
+        }
+        let mut expected = small();
+        expected.semantic.push(semantic("c"));
+        assert_eq!(multiset(&stored(&*world.graphs, &ada).await), multiset(&expected));
+    }
+
     async fn a_circle_of_superseding_is_refused_with_its_place(world) {
         let ada = agent("ada");
         import(&*world.graphs, &ada, small(), Mode::Replace).await.unwrap();

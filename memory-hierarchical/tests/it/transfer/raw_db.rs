@@ -141,6 +141,26 @@ fn a_writer_that_was_interrupted_is_not_read_past() {
     assert_eq!(read_raw_db(&path, &agent("ada")).unwrap_err().kind(), ErrorKind::Unavailable);
 }
 
+/// As in a folder that may only be read; it was once told as a damaged file.
+#[test]
+#[cfg(unix)]
+fn a_log_that_cannot_be_opened_is_told_as_such() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = file(folder.path());
+    let writer = Connection::open(&path).unwrap();
+    writer.execute_batch("PRAGMA journal_mode = WAL; PRAGMA user_version = 1").unwrap();
+    let copy = folder.path().join("copy.db");
+    for ending in ["", "-wal"] {
+        let of = |path: &Path| PathBuf::from(format!("{}{ending}", path.display()));
+        std::fs::copy(of(&path), of(&copy)).unwrap();
+    }
+    // SQLite follows no link here.
+    std::os::unix::fs::symlink("nowhere", folder.path().join("copy.db-shm")).unwrap();
+    let error = read_raw_db(&copy, &agent("ada")).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    assert!(error.message().contains("copy the database"), "{error}");
+}
+
 #[test]
 #[cfg(unix)]
 fn a_link_is_never_followed() {
