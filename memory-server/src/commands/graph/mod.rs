@@ -66,8 +66,15 @@ enum Action {
     Import(transfer::ImportArgs),
     /// Take over databases of the original program: graphs, or sessions and their entries
     Migrate(transfer::MigrateArgs),
-    /// Remove sessions by a pattern; without --yes only say which
+    /// Remove sessions by a pattern, with --agent those that this agent alone used; without --yes only say which
     Clean(transfer::CleanArgs),
+}
+
+impl Action {
+    /// Whether it does not go by the scope.
+    const fn names_its_agent(&self) -> bool {
+        matches!(self, Self::Backend | Self::Export(_) | Self::Import(_) | Self::Migrate(_))
+    }
 }
 
 pub(crate) async fn graph(context: &Context, mut args: GraphArgs, out: &mut Out) -> Result<Exit, Failure> {
@@ -80,6 +87,12 @@ pub(crate) async fn graph(context: &Context, mut args: GraphArgs, out: &mut Out)
         None => context,
     };
     let which = &args.which;
+    if args.action.names_its_agent() && context.settings()?.scope_is_chosen() {
+        return Err(Failure::invalid(
+            "this command takes no --agent, --user or --run: `export` and `import` have the agent as an argument, `migrate` has \
+             --only",
+        ));
+    }
     match args.action {
         Action::Backend => backend::backend(context, which, out),
         Action::Tree(args) => reading::tree(&open(context, which, Access::Read).await?, &args, out).await,
@@ -122,15 +135,17 @@ pub(crate) async fn graph(context: &Context, mut args: GraphArgs, out: &mut Out)
     }
 }
 
-/// The token that `--backend` names, as the original's option did: unless memory.toml has a backend of that name.
+/// The token that `--backend` names, as the original's option did, unless memory.toml has a backend of that name. What is
+/// neither is refused as a token.
 fn named_as_backend(context: &Context, which: &Which) -> Result<Option<String>> {
     let Some(name) = context.explicit_backend() else { return Ok(None) };
-    if which.graph_backend.is_some() || BackendChoice::parse(name).is_err() {
-        return Ok(None);
-    }
     let config = Config::discover(context.global().config.as_deref())?;
     let is_a_store = config.is_some_and(|config| config.file().backends.contains_key(name));
-    Ok((!is_a_store).then(|| name.to_owned()))
+    if which.graph_backend.is_some() || is_a_store {
+        return Ok(None);
+    }
+    BackendChoice::parse(name)?;
+    Ok(Some(name.to_owned()))
 }
 
 /// Waits for what may take long, and shows that it goes on.

@@ -11,6 +11,9 @@ use memory_core::{Error, ErrorKind, Retry};
 use super::transfer::{ExportArgs, ImportArgs, at, read, tell, write, write_database};
 use crate::terminal::{Context, Exit, Failure, Out, create_private_folder};
 
+/// Most bytes of an agent's name here.
+const MAX_NAME: usize = 255 - ".db.bak".len();
+
 /// How often, and after which pause, it is looked whether another import has ended: for ten minutes.
 const LOCK_ATTEMPTS: u32 = 12_000;
 const LOCK_PAUSE: Duration = Duration::from_millis(50);
@@ -63,6 +66,12 @@ fn there(path: &Path, agent: &Agent) -> Result<Graph, Failure> {
 /// The graphs meet in a store in memory, so that merging means the same as there.
 pub(super) async fn import(context: &Context, args: &ImportArgs, out: &mut Out) -> Result<Exit, Failure> {
     let agent = args.agent()?;
+    if agent.as_str().len() > MAX_NAME {
+        return Err(Failure::invalid(format!(
+            "the name of an agent whose database is in a folder has at most {MAX_NAME} bytes, so that AGENT.db.bak is a file's \
+             name; leave --storage-path out"
+        )));
+    }
     let path = database(args.storage_path.as_ref(), &agent)?;
     let settings = context.settings()?;
     let graph = read(&agent, args)?;

@@ -16,7 +16,7 @@ use memory::hierarchical::transfer::{
 use memory::hierarchical::{self, Agent, Sessions};
 use memory::snapshot::{FileOptions, NewFile};
 use memory::system::SystemClock;
-use memory_core::{Clock as _, Error, ErrorKind};
+use memory_core::{Clock as _, Error, ErrorKind, ScopeKind};
 use serde_json::json;
 
 use super::glob::Glob;
@@ -255,14 +255,16 @@ pub(super) fn tell(imported: &Imported, args: &ImportArgs, out: &mut Out) -> Res
         bytes: found.map(|file| file.len()),
         imported,
     };
+    let refused = imported.tables.named().iter().map(|(_, rows)| rows.errors).sum();
     out.tell(&report, |out| {
-        let rows = imported
-            .tables
-            .named()
-            .map(|(table, rows)| [table.to_owned(), rows.imported.to_string(), rows.skipped.to_string()]);
-        out.table(["TABLE", "IMPORTED", "SKIPPED"], &rows)
+        let rows = imported.tables.named().map(|(table, rows)| {
+            [table.to_owned(), rows.imported.to_string(), rows.skipped.to_string(), rows.errors.to_string()]
+        });
+        out.table(["TABLE", "IMPORTED", "SKIPPED", "REFUSED"], &rows)?;
+        let what = "refused, since the graph has others with these ids";
+        out.named(what, refused, &imported.taken, Clone::clone)
     })?;
-    Ok(Exit::Ok)
+    Ok(if refused == 0 { Exit::Ok } else { Exit::Partial })
 }
 
 #[derive(Args, Debug)]
@@ -384,6 +386,7 @@ pub(super) async fn clean(graphs: &Graphs, args: &CleanArgs, out: &mut Out) -> R
     if args.pattern.is_empty() {
         return Err(Error::invalid("the pattern is empty; `*` names every session").into());
     }
+    graphs.check_scope()?;
     let opened = &graphs.opened;
     let (tenant, provider) = (&opened.settings.tenant, Arc::new(opened.memory.clone()));
     // What was never made reads as empty.
@@ -394,6 +397,10 @@ pub(super) async fn clean(graphs: &Graphs, args: &CleanArgs, out: &mut Out) -> R
     let mut found = sessions.list().await?;
     let pattern = Glob::new(&args.pattern);
     found.retain(|session| pattern.matches(&session.session_id));
+    if opened.scope().kind == ScopeKind::Agent {
+        let agent = graphs.agent()?;
+        found.retain(|session| session.agents == [agent.as_str()]);
+    }
     let ids: Vec<String> = found.iter().map(|session| session.session_id.clone()).collect();
     let removed = if args.yes { sessions.remove(&ids).await? } else { 0 };
     let report = json!({ "dry_run": !args.yes, "sessions": found, "removed": removed });

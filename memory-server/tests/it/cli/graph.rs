@@ -110,8 +110,11 @@ fn the_backend_is_chosen_by_option_variable_and_files() {
     assert!(code == Some(3) && error.contains("AMPLIHACK_MEMORY_BACKEND"), "{error}");
     let (code, _, error) = with(Some("redis"), &["graph", "export", "ada", "ada.json"]);
     assert!(code != Some(0) && error.contains("going on with `graph-db`"), "{error}");
-    let (code, ..) = with(None, &["graph", "backend", "--graph-backend", "KUZU"]);
-    assert_eq!(code, Some(3));
+    for option in ["--graph-backend", "--backend"] {
+        let refused = user.refused(&["graph", "stats", option, "KUZU"], 3, "invalid_argument");
+        let details = (&refused["details"]["value"], &refused["details"]["allowed"][1]);
+        assert_eq!(details, (&json!("KUZU"), &json!("graph-db")), "{option}: {refused}");
+    }
 
     user.file(".amplihack/memory_graph.db", "");
     assert!(with(None, &backend).1.contains("memory_graph.db"));
@@ -155,6 +158,14 @@ fn a_graph_goes_to_a_file_and_comes_back_the_same() {
     assert_eq!(
         (&merged["semantic_nodes"]["skipped"], &merged["derives_from_edges"]["skipped"]),
         (&json!(1), &json!(1))
+    );
+    let mut other = small_graph();
+    other["semantic_nodes"][0]["content"] = json!("something else");
+    user.file("other.json", other.to_string());
+    let ran = user.run(&["graph", "import", "ada", "other.json", "--merge"]);
+    assert!(
+        ran.code == Some(7) && ran.stdout.contains("1 refused") && ran.stdout.contains("\n  s1\n"),
+        "{ran:?}"
     );
 
     user.ok(&["graph", "export", "ada", "out.json"]);
@@ -263,6 +274,17 @@ fn databases_of_the_original_are_read_and_written_in_their_folder() {
         "invalid_argument",
     );
     user.refused(&with(&["graph", "import", "a/b", "other.json"]), 3, "invalid_argument");
+
+    // The longest name that can be a file's.
+    let long = "y".repeat(248);
+    for _ in 0..2 {
+        user.ok(&[&["graph", "import", &long, "graph.json"], &place[..]].concat());
+    }
+    for ending in ["", ".bak"] {
+        std::fs::remove_file(user.home().join(format!("agents/{long}.db{ending}"))).unwrap();
+    }
+    let long = "y".repeat(249);
+    user.refused(&[&["graph", "import", &long, "graph.json"], &place[..]].concat(), 3, "invalid_argument");
 
     // A program that uses it, and links in its place.
     user.file("agents/ada.db-wal", "what was written last");
@@ -559,6 +581,11 @@ fn what_a_command_of_graphs_does_not_take_is_refused() {
     for (arguments, told) in [
         (vec!["graph", "stats", "--user", "ada"], "--agent"),
         (vec!["graph", "tree", "--run", "ada"], "--agent"),
+        (vec!["graph", "clean", "*", "--user", "ada"], "--agent"),
+        (ada(&["export", "ada", "x.json"]), "takes no --agent"),
+        (ada(&["import", "ada", "file", "--storage-path", "agents"]), "takes no --agent"),
+        (ada(&["migrate", "file"]), "--only"),
+        (vec!["graph", "backend", "--run", "r"], "takes no --agent"),
         (
             ada(&["relate", "a", "transitioned_to", "b", "--weight", "0.4"]),
             "`transitioned_to` has no --weight",
@@ -592,10 +619,15 @@ fn sessions_are_removed_by_pattern_when_told_twice() {
          CREATE TABLE session_agents (session_id TEXT NOT NULL, agent_id TEXT NOT NULL, first_used TEXT NOT NULL, \
          last_used TEXT NOT NULL, PRIMARY KEY (session_id, agent_id)); \
          INSERT INTO sessions VALUES ('test_1', '2026-01-01T00:00:00+00:00', '2026-01-01T00:00:00+00:00', '{}'), \
+         ('test_2', '2026-01-01T00:00:00+00:00', '2026-01-01T00:00:00+00:00', '{}'), \
+         ('test_3', '2026-01-01T00:00:00+00:00', '2026-01-01T00:00:00+00:00', '{}'), \
          ('real', '2026-01-01T00:00:00+00:00', '2026-01-01T00:00:00+00:00', '{}'); \
-         INSERT INTO session_agents VALUES ('test_1', 'ada', '2026-01-01T00:00:00+00:00', '2026-01-01T00:00:00+00:00'); \
+         INSERT INTO session_agents VALUES ('test_1', 'ada', '2026-01-01T00:00:00+00:00', '2026-01-01T00:00:00+00:00'), \
+         ('test_2', 'ada', '2026-01-01T00:00:00+00:00', '2026-01-01T00:00:00+00:00'), \
+         ('test_3', 'bob', '2026-01-01T00:00:00+00:00', '2026-01-01T00:00:00+00:00'); \
          INSERT INTO memory_entries (id, session_id, agent_id, memory_type, title, content, created_at, accessed_at) \
-         VALUES ('m1', 'test_1', 'ada', 'learning', 't', 'said', '2026-01-01T00:00:00+00:00', '2026-01-01T00:00:00+00:00');",
+         VALUES ('m1', 'test_1', 'ada', 'learning', 't', 'said', '2026-01-01T00:00:00+00:00', '2026-01-01T00:00:00+00:00'), \
+         ('m2', 'test_2', 'bob', 'learning', 't', 'said', '2026-01-01T00:00:00+00:00', '2026-01-01T00:00:00+00:00');",
     )
     .unwrap();
     drop(old);
@@ -603,7 +635,9 @@ fn sessions_are_removed_by_pattern_when_told_twice() {
     assert!(migrated.contains("memory_entries"), "{migrated}");
     let listed = user.ok(&["graph", "clean", "[r-t]est_[!02-9]"]);
     assert_eq!(listed, "test_1: 1 entry\n1 session would be removed; give --yes\n");
-    assert_eq!(user.json(&["graph", "clean", "test_*", "--yes"])["removed"], 1);
+    // The second one has an entry of another agent, the third one is another's.
+    assert_eq!(user.json(&ada(&["clean", "test_*", "--yes"]))["removed"], 1);
+    assert_eq!(user.json(&["graph", "clean", "test_*", "--yes"])["removed"], 2);
     assert_eq!(user.run(&["graph", "clean", "test_*"]).code, Some(1));
     assert!(user.ok(&["graph", "clean", "*"]).contains("real"));
 }
