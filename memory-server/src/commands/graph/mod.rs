@@ -87,7 +87,9 @@ pub(crate) async fn graph(context: &Context, mut args: GraphArgs, out: &mut Out)
         None => context,
     };
     let which = &args.which;
-    if args.action.names_its_agent() && context.settings()?.scope_is_chosen() {
+    let global = context.global();
+    let scope = [&global.agent, &global.user, &global.run, &global.scope];
+    if args.action.names_its_agent() && scope.iter().any(|option| option.is_some()) {
         return Err(Failure::invalid(
             "this command takes no --agent, --user or --run: `export` and `import` have the agent as an argument, `migrate` has \
              --only",
