@@ -65,3 +65,17 @@ impl Refusals {
         &self.0
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The command says that as many are named in JSON; they were twenty.
+    #[test]
+    fn a_thousand_rows_are_named_and_all_are_counted() {
+        let mut refusals = Refusals::default();
+        (0..1_001).for_each(|row| refusals.add("sessions", Why::Orphan, || row.to_string()));
+        let [refusal] = refusals.list() else { panic!("one kind of them") };
+        assert_eq!((refusal.count, refusal.first.len()), (1_001, 1_000));
+    }
+}
