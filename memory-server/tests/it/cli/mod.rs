@@ -6,6 +6,7 @@ mod governed;
 mod graph;
 #[cfg(feature = "ladybug")]
 mod graph_engine;
+mod graph_folder;
 mod import;
 mod json;
 mod language_model;
