@@ -81,6 +81,29 @@ impl Interpreter for Misreads {
 }
 
 on_both_stores! {
+    /// Rules and models see the 100 latest rows of a kind; the others were taken for ids of no row.
+    async fn a_row_is_named_however_many_are_newer(world) {
+        begin(&world, &[
+            "issue old_export: Add a CSV export to the shipment report",
+            "issue router_a: The router drops packets",
+            "decision use_kafka: events go over Kafka",
+            "constraint dock_load: at most 800 kg",
+        ]).await;
+        for n in 0..14 {
+            let lines: Vec<String> = (0..8)
+                .flat_map(|m| [format!("issue n{n}_{m}: The lift {n} rattles on dock {m}"), format!("decision d{n}_{m}: take lift {n} to {m}")])
+                .collect();
+            begin(&world, &[&lines.join("\n")]).await;
+        }
+        begin(&world, &[
+            "router_a is also called edge trouble",
+            "The edge trouble is fixed",
+            "use_kafka is revoked",
+            "dock_load is lifted",
+            "Added a CSV export to the shipment report.",
+        ]).await;
+    }
+
     async fn a_quotation_beside_a_statement_is_not_read_away(world) {
         begin(&world, &[
             "issue db_outage: the primary database is down",
