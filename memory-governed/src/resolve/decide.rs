@@ -1,8 +1,11 @@
 //! The order of the questions: what the note states, whom it names, what its words fit, who may.
 
+use std::borrow::Cow;
+
 use super::ids::{Mention, mentions, occurs};
 use super::model::Model;
 use super::note_words::NoteWords;
+use super::plain::tokens::{name_words, without_statements};
 use super::plain::{Unclear, commands, is_calm_where_it_ends, states_plainly};
 use super::report::report;
 use super::resolution::{Binding, BoundBy, DeferReason, Place, Resolution, Scored};
@@ -119,9 +122,10 @@ struct Ending<'a> {
 impl Ending<'_> {
     fn resolve(&self) -> Resolution {
         let text = &self.note.text;
+        let own = self.without_others();
         let (ranked, certainty) = self.rank();
         let mut mentioned = Vec::new();
-        let named = self.named(&mut mentioned);
+        let named = self.named(&own, &mut mentioned);
         // Rows that the note names are offered alone, whatever its words fit.
         let defer = |reason| match mentioned.as_slice() {
             [] => Resolution::defer(reason, ranked.clone()),
@@ -134,7 +138,7 @@ impl Ending<'_> {
         match named {
             Err(reason) => return defer(reason),
             Ok(Some((id, by))) => {
-                return match self.unclear(&id, text) {
+                return match self.unclear(&id, &own) {
                     None => self.permit(&id, by, 1.0, Vec::new()),
                     Some(reason) => defer(reason),
                 };
@@ -236,9 +240,31 @@ impl Ending<'_> {
         (scored.collect(), ranking.certainty)
     }
 
-    /// The row that the note names; `mentioned` are all that it names.
-    fn named(&self, mentioned: &mut Vec<String>) -> Result<Option<(String, BoundBy)>, DeferReason> {
-        let (bucket, text) = (self.request.bucket, self.note.text.as_str());
+    /// The note without lines that are statements of their own, or plainly end another row alone, if the write says which row it is of.
+    fn without_others(&self) -> Cow<'_, str> {
+        let text = self.note.text.as_str();
+        let spoken = without_quotes(text);
+        let wanted = self.request.target_id.as_deref().filter(|id| text.contains('\n') && names(&spoken, id));
+        let Some(wanted) = wanted else { return text.into() };
+        let rows = self.space.rows(self.request.bucket).map(|row| row.id.as_str());
+        let ids = named_in(&spoken, rows);
+        let ends_another = |line: &&str| {
+            let spoken = without_quotes(line);
+            let is_plain = |id| states_plainly(&spoken, &[id], None, self.request.operation).is_ok();
+            matches!(mentions(&spoken, ids.iter().copied(), None).as_slice(), [Mention::Named(id)] if *id != wanted && is_plain(id))
+                && !occurs(&spoken, wanted)
+        };
+        let text = without_statements(text, &[name_words(wanted)]);
+        text.lines().filter(|line| !ends_another(line)).collect::<Vec<_>>().join("\n").into()
+    }
+
+    /// The row that a text names; `mentioned` are all that it names.
+    fn named(
+        &self,
+        text: &str,
+        mentioned: &mut Vec<String>,
+    ) -> Result<Option<(String, BoundBy)>, DeferReason> {
+        let bucket = self.request.bucket;
         let wanted = self.request.target_id.as_deref();
         if let Some(wanted) = wanted
             && self.space.get(bucket, wanted).is_none()

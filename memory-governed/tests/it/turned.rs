@@ -81,6 +81,22 @@ impl Interpreter for Misreads {
 }
 
 on_both_stores! {
+    /// A line of a list named another row for each other line, or for those after it.
+    async fn a_line_that_ends_a_row_does_not_keep_another_from_its_end(world) {
+        begin(&world, &[
+            "issue scan_1: The scanner is mute\nissue scan_10: The scale drifts\nissue scan_2: The lift rattles\nissue scan_3: The dock leaks",
+            "issue new_a: The door sticks\nscan_1 is fixed",
+            "issue scan_10: fixed\nissue scan_2: fixed",
+        ]).await;
+        change_nothing(&world, &[
+            "new_a is fixed\nscan_3 is fixed\nNo, it came back",
+            "new_a is fixed\nscan_3 is not fixed, and neither is new_a",
+            "If the tests pass:\nnew_a is fixed\nscan_3 is fixed",
+            "Fixed new_a and scan_3",
+        ]).await;
+        begin(&world, &["- new_a is fixed\n- Resolved: scan_3"]).await;
+    }
+
     /// Rules and models see the 100 latest rows of a kind; the others were taken for ids of no row.
     async fn a_row_is_named_however_many_are_newer(world) {
         begin(&world, &[
