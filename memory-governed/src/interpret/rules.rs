@@ -12,7 +12,9 @@ use crate::bucket::{Bucket, Operation};
 use crate::columns::{SUPERSEDED_BY, TASK_STATUSES};
 use crate::note::Note;
 use crate::request::{Decision, WriteRequest, is_id};
-use crate::resolve::speech::{QUOTATION, asks, ends_in, is_slug_like, states_an_end, tokens, without_quotes};
+use crate::resolve::speech::{
+    QUOTATION, asks, ends_in, is_slug_like, states_an_end, tokens, turned, without_quotes,
+};
 use crate::resolve::{ends_plainly, named_in};
 
 /// Verbs that end an issue.
@@ -94,6 +96,9 @@ impl Rules {
                 Some(Err(reason)) => return refused(reason),
                 Some(Ok(request)) => request,
                 None => match naming(part, context).map_or_else(|| ending(part, context), Ok) {
+                    Ok(request) if request.candidate_aliases.iter().any(|name| is_doubtful_name(name)) => {
+                        return refused(NO_NAME.to_owned());
+                    }
                     Ok(request) => request,
                     Err(reason) if parts.len() == 1 => {
                         let unread = unread(text, context).filter(|_| reason == NO_FORM || reason == WHICH);
@@ -120,6 +125,9 @@ impl Rules {
 /// Why a note is rejected that has no form at all.
 const NO_FORM: &str = "no rule applies: shared state is what is written as `issue ID: TEXT`, `task ID: done`, `ID is resolved`, \
      `decision: TEXT`, `constraint ID: TEXT`, `learning: TEXT`, `result: NAME = 0.7` or `plan: TEXT`";
+
+/// Why a note is rejected that names a row in doubt.
+const NO_NAME: &str = "a name is given alone, in words that neither ask nor deny: `ID is also called NAME`";
 
 /// Why a note is rejected that ends what is no issue.
 const WHICH: &str = "it is not said whether a constraint or a decision has ended";
@@ -421,6 +429,11 @@ fn naming(text: &str, context: &Context) -> Option<WriteRequest> {
     let mut request = WriteRequest::new(bucket, Operation::Upsert).with_target(id);
     request.candidate_aliases.push(name.trim_matches(['"', '`', '\'']).to_owned());
     Some(request)
+}
+
+/// Whether what stands in the place of a name may ask, turn the sentence, or say more than the name.
+fn is_doubtful_name(name: &str) -> bool {
+    asks(name) || turned(name).is_some() || name.contains([',', ';', '(', '\n'])
 }
 
 /// `superseded by ID`: what a note calls so need not be a row, and then nothing takes the place of the other.

@@ -14,7 +14,7 @@ use crate::ledger::{Event, SourceRef};
 use crate::note::{Actor, Note, NoteSource, Trust};
 use crate::projection::{Row, Step, read, step};
 use crate::request::WriteRequest;
-use crate::resolve::{has_phrase, occurs};
+use crate::resolve::{folded, has_phrase, occurs};
 use crate::seams::{Resolution, Resolver, Scored};
 use crate::store::{Session, Space, text};
 
@@ -226,6 +226,13 @@ async fn commit(
     if let Some(reason) = no_successor(tx, wanted, &bound.target).await? {
         return Ok(waits(reason, bound.candidates));
     }
+    let aliases =
+        if request.operation.is_lifecycle() { Vec::new() } else { given(&request.candidate_aliases, note) };
+    for name in aliases.iter().map(|name| folded(name)).filter(|name| *name != bound.target) {
+        if note.actor.trust >= Trust::Authority && read(tx, request.bucket, &name).await?.is_some() {
+            return Ok(waits("a name that it gives is the id of another row", bound.candidates));
+        }
+    }
     let event = Event {
         seq: 0,
         event_id: space.fresh(),
@@ -243,11 +250,7 @@ async fn commit(
         source_ref: SourceRef {
             candidates: bound.candidates.clone(),
             reason: bound.reason,
-            aliases: if request.operation.is_lifecycle() {
-                Vec::new()
-            } else {
-                given(&request.candidate_aliases, note)
-            },
+            aliases,
             interpreter: wanted.interpreter.to_owned(),
             resolver: resolver.to_owned(),
             confidence: request.confidence,

@@ -81,6 +81,28 @@ impl Interpreter for Misreads {
 }
 
 on_both_stores! {
+    /// The name then ended the row that the note only asked about, or kept the row of that id from its end.
+    async fn a_name_is_given_plainly(world) {
+        begin(&world, &["issue conveyor_jam: The conveyor jams", "issue scan_1: The scanner is mute"]).await;
+        change_nothing(&world, &[
+            "conveyor_jam is also called scanner trouble?",
+            "conveyor_jam is also called \"scanner trouble?\"",
+            "conveyor_jam is also called scanner trouble, or maybe not",
+            "conveyor_jam is also called scanner trouble if Bob agrees",
+            "conveyor_jam is also called not scanner trouble",
+            "conveyor_jam is also called scanner trouble (by Bob)",
+            "conveyor_jam is also called scanner trouble; scan_1 too",
+            "conveyor_jam is also called scanner\ntrouble",
+            "conveyor_jam is also called scan_1",
+            "conveyor_jam is also called SCAN_1",
+        ]).await;
+        let called = json!({ "bucket": "issues", "operation": "upsert", "target_id": "conveyor_jam",
+            "payload": { "severity": "high" }, "candidate_aliases": ["belt trouble"] });
+        let outcomes = read_as(&world, "Is conveyor_jam also called belt trouble?", called).await;
+        assert!(matches!(outcomes.as_slice(), [Outcome::Deferred { .. }]), "{outcomes:?}");
+        begin(&world, &["scan_1 is fixed", "conveyor_jam is also called \"belt trouble\"", "The belt trouble is fixed"]).await;
+    }
+
     /// A line of a list named another row for each other line, or for those after it.
     async fn a_line_that_ends_a_row_does_not_keep_another_from_its_end(world) {
         begin(&world, &[
