@@ -15,7 +15,7 @@ use crate::request::{Decision, WriteRequest, is_id};
 use crate::resolve::speech::{
     QUOTATION, asks, ends_in, is_slug_like, states_an_end, tokens, turned, without_quotes,
 };
-use crate::resolve::{ends_plainly, named_in};
+use crate::resolve::{ends_plainly, named_in, states_no_end};
 
 /// Verbs that end an issue.
 const RESOLVES: [&str; 17] = [
@@ -488,7 +488,8 @@ fn ending(text: &str, context: &Context) -> Result<WriteRequest, String> {
     if !resolves && !invalidates {
         return Err(NO_FORM.to_owned());
     }
-    if let Some(mood) = states_an_end(text) {
+    let issues = context.issues.iter().map(|row| (row.id.as_str(), row.title.as_str()));
+    if let Some(mood) = states_no_end(text, issues) {
         return Err(format!("the note does not state that something has ended: {mood:?}").to_lowercase());
     }
     let buckets = [Bucket::Issues, Bucket::Constraints, Bucket::Decisions];

@@ -18,7 +18,7 @@ mod weigh;
 mod words;
 
 pub use decide::resolve;
-pub(crate) use decide::{has_phrase, named_in, names, restates_other_work};
+pub(crate) use decide::{has_phrase, named_in, names, restates_other_work, states_no_end};
 pub(crate) use ids::{occurs, possible_ids};
 pub use model::Model;
 pub(crate) use plain::{ends_plainly, is_understood, is_unturned};

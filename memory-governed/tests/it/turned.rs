@@ -81,6 +81,27 @@ impl Interpreter for Misreads {
 }
 
 on_both_stores! {
+    /// What a title denies, supposes or promises was taken for the note's own word.
+    async fn a_whole_title_turns_no_statement(world) {
+        begin(&world, &[
+            "issue beep: The scanner does not beep on success",
+            "issue jam: Conveyor belt 3 jams when boxes are wet",
+            "issue labels: Labels should be printed twice",
+        ]).await;
+        change_nothing(&world, &[
+            "The scanner does not beep on success is not fixed",
+            "Fixed: The scanner does not beep on success, maybe",
+            "Conveyor belt 3 jams when boxes are wet: fixed when boxes are dry",
+            "Will be fixed: Labels should be printed twice",
+            "The scanner does not beep on success",
+        ]).await;
+        begin(&world, &[
+            "Fixed: The scanner does not beep on success",
+            "Conveyor belt 3 jams when boxes are wet: fixed",
+            "Resolved: \"Labels should be printed twice\"",
+        ]).await;
+    }
+
     /// The name then ended the row that the note only asked about, or kept the row of that id from its end.
     async fn a_name_is_given_plainly(world) {
         begin(&world, &["issue conveyor_jam: The conveyor jams", "issue scan_1: The scanner is mute"]).await;
