@@ -1,7 +1,7 @@
 //! The command that opens an issue again.
 
 use crate::request::is_id;
-use crate::resolve::speech::{Mood, asks, ends_in, tokens, turned};
+use crate::resolve::speech::{Mood, asks, ends_in, is_slug_like, tokens, turned};
 
 /// The issue that a note opens again: `reopen ID`, `reopen issue ID: REASON`. The note is the command and its reason, and nothing
 /// else; words that tell of a row ("ID was reopened") open none.
@@ -19,6 +19,23 @@ pub(crate) fn reopened(text: &str) -> Option<&str> {
     };
     let id = id.trim_matches('`').trim_end_matches('.');
     (words.next().is_none() && is_id(id)).then_some(id)
+}
+
+/// The issue that a note asks to open again in other words than the command: "please reopen ID", "reopening ID". It opens none, and
+/// waits.
+pub(super) fn may_reopen(text: &str) -> Option<String> {
+    let words = tokens(text);
+    let said = words.strip_prefix(&["please".to_owned()]).unwrap_or(&words);
+    let id = match said {
+        [verb, kind, id, ..] if is_reopening(verb) && kind == "issue" => id,
+        [verb, id, ..] if is_reopening(verb) && is_slug_like(id) => id,
+        _ => return None,
+    };
+    (!asks(text) && is_id(id)).then(|| id.clone())
+}
+
+fn is_reopening(verb: &str) -> bool {
+    ["reopen", "reopening"].contains(&verb)
 }
 
 /// Whether the reason of a reopening turns it: "only if it fails again", "not yet", "should we?".
@@ -64,6 +81,16 @@ mod tests {
             "reopen the issue",
         ] {
             assert_eq!(reopened(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn other_words_for_the_command_wait() {
+        for text in ["please reopen db_outage", "Reopening db_outage: it fails", "Reopening issue lint"] {
+            assert!(reopened(text).is_none() && may_reopen(text).is_some(), "{text}");
+        }
+        for text in ["Reopening the shop", "do not reopen db_outage", "please reopen db_outage?"] {
+            assert_eq!(may_reopen(text), None, "{text}");
         }
     }
 

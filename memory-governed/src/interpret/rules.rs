@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use memory_core::Json;
 use serde_json::{Map, Value};
 
-use super::reopened::reopened;
+use super::reopened::{may_reopen, reopened};
 use super::replaced::is_news;
 use super::restated::restated;
 use super::{Context, Interpretation, Interpreter};
@@ -13,7 +13,7 @@ use crate::columns::{SUPERSEDED_BY, TASK_STATUSES};
 use crate::note::Note;
 use crate::request::{Decision, WriteRequest, is_id};
 use crate::resolve::speech::{
-    QUOTATION, asks, ends_in, is_slug_like, states_an_end, tokens, turned, without_quotes,
+    Mood, QUOTATION, asks, ends_in, is_slug_like, states_an_end, tokens, turned, without_quotes,
 };
 use crate::resolve::{ends_plainly, named_in, states_no_end};
 
@@ -80,10 +80,10 @@ impl Rules {
     /// What the text asks for.
     #[must_use]
     pub fn decide(text: &str, context: &Context) -> Decision {
+        let reopening =
+            |id| Decision::Accept(vec![WriteRequest::new(Bucket::Issues, Operation::Reopen).with_target(id)]);
         if let Some(id) = reopened(text) {
-            return Decision::Accept(vec![
-                WriteRequest::new(Bucket::Issues, Operation::Reopen).with_target(id),
-            ]);
+            return reopening(id.to_owned());
         }
         let parts = statements(text, context);
         let mut requests = Vec::new();
@@ -101,6 +101,9 @@ impl Rules {
                     }
                     Ok(request) => request,
                     Err(reason) if parts.len() == 1 => {
+                        if let Some(id) = may_reopen(text) {
+                            return reopening(id);
+                        }
                         let unread = unread(text, context).filter(|_| reason == NO_FORM || reason == WHICH);
                         let read = unread.or_else(|| restated(text, context).filter(|_| reason == NO_FORM));
                         return read.map_or(Decision::Reject(reason), |one| Decision::Accept(vec![one]));
@@ -169,6 +172,24 @@ const MAY_END: [&str; 33] = [
     "waived",
 ];
 
+/// Words that may tell of the end of a row that is known.
+const MAY_END_KNOWN: &str = "replaced replaces supersedes superseding void voided nullified overturned overruled handled sorted rolled \
+     moot remediated undone scrapped";
+
+/// Phrases that may state an end, although a word of them alone promises or supposes one.
+const STATES: [&str; 10] = [
+    "managed to",
+    "was able to",
+    "were able to",
+    "to resolved",
+    "to fixed",
+    "to closed",
+    "to done",
+    "please close",
+    "please resolve",
+    "once and for all",
+];
+
 /// The write of a note that names a row, or what looks like one, beside a word of ending, in no form that is known: it binds
 /// nothing, since the resolver reads such a note no better, and waits for a person.
 fn unread(text: &str, context: &Context) -> Option<WriteRequest> {
@@ -177,14 +198,16 @@ fn unread(text: &str, context: &Context) -> Option<WriteRequest> {
     let no_longer =
         words.windows(2).any(|pair| matches!(pair, [no, than] if (no == "no" && than == "longer") || (no == "any" && than == "more")));
     let ends = words.iter().any(|word| MAY_END.contains(&word.as_str())) || !ends_in(&words).is_empty();
-    if !(ends || no_longer) || states_an_end(text).is_some() {
+    let known_ends = words.iter().any(|word| MAY_END_KNOWN.split_whitespace().any(|one| one == word));
+    if !(ends || no_longer || known_ends) || states_an_end(text).is_some() {
         return None;
     }
     let mut named = [Bucket::Issues, Bucket::Constraints, Bucket::Decisions].into_iter().flat_map(|bucket| {
         let ids = context.rows(bucket).iter().map(|row| row.id.as_str());
         named_in(&spoken, ids).into_iter().map(move |id| (bucket, id.to_owned()))
     });
-    let known = |word: &String| is_slug_like(word).then(|| (Bucket::Issues, word.clone()));
+    let slug_like = |word: &String| (ends || no_longer) && is_slug_like(word);
+    let known = |word: &String| slug_like(word).then(|| (Bucket::Issues, word.clone()));
     let (bucket, id) = named.next().or_else(|| words.iter().find_map(known)).filter(|(_, id)| is_id(id))?;
     let operation = if bucket == Bucket::Issues { Operation::Resolve } else { Operation::Invalidate };
     let mut request = WriteRequest::new(bucket, operation).with_target(id);
@@ -461,6 +484,10 @@ fn task(id: &str, rest: &[String]) -> Result<WriteRequest, String> {
     Ok(WriteRequest { payload, ..request })
 }
 
+fn unstated(mood: Mood) -> String {
+    format!("the note does not state that something has ended: {mood:?}").to_lowercase()
+}
+
 /// The write of a note that says that something has ended.
 fn ending(text: &str, context: &Context) -> Result<WriteRequest, String> {
     let spoken = without_quotes(text);
@@ -489,14 +516,25 @@ fn ending(text: &str, context: &Context) -> Result<WriteRequest, String> {
         return Err(NO_FORM.to_owned());
     }
     let issues = context.issues.iter().map(|row| (row.id.as_str(), row.title.as_str()));
-    if let Some(mood) = states_no_end(text, issues) {
-        return Err(format!("the note does not state that something has ended: {mood:?}").to_lowercase());
+    let mood = states_no_end(text, issues);
+    let may_state = || {
+        matches!(mood, Some(Mood::Future | Mood::Conditional)) && {
+            let said = format!(" {} ", words.join(" "));
+            STATES.iter().any(|phrase| said.contains(&format!(" {phrase} ")))
+        }
+    };
+    if let Some(mood) = mood.filter(|_| !may_state()) {
+        return Err(unstated(mood));
     }
     let buckets = [Bucket::Issues, Bucket::Constraints, Bucket::Decisions];
     let mut named: Vec<(Bucket, &str)> = Vec::new();
     for bucket in buckets {
         let ids = context.rows(bucket).iter().map(|row| row.id.as_str());
         named.extend(named_in(&spoken, ids).into_iter().map(|id| (bucket, id)));
+    }
+    // Of a row that it names, the resolver defers it.
+    if let Some(mood) = mood.filter(|_| named.len() != 1) {
+        return Err(unstated(mood));
     }
     let bucket = match named.as_slice() {
         // An issue may be given up: "ID was dropped".

@@ -81,6 +81,42 @@ impl Interpreter for Misreads {
 }
 
 on_both_stores! {
+    /// Each was rejected, so that nobody saw that a row may have ended.
+    async fn an_end_in_other_words_waits(world) {
+        begin(&world, &[
+            "issue jam: Conveyor belt 3 jams",
+            "issue scan_1: The scanner is mute",
+            "decision use_kafka: events go over Kafka",
+            "decision use_nats: events go over NATS",
+            "issue old_1: The dock leaks",
+            "old_1 is fixed",
+        ]).await;
+        let before = world.count("events_memory").await;
+        for text in [
+            "We managed to fix scan_1",
+            "We were able to fix scan_1",
+            "Set scan_1 to resolved",
+            "scan_1: status changed to resolved",
+            "please close scan_1",
+            "scan_1 is fixed once and for all",
+            "scan_1 is sorted",
+            "scan_1 was handled",
+            "use_kafka is replaced by use_nats",
+            "use_nats supersedes use_kafka",
+            "use_kafka is void",
+            "use_kafka was rolled back",
+            "please reopen old_1",
+            "Reopening old_1",
+        ] {
+            let outcomes = said(&world, text).await;
+            assert!(matches!(outcomes.as_slice(), [Outcome::Deferred { .. }]), "{text}: {outcomes:?}");
+            assert_eq!(world.count("events_memory").await, before, "{text}");
+        }
+        for text in ["Is scan_1 fixed?", "We were not able to fix scan_1", "I will fix scan_1", "Handled load_rows in the parser"] {
+            assert!(said(&world, text).await.is_empty(), "{text}");
+        }
+    }
+
     /// What a title denies, supposes or promises was taken for the note's own word.
     async fn a_whole_title_turns_no_statement(world) {
         begin(&world, &[
