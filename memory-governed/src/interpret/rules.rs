@@ -361,14 +361,16 @@ pub(super) fn prefixed(text: &str) -> Option<Result<WriteRequest, String>> {
             "it does not say what was decided; a decision ends by `decision ID is revoked`".to_owned()
         ));
     }
+    // What stands below a state or a number is prose; `doubtful_lead` looks at it.
+    let first = body.lines().next().unwrap_or_default().trim();
     let payload = match bucket {
         Bucket::Plan => {
             let plan = body.parse::<Json>().and_then(|plan| plan.to_value());
             let plan = plan.unwrap_or_else(|_| Value::from(body));
             Ok(Map::from_iter([(member.to_owned(), plan)]))
         }
-        Bucket::Results => measured(body),
-        Bucket::TaskState => status(body),
+        Bucket::Results => measured(first),
+        Bucket::TaskState => status(first),
         Bucket::Issues => Ok(titled(called(body, member))),
         _ => Ok(Map::from_iter([(member.to_owned(), Value::from(called(body, member)))])),
     };
@@ -490,7 +492,8 @@ fn unstated(mood: Mood) -> String {
 
 /// The write of a note that says that something has ended.
 fn ending(text: &str, context: &Context) -> Result<WriteRequest, String> {
-    let spoken = without_quotes(text);
+    let first = text.lines().next().filter(|line| tells_a_task(line));
+    let spoken = without_quotes(first.unwrap_or(text));
     let words = tokens(&spoken);
     if words.first().is_some_and(|word| word == "task") && asks(text) {
         return Err("a question changes nothing".to_owned());

@@ -81,6 +81,28 @@ impl Interpreter for Misreads {
 }
 
 on_both_stores! {
+    /// The whole note was rejected for the prose below.
+    async fn prose_below_a_state_or_a_number_is_read(world) {
+        begin(&world, &[
+            "issue db_down: The database is down\ntask pick_route: done\nAll tests pass.",
+            "result: recall = 0.71\nMeasured on 40 queries.",
+            "task label is blocked\nRestarted the printer.",
+        ]).await;
+        assert_eq!(world.row(Bucket::TaskState, "pick_route").await.status, "done");
+        assert_eq!(world.row(Bucket::TaskState, "label").await.status, "blocked");
+        change_nothing(&world, &[
+            "task label: done\nNot really.",
+            "task label: done\nThe first half, that is",
+            "task label: done\n- kidding",
+            "task label: done\nIt is not finished on arm",
+            "task label: done\nBob says so",
+            "task label: done\nIs it?",
+            "task label is done\nNo, it failed",
+            "result: recall = 0.9\nI made that up, it is not measured",
+            "task label: done\n```\nnot true\n```",
+        ]).await;
+    }
+
     /// Each was rejected, so that nobody saw that a row may have ended.
     async fn an_end_in_other_words_waits(world) {
         begin(&world, &[
