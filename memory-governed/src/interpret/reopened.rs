@@ -1,6 +1,7 @@
 //! The command that opens an issue again.
 
 use crate::request::is_id;
+use crate::resolve::is_time;
 use crate::resolve::speech::{Mood, asks, ends_in, is_slug_like, tokens, turned};
 
 /// The issue that a note opens again: `reopen ID`, `reopen issue ID: REASON`. The note is the command and its reason, and nothing
@@ -38,14 +39,27 @@ fn is_reopening(verb: &str) -> bool {
     ["reopen", "reopening"].contains(&verb)
 }
 
+/// First words of a reason that turn it, and phrases that it may begin with.
+const TURNING: [&str; 10] =
+    ["only", "later", "someday", "sometime", "eventually", "nope", "nah", "never", "depending", "subject"];
+const CONDITIONS: [&str; 4] = ["in case ", "as soon as ", "as long as ", "so long as "];
+const JOKES: [&str; 4] = ["kidding", "joke", "joking", "jk"];
+/// Words before a time: "on Monday", "in 2 days".
+const FILLERS: [&str; 10] = ["on", "in", "at", "by", "after", "the", "this", "from", "a", "few"];
+
 /// Whether the reason of a reopening turns it: "only if it fails again", "not yet", "should we?".
 pub(crate) fn is_turned(text: &str) -> bool {
     let Some((_, reason)) = text.split_once(':') else { return false };
     let words = tokens(reason);
     let Some(first) = words.first() else { return asks(reason) };
+    let is_filler = |word: &&String| FILLERS.contains(&word.as_str()) || word.parse::<u32>().is_ok();
+    let is_later = words.iter().find(|word| !is_filler(word)).is_none_or(|word| is_time(word));
     let denies_an_end = || first != "no" && !ends_in(&words).is_empty();
     asks(reason)
-        || first == "only"
+        || is_later
+        || TURNING.contains(&first.as_str())
+        || words.iter().any(|word| JOKES.contains(&word.as_str()))
+        || CONDITIONS.iter().any(|phrase| reason.trim_start().to_lowercase().starts_with(phrase))
         || match turned(first) {
             // "Not fixed" is a reason.
             Some(Mood::Negated) => !denies_an_end(),
@@ -105,6 +119,14 @@ mod tests {
             "reopen db_outage: tomorrow",
             "reopen db_outage: maybe",
             "reopen db_outage: ?",
+            "reopen db_outage: later",
+            "reopen db_outage: someday",
+            "reopen db_outage: nope",
+            "reopen db_outage: just kidding",
+            "reopen db_outage: on Monday",
+            "reopen db_outage: in 2 days",
+            "reopen db_outage: in case it fails",
+            "reopen db_outage: as soon as it fails",
         ] {
             assert!(is_turned(text), "{text}");
         }
@@ -115,6 +137,7 @@ mod tests {
             "reopen db_outage: still failing on arm",
             "reopen db_outage: fails when the cache is cold",
             "reopen db_outage: the fix was not deployed",
+            "reopen db_outage: in production it fails since Monday",
         ] {
             assert!(!is_turned(text), "{text}");
         }

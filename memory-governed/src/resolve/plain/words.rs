@@ -109,6 +109,11 @@ pub(in crate::resolve) const TURNING: &str = "but except excepting barring apart
 /// Marks that ask, in any script.
 pub(in crate::resolve) const ASKS: &str = "?؟‽՞፧꘏⸮¿";
 
+/// Whether a word is a part of the calendar.
+pub(crate) fn is_time(word: &str) -> bool {
+    TIMES.split_whitespace().any(|one| one == word)
+}
+
 /// Whether one of these words tells of work that was done.
 pub(in crate::resolve) fn tells_of_work(words: &[String]) -> bool {
     let known =
