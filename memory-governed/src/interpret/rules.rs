@@ -136,7 +136,7 @@ const NO_NAME: &str = "a name is given alone, in words that neither ask nor deny
 const WHICH: &str = "it is not said whether a constraint or a decision has ended";
 
 /// Words that may tell of an end, in no form that is known.
-const MAY_END: [&str; 33] = [
+pub(super) const MAY_END: [&str; 33] = [
     "patched",
     "repaired",
     "mitigated",

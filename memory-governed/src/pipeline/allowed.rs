@@ -2,7 +2,7 @@
 
 use crate::bucket::{Bucket, Operation};
 use crate::columns::{OWNER, main_text};
-use crate::interpret::{has_form, replaced};
+use crate::interpret::{has_form, replaced, supposes};
 use crate::note::{Note, NoteSource, Trust};
 use crate::projection::Row;
 use crate::request::WriteRequest;
@@ -42,6 +42,9 @@ pub(super) fn may_not_create(note: &Note, request: &WriteRequest) -> Option<&'st
     };
     let is_said = || match request.bucket {
         Bucket::Plan | Bucket::TaskState => is_unsaid(note, request),
+        Bucket::Constraints | Bucket::Decisions if supposes(request) => {
+            Some("it may only ask or suppose: what holds is written without `?`, `if` and `maybe` before it")
+        }
         _ => None,
     };
     is_refused

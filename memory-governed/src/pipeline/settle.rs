@@ -7,9 +7,9 @@ use super::candidates::{candidates, shares_its_id};
 use super::inputter::{Appended, Entry, Inputter};
 use super::outcome::Outcome;
 use super::target::{Target, target};
-use crate::bucket::Operation;
+use crate::bucket::{Bucket, Operation};
 use crate::encoding::digest;
-use crate::interpret::{doubtful_lead, is_turned, reopened};
+use crate::interpret::{doubtful_lead, is_turned, reopened, takes_back};
 use crate::ledger::{Event, SourceRef};
 use crate::note::{Actor, Note, NoteSource, Trust};
 use crate::projection::{Row, Step, read, step};
@@ -272,6 +272,19 @@ async fn commit(
             Step::Reject(reason) => return Ok(Settled::Done(Outcome::Rejected { reason })),
             Step::Defer(reason) => return Ok(waits(reason, frozen(bound.candidates, prior))),
         }
+    }
+    // A different decision under an id that is there becomes another row.
+    let repeated = match request.target_id.as_deref() {
+        Some(id) if request.bucket == Bucket::Decisions && id != bound.target => {
+            read(tx, request.bucket, id).await?
+        }
+        _ => None,
+    };
+    if let Some(row) = repeated.filter(|row| reviewed_by.is_none() && takes_back(row, request)) {
+        return Ok(waits(
+            "it may take back the decision of that id, as `decision ID is revoked` does",
+            frozen(bound.candidates, Some(row)),
+        ));
     }
     let refused = || {
         let refused = match &prior {

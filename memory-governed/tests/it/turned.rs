@@ -81,6 +81,35 @@ impl Interpreter for Misreads {
 }
 
 on_both_stores! {
+    /// Each became the new text of a row that it ends, denies or doubts, or a decision that nobody took.
+    async fn a_form_that_turns_the_old_text_replaces_nothing(world) {
+        begin(&world, &[
+            "issue conveyor_jam: Conveyor belt 3 jams when boxes are wet",
+            "constraint max_pallet: pallets weigh at most 800 kg",
+            "decision use_kafka: we send events over Kafka",
+        ]).await;
+        change_nothing(&world, &[
+            "issue conveyor_jam: Conveyor belt 3 no longer jams when boxes are wet",
+            "issue conveyor_jam: Conveyor belt 3 jams when boxes are wet (resolved)",
+            "issue conveyor_jam: Conveyor belt 3 jams when boxes are wet is fixed",
+            "constraint max_pallet: pallets weigh at most 800 kg, lifted today",
+            "constraint max_pallet: pallets weigh at most 800 kg is wrong",
+            "constraint max_pallet: maybe pallets weigh at most 900 kg",
+            "constraint max_pallet: do pallets weigh at most 800 kg? no",
+            "decision use_kafka: we no longer send events over Kafka",
+            "decision: should we pack by weight? I think yes",
+            "decision pack: if Bob agrees, we pack by weight",
+            "constraint pack: maybe pack by weight",
+        ]).await;
+        begin(&world, &[
+            "issue conveyor_jam: Conveyor belts 3 and 4 jam when boxes are wet",
+            "issue conveyor_jam: title: Conveyor belt 3 no longer jams, belt 4 does",
+            "constraint max_pallet: pallets weigh at most 900 kg",
+            "constraint no_deploy: no deploys if tests fail",
+            "decision use_kafka: we send events over Kafka in batches",
+        ]).await;
+    }
+
     /// The whole note was rejected for the prose below.
     async fn prose_below_a_state_or_a_number_is_read(world) {
         begin(&world, &[
