@@ -421,7 +421,8 @@ impl<'a> Erasure<'a> {
         let args = [text(canonical(&candidates)?), text(reason), text(pending_id)];
         self.tx.exec(sql, &args).await?;
         if is_less {
-            let sql = "UPDATE pending_memory_events SET status = 'needs_review' WHERE pending_id = ? AND status = 'waiting'";
+            let sql = "UPDATE pending_memory_events SET status = 'needs_review', attempts = 0 WHERE pending_id = ? AND \
+                       status IN ('waiting', 'needs_review')";
             self.tx.exec(sql, &[text(pending_id)]).await?;
         }
         Ok(())

@@ -10,7 +10,7 @@ pub(crate) const MOST_ROWS: u32 = 100;
 /// Characters of a row that are shown.
 const MOST_CHARACTERS: usize = 200;
 
-/// Open issues, active constraints and active decisions: nothing else of shared state.
+/// Open issues, active constraints and active decisions, the latest and those that the note names: nothing else of shared state.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Context {
     /// Open issues.
@@ -31,6 +31,19 @@ pub struct ContextRow {
 }
 
 impl Context {
+    /// Shows one more row, however many are newer.
+    pub(crate) fn add(&mut self, bucket: Bucket, id: &str, title: &str) {
+        let rows = match bucket {
+            Bucket::Issues => &mut self.issues,
+            Bucket::Constraints => &mut self.constraints,
+            Bucket::Decisions => &mut self.decisions,
+            _ => return,
+        };
+        if rows.iter().all(|row| row.id != id) {
+            rows.push(ContextRow::of(id, title));
+        }
+    }
+
     /// What could be meant at `observed_at`: of live rows (bucket, id, text, time of opening), the 100 latest of each of
     /// the three buckets, latest first.
     #[must_use]
@@ -43,11 +56,7 @@ impl Context {
         live.sort_by(|a, b| b.3.cmp(&a.3).then_with(|| a.1.cmp(b.1)));
         let rows = |bucket| {
             let of_bucket = live.iter().filter(|(of, ..)| *of == bucket).take(MOST_ROWS as usize);
-            let shown = of_bucket.map(|(_, id, title, _)| ContextRow {
-                id: (*id).to_owned(),
-                title: title.chars().take(MOST_CHARACTERS).collect(),
-            });
-            shown.collect()
+            of_bucket.map(|(_, id, title, _)| ContextRow::of(id, title)).collect()
         };
         Self {
             issues: rows(Bucket::Issues),
@@ -65,5 +74,11 @@ impl Context {
             Bucket::Decisions => &self.decisions,
             _ => &[],
         }
+    }
+}
+
+impl ContextRow {
+    fn of(id: &str, title: &str) -> Self {
+        Self { id: id.to_owned(), title: title.chars().take(MOST_CHARACTERS).collect() }
     }
 }

@@ -1,8 +1,9 @@
 //! What stands before an explicit form, and below: it may say that the form is not meant.
 
 use super::rules::{MAX_LINES, bare, is_fence, prefixed, tells_a_task};
-use crate::resolve::is_understood;
+use crate::bucket::Bucket;
 use crate::resolve::speech::{Mood, ends_in, states_an_end, tokens, turned, without_quotes};
+use crate::resolve::{is_understood, is_unturned};
 
 /// Words of a heading that introduces what is so ("Status of today:").
 const HEADINGS: [&str; 17] = [
@@ -54,10 +55,18 @@ const RETRACTS: [&str; 9] =
 /// A line after a form that takes one of the note's forms back, or denies what another of them says by its id.
 fn retraction(text: &str) -> Option<&'static str> {
     let (mut ids, mut below, mut in_block): (Vec<String>, Vec<&str>, bool) = (Vec::new(), Vec::new(), false);
+    let mut form = None;
     for line in text.trim().lines().take(MAX_LINES) {
         in_block ^= is_fence(line);
         let is_form = !in_block && (prefixed(line).is_some() || tells_a_task(line));
+        if !is_form && has_words(line) && form.is_some_and(|bucket| may_turn(bucket, line)) {
+            return Some(RETRACTED);
+        }
         if is_form {
+            form = match prefixed(line) {
+                Some(request) => request.ok().map(|request| request.bucket),
+                None => Some(Bucket::TaskState),
+            };
             ids.extend(tokens(line).into_iter().nth(1));
         } else if !ids.is_empty() && !in_block && bare(line).len() == line.trim().len() {
             below.push(line);
@@ -70,6 +79,21 @@ fn retraction(text: &str) -> Option<&'static str> {
         first || (turned(line).is_some() && words.iter().any(|word| ids.contains(word)))
     };
     below.iter().any(takes_back).then_some(RETRACTED)
+}
+
+/// Whether a line below the state of a task, or a number, may say that it is not so.
+fn may_turn(form: Bucket, line: &str) -> bool {
+    let is_own = || {
+        !ends_in(&tokens(line)).is_empty()
+            || line.contains(" also called ")
+            || line.contains(" also known as ")
+    };
+    match form {
+        Bucket::TaskState if is_own() => turned(line).is_some(),
+        Bucket::TaskState => !is_understood(bare(line)) && !is_heading(line),
+        Bucket::Results => turned(line).is_some() || !is_unturned(line),
+        _ => false,
+    }
 }
 
 /// What is wrong with what stands between two forms. It belongs to the one before, so only its end is about the next one.

@@ -1,10 +1,11 @@
 //! Forms that would replace what a row is, although they may only tell how it stands: "issue ID: restarted", "plan: on hold".
 
+use super::rules::MAY_END;
 use crate::bucket::Bucket;
 use crate::columns::main_text;
 use crate::projection::Row;
 use crate::request::WriteRequest;
-use crate::resolve::speech::{ends_in, tokens};
+use crate::resolve::speech::{Mood, asks, ends_in, tokens, turned};
 use crate::resolve::{folded, is_unturned, stems};
 
 /// Words that begin the news of a plan, and no plan.
@@ -24,6 +25,11 @@ pub(crate) fn replaced(note: &str, row: &Row, request: &WriteRequest) -> Option<
     if folded(said) == folded(before) || calls(note, member) {
         return None;
     }
+    if turns(said, before) {
+        return Some(
+            "it may say that the row has ended or is wrong, and no new text: `ID is resolved` or `constraint ID is lifted` ends it",
+        );
+    }
     // Another number is the same text with another number.
     let stems = |text: &str| stems(&text.replace(|c: char| c.is_ascii_digit(), "0"));
     let (said, before) = (stems(said), stems(before));
@@ -40,6 +46,44 @@ pub(crate) fn replaced(note: &str, row: &Row, request: &WriteRequest) -> Option<
         }
         _ => None,
     }
+}
+
+/// Whether a decision repeats the id of one that holds, and may take it back: "we no longer send events over Kafka".
+pub(crate) fn takes_back(row: &Row, request: &WriteRequest) -> bool {
+    let text = main_text(row.bucket)
+        .and_then(|member| Some((request.payload.get(member)?.as_str()?, row.text(member)?)));
+    row.is_live() && text.is_some_and(|(said, before)| folded(said) != folded(before) && turns(said, before))
+}
+
+/// Whether a rule or a decision only asks or supposes: it has a question mark, or begins with "if" or "maybe".
+pub(crate) fn supposes(request: &WriteRequest) -> bool {
+    let said = main_text(request.bucket).and_then(|member| request.payload.get(member)?.as_str());
+    said.is_some_and(|said| {
+        let first = tokens(said).into_iter().next().unwrap_or_default();
+        asks(said) || ["if", "maybe", "perhaps", "possibly", "whether"].contains(&first.as_str())
+    })
+}
+
+/// Words that a condition in a text may have.
+const CONDITIONS: &str = "if when once until till unless whether pending provided";
+/// Further words that turn a text.
+const WRONG: &str = "wrong false untrue incorrect invalid mistaken outdated nonsense anymore solved";
+
+/// Whether words of a text that the one before lacks end, deny or doubt what it says.
+fn turns(said: &str, before: &str) -> bool {
+    let is = |list: &str, word: &str| list.split_whitespace().any(|one| one == word);
+    let known = tokens(before);
+    let turns_one = |word: &String| {
+        !ends_in(std::slice::from_ref(word)).is_empty()
+            || MAY_END.contains(&word.as_str())
+            || is(WRONG, word)
+            || match turned(word) {
+                Some(Mood::Negated) => true,
+                Some(Mood::Conditional) => !is(CONDITIONS, word),
+                _ => false,
+            }
+    };
+    (asks(said) && !asks(before)) || tokens(said).iter().any(|word| !known.contains(word) && turns_one(word))
 }
 
 /// Whether a text begins as news of something do.

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use memory_core::Json;
 use serde_json::{Map, Value};
 
-use super::reopened::reopened;
+use super::reopened::{may_reopen, reopened};
 use super::replaced::is_news;
 use super::restated::restated;
 use super::{Context, Interpretation, Interpreter};
@@ -12,8 +12,10 @@ use crate::bucket::{Bucket, Operation};
 use crate::columns::{SUPERSEDED_BY, TASK_STATUSES};
 use crate::note::Note;
 use crate::request::{Decision, WriteRequest, is_id};
-use crate::resolve::speech::{QUOTATION, asks, ends_in, is_slug_like, states_an_end, tokens, without_quotes};
-use crate::resolve::{ends_plainly, named_in};
+use crate::resolve::speech::{
+    Mood, QUOTATION, asks, ends_in, is_slug_like, states_an_end, tokens, turned, without_quotes,
+};
+use crate::resolve::{ends_plainly, named_in, states_no_end};
 
 /// Verbs that end an issue.
 const RESOLVES: [&str; 17] = [
@@ -78,10 +80,10 @@ impl Rules {
     /// What the text asks for.
     #[must_use]
     pub fn decide(text: &str, context: &Context) -> Decision {
+        let reopening =
+            |id| Decision::Accept(vec![WriteRequest::new(Bucket::Issues, Operation::Reopen).with_target(id)]);
         if let Some(id) = reopened(text) {
-            return Decision::Accept(vec![
-                WriteRequest::new(Bucket::Issues, Operation::Reopen).with_target(id),
-            ]);
+            return reopening(id.to_owned());
         }
         let parts = statements(text, context);
         let mut requests = Vec::new();
@@ -94,8 +96,14 @@ impl Rules {
                 Some(Err(reason)) => return refused(reason),
                 Some(Ok(request)) => request,
                 None => match naming(part, context).map_or_else(|| ending(part, context), Ok) {
+                    Ok(request) if request.candidate_aliases.iter().any(|name| is_doubtful_name(name)) => {
+                        return refused(NO_NAME.to_owned());
+                    }
                     Ok(request) => request,
                     Err(reason) if parts.len() == 1 => {
+                        if let Some(id) = may_reopen(text) {
+                            return reopening(id);
+                        }
                         let unread = unread(text, context).filter(|_| reason == NO_FORM || reason == WHICH);
                         let read = unread.or_else(|| restated(text, context).filter(|_| reason == NO_FORM));
                         return read.map_or(Decision::Reject(reason), |one| Decision::Accept(vec![one]));
@@ -121,11 +129,14 @@ impl Rules {
 const NO_FORM: &str = "no rule applies: shared state is what is written as `issue ID: TEXT`, `task ID: done`, `ID is resolved`, \
      `decision: TEXT`, `constraint ID: TEXT`, `learning: TEXT`, `result: NAME = 0.7` or `plan: TEXT`";
 
+/// Why a note is rejected that names a row in doubt.
+const NO_NAME: &str = "a name is given alone, in words that neither ask nor deny: `ID is also called NAME`";
+
 /// Why a note is rejected that ends what is no issue.
 const WHICH: &str = "it is not said whether a constraint or a decision has ended";
 
 /// Words that may tell of an end, in no form that is known.
-const MAY_END: [&str; 33] = [
+pub(super) const MAY_END: [&str; 33] = [
     "patched",
     "repaired",
     "mitigated",
@@ -161,6 +172,24 @@ const MAY_END: [&str; 33] = [
     "waived",
 ];
 
+/// Words that may tell of the end of a row that is known.
+const MAY_END_KNOWN: &str = "replaced replaces supersedes superseding void voided nullified overturned overruled handled sorted rolled \
+     moot remediated undone scrapped";
+
+/// Phrases that may state an end, although a word of them alone promises or supposes one.
+const STATES: [&str; 10] = [
+    "managed to",
+    "was able to",
+    "were able to",
+    "to resolved",
+    "to fixed",
+    "to closed",
+    "to done",
+    "please close",
+    "please resolve",
+    "once and for all",
+];
+
 /// The write of a note that names a row, or what looks like one, beside a word of ending, in no form that is known: it binds
 /// nothing, since the resolver reads such a note no better, and waits for a person.
 fn unread(text: &str, context: &Context) -> Option<WriteRequest> {
@@ -169,14 +198,16 @@ fn unread(text: &str, context: &Context) -> Option<WriteRequest> {
     let no_longer =
         words.windows(2).any(|pair| matches!(pair, [no, than] if (no == "no" && than == "longer") || (no == "any" && than == "more")));
     let ends = words.iter().any(|word| MAY_END.contains(&word.as_str())) || !ends_in(&words).is_empty();
-    if !(ends || no_longer) || states_an_end(text).is_some() {
+    let known_ends = words.iter().any(|word| MAY_END_KNOWN.split_whitespace().any(|one| one == word));
+    if !(ends || no_longer || known_ends) || states_an_end(text).is_some() {
         return None;
     }
     let mut named = [Bucket::Issues, Bucket::Constraints, Bucket::Decisions].into_iter().flat_map(|bucket| {
         let ids = context.rows(bucket).iter().map(|row| row.id.as_str());
         named_in(&spoken, ids).into_iter().map(move |id| (bucket, id.to_owned()))
     });
-    let known = |word: &String| is_slug_like(word).then(|| (Bucket::Issues, word.clone()));
+    let slug_like = |word: &String| (ends || no_longer) && is_slug_like(word);
+    let known = |word: &String| slug_like(word).then(|| (Bucket::Issues, word.clone()));
     let (bucket, id) = named.next().or_else(|| words.iter().find_map(known)).filter(|(_, id)| is_id(id))?;
     let operation = if bucket == Bucket::Issues { Operation::Resolve } else { Operation::Invalidate };
     let mut request = WriteRequest::new(bucket, operation).with_target(id);
@@ -330,14 +361,16 @@ pub(super) fn prefixed(text: &str) -> Option<Result<WriteRequest, String>> {
             "it does not say what was decided; a decision ends by `decision ID is revoked`".to_owned()
         ));
     }
+    // What stands below a state or a number is prose; `doubtful_lead` looks at it.
+    let first = body.lines().next().unwrap_or_default().trim();
     let payload = match bucket {
         Bucket::Plan => {
             let plan = body.parse::<Json>().and_then(|plan| plan.to_value());
             let plan = plan.unwrap_or_else(|_| Value::from(body));
             Ok(Map::from_iter([(member.to_owned(), plan)]))
         }
-        Bucket::Results => measured(body),
-        Bucket::TaskState => status(body),
+        Bucket::Results => measured(first),
+        Bucket::TaskState => status(first),
         Bucket::Issues => Ok(titled(called(body, member))),
         _ => Ok(Map::from_iter([(member.to_owned(), Value::from(called(body, member)))])),
     };
@@ -423,6 +456,11 @@ fn naming(text: &str, context: &Context) -> Option<WriteRequest> {
     Some(request)
 }
 
+/// Whether what stands in the place of a name may ask, turn the sentence, or say more than the name.
+fn is_doubtful_name(name: &str) -> bool {
+    asks(name) || turned(name).is_some() || name.contains([',', ';', '(', '\n'])
+}
+
 /// `superseded by ID`: what a note calls so need not be a row, and then nothing takes the place of the other.
 fn successor(text: &str) -> Option<String> {
     let text = text.to_lowercase();
@@ -448,9 +486,14 @@ fn task(id: &str, rest: &[String]) -> Result<WriteRequest, String> {
     Ok(WriteRequest { payload, ..request })
 }
 
+fn unstated(mood: Mood) -> String {
+    format!("the note does not state that something has ended: {mood:?}").to_lowercase()
+}
+
 /// The write of a note that says that something has ended.
 fn ending(text: &str, context: &Context) -> Result<WriteRequest, String> {
-    let spoken = without_quotes(text);
+    let first = text.lines().next().filter(|line| tells_a_task(line));
+    let spoken = without_quotes(first.unwrap_or(text));
     let words = tokens(&spoken);
     if words.first().is_some_and(|word| word == "task") && asks(text) {
         return Err("a question changes nothing".to_owned());
@@ -475,14 +518,26 @@ fn ending(text: &str, context: &Context) -> Result<WriteRequest, String> {
     if !resolves && !invalidates {
         return Err(NO_FORM.to_owned());
     }
-    if let Some(mood) = states_an_end(text) {
-        return Err(format!("the note does not state that something has ended: {mood:?}").to_lowercase());
+    let issues = context.issues.iter().map(|row| (row.id.as_str(), row.title.as_str()));
+    let mood = states_no_end(text, issues);
+    let may_state = || {
+        matches!(mood, Some(Mood::Future | Mood::Conditional)) && {
+            let said = format!(" {} ", words.join(" "));
+            STATES.iter().any(|phrase| said.contains(&format!(" {phrase} ")))
+        }
+    };
+    if let Some(mood) = mood.filter(|_| !may_state()) {
+        return Err(unstated(mood));
     }
     let buckets = [Bucket::Issues, Bucket::Constraints, Bucket::Decisions];
     let mut named: Vec<(Bucket, &str)> = Vec::new();
     for bucket in buckets {
         let ids = context.rows(bucket).iter().map(|row| row.id.as_str());
         named.extend(named_in(&spoken, ids).into_iter().map(|id| (bucket, id)));
+    }
+    // Of a row that it names, the resolver defers it.
+    if let Some(mood) = mood.filter(|_| named.len() != 1) {
+        return Err(unstated(mood));
     }
     let bucket = match named.as_slice() {
         // An issue may be given up: "ID was dropped".

@@ -2,7 +2,7 @@
 
 use crate::bucket::{Bucket, Operation};
 use crate::columns::{OWNER, main_text};
-use crate::interpret::{has_form, replaced};
+use crate::interpret::{has_form, replaced, supposes};
 use crate::note::{Note, NoteSource, Trust};
 use crate::projection::Row;
 use crate::request::WriteRequest;
@@ -42,6 +42,9 @@ pub(super) fn may_not_create(note: &Note, request: &WriteRequest) -> Option<&'st
     };
     let is_said = || match request.bucket {
         Bucket::Plan | Bucket::TaskState => is_unsaid(note, request),
+        Bucket::Constraints | Bucket::Decisions if supposes(request) => {
+            Some("it may only ask or suppose: what holds is written without `?`, `if` and `maybe` before it")
+        }
         _ => None,
     };
     is_refused
@@ -54,8 +57,8 @@ pub(super) fn is_foreign(note: &Note) -> bool {
     note.source == NoteSource::ToolResult || note.actor.trust == Trust::Untrusted
 }
 
-/// Why a note does not say what it is read to say: the row is not named, in passing or in a quotation only; or what binds others, or
-/// the state of a task, is denied, supposed, asked, reported or promised. The explicit form says it.
+/// Why a note does not say what it is read to say: the row is not named, in passing or in a quotation only; or what binds others, a
+/// name that binds, or the state of a task, is denied, supposed, asked, reported or promised. The explicit form says it.
 fn is_unsaid(note: &Note, request: &WriteRequest) -> Option<&'static str> {
     let id = request.target_id.as_deref();
     if has_form(&note.text, request.bucket, id) {
@@ -73,7 +76,8 @@ fn is_unsaid(note: &Note, request: &WriteRequest) -> Option<&'static str> {
     if !is_named {
         return Some("the id is not in the note, or only in passing");
     }
-    let binds = matches!(request.bucket, Bucket::Plan | Bucket::Constraints | Bucket::TaskState);
+    let binds = matches!(request.bucket, Bucket::Plan | Bucket::Constraints | Bucket::TaskState)
+        || (note.actor.trust >= Trust::Authority && !request.candidate_aliases.is_empty());
     // What it is to say may itself deny or demand: "no deploys on friday".
     let said = main_text(request.bucket).and_then(|member| request.payload.get(member)?.as_str());
     let around = said.filter(|said| !said.is_empty()).map_or(spoken.clone(), |said| spoken.replace(said, ""));

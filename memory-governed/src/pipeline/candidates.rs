@@ -1,13 +1,15 @@
 //! The rows that a note may refer to.
 
-use memory_core::{Result, Timestamp};
+use memory_core::Result;
 
 use crate::bucket::Bucket;
 use crate::columns::{columns, id_column, main_text, rev_column, table};
 use crate::interpret::{Context, MOST_ROWS};
+use crate::note::Note;
 use crate::projection::is_live;
 use crate::request::WriteRequest;
 use crate::resolve::speech::tokens;
+use crate::resolve::{possible_ids, report};
 use crate::seams::Candidate;
 use crate::store::{Cells, Session, int, text};
 
@@ -20,29 +22,50 @@ const ENDED_STATES: &str = "'resolved', 'invalidated', 'superseded', 'done', 'fa
 
 /// Ended rows whose words count, the latest.
 const ENDED: u64 = 400;
+/// Ids of a note that are looked for.
+const MOST_IDS: usize = 64;
 /// Rows that are read at a time.
 const PAGE: u64 = 1_000;
 
-/// Open issues, active constraints, active decisions of that time: of each the latest.
-pub(super) async fn context(session: &Session<'_>, observed_at: Timestamp) -> Result<Context> {
-    let (mut latest, mut args) = (Vec::new(), Vec::new());
+/// Open issues, active constraints, active decisions of the note's time: of each the latest, those whose ids the note has, and the
+/// issues whose work it reports.
+pub(super) async fn context(session: &Session<'_>, note: &Note) -> Result<Context> {
+    let (ids, report) = (possible_ids(&note.text, MOST_IDS), report(&note.text));
+    let marks = vec!["?"; ids.len()].join(", ");
+    let (mut latest, mut named, mut args, mut wanted) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for (at, bucket) in REFERRED.into_iter().enumerate() {
         let (id, title, table) = (id_column(bucket), main_text(bucket).unwrap_or("''"), table(bucket));
+        let rows = format!("{id}, {title}, valid_from FROM {table} WHERE {LIVE} AND valid_from <= ?");
         latest.push(format!(
-            "SELECT * FROM (SELECT {at}, {id}, {title}, valid_from FROM {table} \
-             WHERE {LIVE} AND valid_from <= ? ORDER BY valid_from DESC, {id} LIMIT ?) AS of_{at}"
+            "SELECT * FROM (SELECT {at}, 0, {rows} ORDER BY valid_from DESC, {id} LIMIT ?) AS of_{at}"
         ));
-        args.extend([int(observed_at.as_millis()), int(MOST_ROWS)]);
+        let most = if bucket == Bucket::Issues && report.is_some() { PAGE } else { MOST_ROWS.into() };
+        args.extend([int(note.observed_at.as_millis()), int(most)]);
+        if !ids.is_empty() {
+            named.push(format!("SELECT {at}, 1, {rows} AND {id} IN ({marks})"));
+            wanted.push(int(note.observed_at.as_millis()));
+            wanted.extend(ids.iter().map(text));
+        }
     }
+    let (sql, args) = ([latest, named].concat().join(" UNION ALL "), [args, wanted].concat());
     let mut live = Vec::new();
-    for mut cells in session.query(&latest.join(" UNION ALL "), &args).await? {
+    for mut cells in session.query(&sql, &args).await? {
         let bucket = usize::try_from(cells.int()?).ok().and_then(|at| REFERRED.get(at).copied());
-        live.push((bucket, cells.text()?, cells.text()?, cells.time()?));
+        let is_named = cells.int()? == 1;
+        if let Some(bucket) = bucket {
+            live.push((bucket, is_named, cells.text()?, cells.text()?, cells.time()?));
+        }
     }
-    let shown = live.iter().filter_map(|(bucket, id, title, opened_at)| {
-        Some(((*bucket)?, id.as_str(), title.as_str(), *opened_at))
-    });
-    Ok(Context::of(shown, observed_at))
+    let latest = live.iter().filter(|(_, is_named, ..)| !is_named);
+    let latest = latest.map(|(bucket, _, id, title, at)| (*bucket, id.as_str(), title.as_str(), *at));
+    let mut context = Context::of(latest, note.observed_at);
+    let is_reported = |title: &str| report.as_ref().is_some_and(|one| one.repeats(title).is_some());
+    for (bucket, is_named, id, title, _) in &live {
+        if *is_named || (*bucket == Bucket::Issues && is_reported(title)) {
+            context.add(*bucket, id, title);
+        }
+    }
+    Ok(context)
 }
 
 /// The live rows of a request's bucket, the latest that have ended, and the row it names, by id.

@@ -1,7 +1,5 @@
 //! The only way to shared state: the ledger first, then, in the same transaction, the projection.
 
-use std::collections::BTreeSet;
-
 use memory_core::{ErrorKind, Result};
 
 use crate::bucket::Bucket;
@@ -9,7 +7,7 @@ use crate::ledger::{COLUMNS, Event, head, read_event};
 use crate::projection::{Projected, Row, SharedMemoryWriter, read};
 use crate::store::{Session, Space, int, maybe, text};
 
-/// Events tried again at once.
+/// Rows tried again at once, and events that are read at a time.
 const RETRIED: u64 = 64;
 
 /// An event to append, and the words behind it, which are kept apart.
@@ -135,40 +133,52 @@ impl Inputter {
     }
 
     async fn retry(&self, tx: &Session<'_>) -> Result<Vec<(Bucket, String)>> {
-        let sql = format!(
-            "SELECT {COLUMNS}, p.status, p.attempts, p.next_attempt_at FROM event_projection p \
-             JOIN events_memory e ON e.seq = p.seq WHERE p.status IN ('failed', 'blocked', 'dead') ORDER BY p.seq LIMIT ?"
-        );
-        let (mut stuck, mut freed) = (BTreeSet::new(), Vec::new());
-        for mut cells in tx.query(&sql, &[int(RETRIED)]).await? {
-            let event = read_event(&mut cells)?;
-            let (status, attempts, next) = (cells.text()?, cells.count()?, cells.time()?);
-            let row = (event.bucket, event.target_id.clone());
-            if stuck.contains(&row) || status == "dead" || next > self.0.now() {
-                stuck.insert(row);
-                continue;
-            }
-            let prior = read(tx, event.bucket, &event.target_id).await?;
-            let (projection, error) = Self::project(tx, prior.as_ref(), &event).await?;
-            let attempts = attempts + 1;
-            let tried = u32::try_from(attempts).unwrap_or(u32::MAX);
-            let (status, next) = match projection {
-                "failed" if tried >= self.0.options().max_attempts => ("dead", 0),
-                "failed" => ("failed", self.0.next_attempt(tried).as_millis()),
-                done => (done, 0),
-            };
-            tx.exec(
-                "UPDATE event_projection SET status = ?, attempts = ?, next_attempt_at = ?, error = ? WHERE seq = ?",
-                &[text(status), int(attempts), int(next), maybe(error.map(text)), int(event.seq)],
-            )
-            .await?;
-            if matches!(status, "applied" | "recorded") {
+        // A row has one failed event at most, and the others wait behind it.
+        let due = "SELECT bucket, target_id FROM event_projection WHERE status = 'failed' AND next_attempt_at <= ? \
+                   ORDER BY seq LIMIT ?";
+        let mut freed = Vec::new();
+        for mut cells in tx.query(due, &[int(self.0.now().as_millis()), int(RETRIED)]).await? {
+            let row = (cells.word()?, cells.text()?);
+            if self.retry_row(tx, &row).await? {
                 freed.push(row);
-            } else {
-                stuck.insert(row);
             }
         }
         Ok(freed)
+    }
+
+    /// Tries the events of a row that are not part of it yet, up to one that fails; whether any became part of it.
+    async fn retry_row(&self, tx: &Session<'_>, (bucket, target): &(Bucket, String)) -> Result<bool> {
+        let sql = format!(
+            "SELECT {COLUMNS}, p.attempts FROM event_projection p JOIN events_memory e ON e.seq = p.seq \
+             WHERE p.status IN ('failed', 'blocked') AND p.bucket = ? AND p.target_id = ? ORDER BY p.seq LIMIT ?"
+        );
+        let mut is_changed = false;
+        loop {
+            let events = tx.query(&sql, &[text(bucket.as_str()), text(target), int(RETRIED)]).await?;
+            if events.is_empty() {
+                return Ok(is_changed);
+            }
+            for mut cells in events {
+                let (event, attempts) = (read_event(&mut cells)?, cells.count()? + 1);
+                let prior = read(tx, *bucket, target).await?;
+                let (projection, error) = Self::project(tx, prior.as_ref(), &event).await?;
+                let tried = u32::try_from(attempts).unwrap_or(u32::MAX);
+                let (status, next) = match projection {
+                    "failed" if tried >= self.0.options().max_attempts => ("dead", 0),
+                    "failed" => ("failed", self.0.next_attempt(tried).as_millis()),
+                    done => (done, 0),
+                };
+                tx.exec(
+                    "UPDATE event_projection SET status = ?, attempts = ?, next_attempt_at = ?, error = ? WHERE seq = ?",
+                    &[text(status), int(attempts), int(next), maybe(error.map(text)), int(event.seq)],
+                )
+                .await?;
+                if projection == "failed" {
+                    return Ok(is_changed);
+                }
+                is_changed = true;
+            }
+        }
     }
 }
 

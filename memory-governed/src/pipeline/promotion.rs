@@ -140,7 +140,7 @@ impl PromotionPipeline {
     /// # Errors
     /// The store's.
     pub async fn rehearse(&self, note: &Note) -> Result<Promotion> {
-        let context = context(&self.space.plain(), note.observed_at).await?;
+        let context = context(&self.space.plain(), note).await?;
         let mut promotion = Promotion::of(note);
         match self.interpreter.interpret(note, &context).await.decision {
             Decision::Retry(reason) => (promotion.reason, promotion.is_retried) = (Some(reason), true),
@@ -160,7 +160,7 @@ impl PromotionPipeline {
 
     /// Decides about a leased note, and commits what is certain.
     async fn decide(&self, note: Note, lease: String) -> Result<Promotion> {
-        let context = context(&self.space.plain(), note.observed_at).await?;
+        let context = context(&self.space.plain(), &note).await?;
         let interpreted = match self.space.rests() {
             None => self.interpreter.interpret(&note, &context).await,
             Some(left) => {

@@ -20,8 +20,11 @@ use crate::store::{Cells, Session, Space, int, maybe, text};
 const MAX_CANDIDATES: usize = 8;
 /// How often a replay may set off another.
 const ROUNDS: usize = 3;
-/// Waiting writes that are looked at to find those that a change concerns.
+/// Waiting writes that a change may concern and are looked at, and names that are looked for.
 const LOOKED_AT: u64 = 200;
+const MAX_NAMES: usize = 32;
+/// What asks for a person because it was tried too often alone: a change may still make it certain.
+const TRIED_OUT: &str = "(status = 'needs_review' AND attempts >= max_attempts)";
 
 /// What a deferred write waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -221,10 +224,19 @@ impl PendingMemoryQueue {
         let mut items = Vec::new();
         for (bucket, id) in rows {
             let Some(row) = read(&session, *bucket, id).await? else { continue };
+            let patterns: Vec<String> = names(&row).take(MAX_NAMES).map(pattern).collect();
+            let said = vec!["lower(text) LIKE ? OR lower(request_json) LIKE ?"; patterns.len()].join(" OR ");
+            // Those that say a name first: all may have the row among their candidates.
             let sql = format!(
-                "SELECT {COLUMNS} FROM pending_memory_events WHERE status = 'waiting' AND bucket = ? ORDER BY seq LIMIT ?"
+                "SELECT {COLUMNS} FROM pending_memory_events WHERE bucket = ? AND expires_at > ? AND \
+                 ((status = 'waiting' AND candidates_json LIKE ?) OR ((status = 'waiting' OR {TRIED_OUT}) AND ({said}))) \
+                 ORDER BY CASE WHEN {said} THEN 0 ELSE 1 END, status DESC, seq LIMIT ?"
             );
-            for cells in session.query(&sql, &[text(bucket.as_str()), int(LOOKED_AT)]).await? {
+            let said = || patterns.iter().flat_map(|pattern| [text(pattern), text(pattern)]);
+            let now = int(self.space.now().as_millis());
+            let mut args = vec![text(bucket.as_str()), now, text(pattern(&row.id))];
+            args.extend(said().chain(said()).chain([int(LOOKED_AT)]));
+            for cells in session.query(&sql, &args).await? {
                 let pending = pending_of(cells)?;
                 if items.len() < limit / 2 && concerns(&row, &pending) {
                     items.push((pending.id, false));
@@ -252,9 +264,12 @@ impl PendingMemoryQueue {
     }
 
     async fn try_again_in(&self, tx: &Session<'_>, id: &str, is_due: bool) -> Result<Option<Outcome>> {
-        let Some(pending) = find(tx, id).await?.filter(|found| found.status == PendingStatus::Waiting) else {
-            return Ok(None);
+        let may_be_tried = |found: &Pending| match found.status {
+            PendingStatus::Waiting => true,
+            PendingStatus::NeedsReview => !is_due && found.attempts >= found.max_attempts,
+            _ => false,
         };
+        let Some(pending) = find(tx, id).await?.filter(may_be_tried) else { return Ok(None) };
         let Some(request) = &pending.request else { return Ok(None) };
         if pending.expires_at <= self.space.now() {
             return needs_review(tx, &pending, "it has waited too long").await.map(Some);
@@ -278,7 +293,7 @@ impl PendingMemoryQueue {
             Settled::Waits { reason, .. } => {
                 let attempts = pending.attempts + u64::from(is_due);
                 if attempts >= pending.max_attempts {
-                    return needs_review(tx, &pending, &reason).await.map(Some);
+                    return needs_review(tx, &Pending { attempts, ..pending }, &reason).await.map(Some);
                 }
                 if is_due {
                     let tried = u32::try_from(attempts).unwrap_or(u32::MAX);
@@ -306,10 +321,20 @@ fn concerns(row: &Row, pending: &Pending) -> bool {
     let said =
         [request.reference_text.as_deref().unwrap_or_default(), pending.text.as_deref().unwrap_or_default()]
             .map(str::to_lowercase);
-    let names = row.aliases.iter().map(|alias| alias.alias.as_str()).chain([row.id.as_str()]);
     pending.candidates.iter().any(|one| one.id == row.id)
         || request.target_id.as_ref() == Some(&row.id)
-        || names.into_iter().any(|name| said.iter().any(|said| said.contains(name)))
+        || names(row).any(|name| said.iter().any(|said| said.contains(name)))
+}
+
+/// What a row is called, its latest names first after its id.
+fn names(row: &Row) -> impl Iterator<Item = &str> {
+    [row.id.as_str()].into_iter().chain(row.aliases.iter().rev().map(|alias| alias.alias.as_str()))
+}
+
+/// A pattern of `LIKE` that finds all that has the name, and a little more: a mark or a letter of another script is any character.
+fn pattern(name: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || c == ' ' { c } else { '_' };
+    format!("%{}%", name.chars().map(plain).collect::<String>())
 }
 
 /// A row that was a live candidate when the write was deferred, and has ended since.
@@ -326,8 +351,8 @@ async fn ended_since(tx: &Session<'_>, pending: &Pending, bucket: Bucket) -> Res
 
 async fn needs_review(tx: &Session<'_>, pending: &Pending, reason: &str) -> Result<Outcome> {
     tx.exec(
-        "UPDATE pending_memory_events SET status = 'needs_review', reason = ? WHERE pending_id = ?",
-        &[text(reason), text(&pending.id)],
+        "UPDATE pending_memory_events SET status = 'needs_review', attempts = ?, reason = ? WHERE pending_id = ?",
+        &[int(pending.attempts), text(reason), text(&pending.id)],
     )
     .await?;
     Ok(Outcome::Deferred { pending_id: pending.id.clone(), reason: reason.to_owned() })

@@ -7,14 +7,14 @@ use super::candidates::{candidates, shares_its_id};
 use super::inputter::{Appended, Entry, Inputter};
 use super::outcome::Outcome;
 use super::target::{Target, target};
-use crate::bucket::Operation;
+use crate::bucket::{Bucket, Operation};
 use crate::encoding::digest;
-use crate::interpret::{doubtful_lead, is_turned, reopened};
+use crate::interpret::{doubtful_lead, is_turned, reopened, takes_back};
 use crate::ledger::{Event, SourceRef};
 use crate::note::{Actor, Note, NoteSource, Trust};
 use crate::projection::{Row, Step, read, step};
 use crate::request::WriteRequest;
-use crate::resolve::{has_phrase, occurs};
+use crate::resolve::{folded, has_phrase, occurs};
 use crate::seams::{Resolution, Resolver, Scored};
 use crate::store::{Session, Space, text};
 
@@ -226,6 +226,13 @@ async fn commit(
     if let Some(reason) = no_successor(tx, wanted, &bound.target).await? {
         return Ok(waits(reason, bound.candidates));
     }
+    let aliases =
+        if request.operation.is_lifecycle() { Vec::new() } else { given(&request.candidate_aliases, note) };
+    for name in aliases.iter().map(|name| folded(name)).filter(|name| *name != bound.target) {
+        if note.actor.trust >= Trust::Authority && read(tx, request.bucket, &name).await?.is_some() {
+            return Ok(waits("a name that it gives is the id of another row", bound.candidates));
+        }
+    }
     let event = Event {
         seq: 0,
         event_id: space.fresh(),
@@ -243,11 +250,7 @@ async fn commit(
         source_ref: SourceRef {
             candidates: bound.candidates.clone(),
             reason: bound.reason,
-            aliases: if request.operation.is_lifecycle() {
-                Vec::new()
-            } else {
-                given(&request.candidate_aliases, note)
-            },
+            aliases,
             interpreter: wanted.interpreter.to_owned(),
             resolver: resolver.to_owned(),
             confidence: request.confidence,
@@ -269,6 +272,19 @@ async fn commit(
             Step::Reject(reason) => return Ok(Settled::Done(Outcome::Rejected { reason })),
             Step::Defer(reason) => return Ok(waits(reason, frozen(bound.candidates, prior))),
         }
+    }
+    // A different decision under an id that is there becomes another row.
+    let repeated = match request.target_id.as_deref() {
+        Some(id) if request.bucket == Bucket::Decisions && id != bound.target => {
+            read(tx, request.bucket, id).await?
+        }
+        _ => None,
+    };
+    if let Some(row) = repeated.filter(|row| reviewed_by.is_none() && takes_back(row, request)) {
+        return Ok(waits(
+            "it may take back the decision of that id, as `decision ID is revoked` does",
+            frozen(bound.candidates, Some(row)),
+        ));
     }
     let refused = || {
         let refused = match &prior {

@@ -1,8 +1,11 @@
 //! The order of the questions: what the note states, whom it names, what its words fit, who may.
 
+use std::borrow::Cow;
+
 use super::ids::{Mention, mentions, occurs};
 use super::model::Model;
 use super::note_words::NoteWords;
+use super::plain::tokens::{name_words, without_statements};
 use super::plain::{Unclear, commands, is_calm_where_it_ends, states_plainly};
 use super::report::report;
 use super::resolution::{Binding, BoundBy, DeferReason, Place, Resolution, Scored};
@@ -18,6 +21,8 @@ use crate::bucket::{Bucket, Operation};
 use crate::note::{Note, NoteSource, Trust};
 use crate::request::WriteRequest;
 
+/// A title of fewer words may be part of a sentence.
+const TITLE: usize = 3;
 /// Rows that a deferral offers.
 const OFFERED: usize = 3;
 
@@ -61,14 +66,14 @@ pub(super) fn resolve_with(
 }
 
 /// Why a note ends no single row, however it names it.
-fn unstated(text: &str) -> Option<DeferReason> {
-    states_an_end(text).map(DeferReason::NotStated).or_else(|| sweeps(text).then_some(DeferReason::Sweeping))
+fn unstated(text: &str, mood: Option<Mood>) -> Option<DeferReason> {
+    mood.map(DeferReason::NotStated).or_else(|| sweeps(text).then_some(DeferReason::Sweeping))
 }
 
 /// Why a note that names no known row is deferred, whatever its words fit.
 #[cfg(feature = "lab")]
 pub(super) fn before_words(text: &str) -> Option<DeferReason> {
-    unstated(text)
+    unstated(text, states_an_end(text))
         .or_else(|| named_end(text).map(DeferReason::UnknownId))
         .or_else(|| names_another(text).then_some(DeferReason::NamesAnother))
 }
@@ -119,22 +124,25 @@ struct Ending<'a> {
 impl Ending<'_> {
     fn resolve(&self) -> Resolution {
         let text = &self.note.text;
+        let own = self.without_others();
         let (ranked, certainty) = self.rank();
         let mut mentioned = Vec::new();
-        let named = self.named(&mut mentioned);
+        let named = self.named(&own, &mut mentioned);
         // Rows that the note names are offered alone, whatever its words fit.
         let defer = |reason| match mentioned.as_slice() {
             [] => Resolution::defer(reason, ranked.clone()),
             ids => Resolution::defer(reason, ids.iter().take(OFFERED).flat_map(|id| offered(id)).collect()),
         };
-        if let Some(reason) = unstated(text) {
+        let live = self.space.rows(self.request.bucket).filter(|row| row.live);
+        let mood = states_no_end(text, live.map(|row| (row.id.as_str(), row.title.as_str())));
+        if let Some(reason) = unstated(text, mood) {
             return defer(reason);
         }
         let is_live = |id: &String| self.space.get(self.request.bucket, id).is_some_and(|row| row.live);
         match named {
             Err(reason) => return defer(reason),
             Ok(Some((id, by))) => {
-                return match self.unclear(&id, text) {
+                return match self.unclear(&id, &own) {
                     None => self.permit(&id, by, 1.0, Vec::new()),
                     Some(reason) => defer(reason),
                 };
@@ -198,7 +206,7 @@ impl Ending<'_> {
         let text = &self.note.text;
         // A whole title names the row as its id does, except that a report of work may begin with it.
         if has_phrase(text, &row.title) {
-            let Some(named) = with_id(text, row) else { return not_plain(Place::Before) };
+            let Some(named) = with_id(text, id, &row.title) else { return not_plain(Place::Before) };
             return match has_verb_of_ending(&named) {
                 true => self.unclear(id, &named),
                 false if report(text).is_none_or(|one| one.repeats(&row.title).is_none()) => {
@@ -236,9 +244,31 @@ impl Ending<'_> {
         (scored.collect(), ranking.certainty)
     }
 
-    /// The row that the note names; `mentioned` are all that it names.
-    fn named(&self, mentioned: &mut Vec<String>) -> Result<Option<(String, BoundBy)>, DeferReason> {
-        let (bucket, text) = (self.request.bucket, self.note.text.as_str());
+    /// The note without lines that are statements of their own, or plainly end another row alone, if the write says which row it is of.
+    fn without_others(&self) -> Cow<'_, str> {
+        let text = self.note.text.as_str();
+        let spoken = without_quotes(text);
+        let wanted = self.request.target_id.as_deref().filter(|id| text.contains('\n') && names(&spoken, id));
+        let Some(wanted) = wanted else { return text.into() };
+        let rows = self.space.rows(self.request.bucket).map(|row| row.id.as_str());
+        let ids = named_in(&spoken, rows);
+        let ends_another = |line: &&str| {
+            let spoken = without_quotes(line);
+            let is_plain = |id| states_plainly(&spoken, &[id], None, self.request.operation).is_ok();
+            matches!(mentions(&spoken, ids.iter().copied(), None).as_slice(), [Mention::Named(id)] if *id != wanted && is_plain(id))
+                && !occurs(&spoken, wanted)
+        };
+        let text = without_statements(text, &[name_words(wanted)]);
+        text.lines().filter(|line| !ends_another(line)).collect::<Vec<_>>().join("\n").into()
+    }
+
+    /// The row that a text names; `mentioned` are all that it names.
+    fn named(
+        &self,
+        text: &str,
+        mentioned: &mut Vec<String>,
+    ) -> Result<Option<(String, BoundBy)>, DeferReason> {
+        let bucket = self.request.bucket;
         let wanted = self.request.target_id.as_deref();
         if let Some(wanted) = wanted
             && self.space.get(bucket, wanted).is_none()
@@ -325,14 +355,37 @@ fn phrase(text: &str) -> String {
     format!(" {} ", tokens(&folded(text)).join(" "))
 }
 
-/// The text with the row's id in place of its title, quoted or not. Nothing where the title stands there in other marks.
-fn with_id(text: &str, row: &Row) -> Option<String> {
-    let title = row.title.to_ascii_lowercase();
-    let text = text.replace(&format!("\"{}\"", row.title), &row.title);
+/// How a text states no end, its whole titles of these rows aside (id and title): what a title denies is not denied by the text.
+pub(crate) fn states_no_end<'a>(
+    text: &str,
+    rows: impl IntoIterator<Item = (&'a str, &'a str)>,
+) -> Option<Mood> {
+    let mood = states_an_end(text)?;
+    let lower = text.to_ascii_lowercase();
+    let mut titled: Vec<(&str, &str)> = rows
+        .into_iter()
+        .filter(|(_, title)| {
+            title.split_whitespace().count() >= TITLE && lower.contains(&title.to_ascii_lowercase())
+        })
+        .filter(|(_, title)| has_phrase(text, title))
+        .collect();
+    titled.sort_by_key(|(_, title)| std::cmp::Reverse(title.len()));
+    let mut named = text.to_owned();
+    for (id, title) in titled {
+        named = with_id(&named, id, title).unwrap_or(named);
+    }
+    // Without its verb of ending a text states nothing that can be denied.
+    if has_verb_of_ending(&named) { states_an_end(&named) } else { Some(mood) }
+}
+
+/// The text with a row's id in place of its title, quoted or not. Nothing where the title stands there in other marks.
+fn with_id(text: &str, id: &str, title: &str) -> Option<String> {
+    let text = text.replace(&format!("\"{title}\""), title);
+    let title = title.to_ascii_lowercase();
     let (mut named, mut end) = (String::new(), 0);
     for (at, found) in text.to_ascii_lowercase().match_indices(&title) {
         named.push_str(text.get(end..at)?);
-        named.push_str(&row.id);
+        named.push_str(id);
         end = at + found.len();
     }
     (end > 0).then(|| named + text.get(end..).unwrap_or_default())

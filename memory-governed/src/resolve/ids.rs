@@ -1,6 +1,10 @@
 //! Ids in the text of a note: whole tokens, in any case and composition, never look-alikes.
 
+use std::collections::BTreeSet;
+
 use unicode_normalization::UnicodeNormalization as _;
+
+use crate::request::is_id;
 
 /// What a note says of one id.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -168,6 +172,16 @@ pub(crate) fn occurs(text: &str, id: &str) -> bool {
     tokens(text).iter().any(|token| token.normal == id)
 }
 
+/// Tokens of a text that may be ids of rows, each once, at most so many: ordinary words last.
+pub(crate) fn possible_ids(text: &str, most: usize) -> Vec<String> {
+    let mut seen = BTreeSet::new();
+    let ids = tokens(text).into_iter().map(|token| token.normal);
+    let mut ids: Vec<String> = ids.filter(|id| is_id(id) && seen.insert(id.clone())).collect();
+    ids.sort_by_key(|id| id.bytes().all(|byte| byte.is_ascii_lowercase()));
+    ids.truncate(most);
+    ids
+}
+
 /// What the text says of `ids`, each once; asides only of ids that are not named as well.
 ///
 /// An id that is one plain word counts where it is marked as a name, or `wanted` says that it is meant.
@@ -229,6 +243,12 @@ mod tests {
         assert_eq!(mentions("the auth works", ids, None), []);
         assert_eq!(mentions("issue auth works, `auth` too", ids, None), [Mention::Named("auth")]);
         assert_eq!(mentions("the auth works", ids, Some("auth")), [Mention::Named("auth")]);
+    }
+
+    #[test]
+    fn possible_ids_come_before_ordinary_words() {
+        let ids = possible_ids("The (`ISSUE_1`) and issue-2: the end, 3rd, é_1", 4);
+        assert_eq!(ids, ["issue_1", "issue-2", "the", "and"]);
     }
 
     #[test]

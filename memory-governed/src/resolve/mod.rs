@@ -18,9 +18,10 @@ mod weigh;
 mod words;
 
 pub use decide::resolve;
-pub(crate) use decide::{has_phrase, named_in, names, restates_other_work};
-pub(crate) use ids::occurs;
+pub(crate) use decide::{has_phrase, named_in, names, restates_other_work, states_no_end};
+pub(crate) use ids::{occurs, possible_ids};
 pub use model::Model;
+pub(crate) use plain::words::is_time;
 pub(crate) use plain::{ends_plainly, is_understood, is_unturned};
 pub(crate) use report::report;
 pub use resolution::{Binding, BoundBy, DeferReason, Deferral, Place, Resolution, Scored};

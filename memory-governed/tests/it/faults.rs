@@ -58,6 +58,31 @@ on_both_stores! {
         world.sound().await;
     }
 
+    /// Only the first 64 events that are stuck were looked at, those of a row that was given up among them.
+    async fn a_row_with_many_stuck_events_keeps_no_other_from_being_tried(world) {
+        let mut options = Options::default();
+        options.max_attempts = 2;
+        let world = world.again(options).await;
+        break_titles(&world, "boom").await;
+        world.open_issue("a", "boom").await;
+        world.clock.advance(Duration::from_secs(4_000));
+        world.pipeline.promote(0).await.unwrap();
+        assert_eq!(world.count("event_projection WHERE status = 'dead'").await, 1);
+        world.open_issue("b", "boom").await;
+        for n in 0..70 {
+            for id in ["a", "b"] {
+                assert_eq!(projection(&world.tell(upsert("issues", id, json!({ "severity": n.to_string() }))).await), "blocked");
+            }
+        }
+        world.open_issue("c", "boom").await;
+        mend(&world).await;
+        world.clock.advance(Duration::from_secs(4_000));
+        world.pipeline.promote(0).await.unwrap();
+        assert_eq!(world.row(Bucket::Issues, "b").await.rev, 71, "with all that waited behind its first event");
+        assert_eq!(world.row(Bucket::Issues, "c").await.status, "open");
+        assert!(world.shared.row(Bucket::Issues, "a").await.unwrap().is_none());
+    }
+
     async fn what_fails_too_often_is_given_up_until_a_rebuild(world) {
         let mut options = Options::default();
         options.max_attempts = 2;

@@ -105,6 +105,32 @@ on_both_stores! {
         assert_eq!(world.queue.list(PendingStatus::NeedsReview, 10).await.unwrap().len(), 1);
     }
 
+    /// After five minutes a name bound nothing any more, nor did one for what stood behind 200 others.
+    async fn a_name_binds_what_was_tried_too_often_until_it_has_waited_too_long(world) {
+        world.open_issue("redis_timeout", "redis times out").await;
+        world.open_issue("lint", "lint fails").await;
+        world.tell(append("decisions", "other", json!({ "statement": "x" }))).await;
+        for n in 0..210 {
+            world.tell(resolve_the(&format!("thing {n}"))).await;
+        }
+        let vague = pending_of(&world.tell(resolve_the("the Wet box mess")).await).to_owned();
+        let late = pending_of(&world.tell(resolve_the("the dry box mess")).await).to_owned();
+        world.sql("UPDATE pending_memory_events SET status = 'needs_review', attempts = max_attempts").await.unwrap();
+        world.sql(&format!("UPDATE pending_memory_events SET expires_at = 1 WHERE pending_id = '{late}'")).await.unwrap();
+        let called = json!({ "bucket": "issues", "operation": "upsert", "target_id": "redis_timeout",
+            "payload": { "severity": "high" }, "candidate_aliases": ["wet box mess"] });
+        world.note(called).await;
+        let promotion = world.promote().await;
+        assert!(promotion.replayed.iter().any(is_committed), "{promotion:?}");
+        assert_eq!(world.queue.show(&vague).await.unwrap().unwrap().status, PendingStatus::Resolved);
+        let other = json!({ "bucket": "issues", "operation": "upsert", "target_id": "lint",
+            "payload": { "severity": "high" }, "candidate_aliases": ["dry box mess"] });
+        world.note(other).await;
+        world.promote().await;
+        assert_eq!(world.queue.show(&late).await.unwrap().unwrap().status, PendingStatus::NeedsReview);
+        world.sound().await;
+    }
+
     async fn what_has_waited_too_long_asks_for_a_person(world) {
         let pending = pending_of(&world.tell(resolve_the("whatever")).await).to_owned();
         world.clock.advance(Duration::from_secs(15 * 24 * 3_600));

@@ -81,6 +81,175 @@ impl Interpreter for Misreads {
 }
 
 on_both_stores! {
+    /// Each became the new text of a row that it ends, denies or doubts, or a decision that nobody took.
+    async fn a_form_that_turns_the_old_text_replaces_nothing(world) {
+        begin(&world, &[
+            "issue conveyor_jam: Conveyor belt 3 jams when boxes are wet",
+            "constraint max_pallet: pallets weigh at most 800 kg",
+            "decision use_kafka: we send events over Kafka",
+        ]).await;
+        change_nothing(&world, &[
+            "issue conveyor_jam: Conveyor belt 3 no longer jams when boxes are wet",
+            "issue conveyor_jam: Conveyor belt 3 jams when boxes are wet (resolved)",
+            "issue conveyor_jam: Conveyor belt 3 jams when boxes are wet is fixed",
+            "constraint max_pallet: pallets weigh at most 800 kg, lifted today",
+            "constraint max_pallet: pallets weigh at most 800 kg is wrong",
+            "constraint max_pallet: maybe pallets weigh at most 900 kg",
+            "constraint max_pallet: do pallets weigh at most 800 kg? no",
+            "decision use_kafka: we no longer send events over Kafka",
+            "decision: should we pack by weight? I think yes",
+            "decision pack: if Bob agrees, we pack by weight",
+            "constraint pack: maybe pack by weight",
+        ]).await;
+        begin(&world, &[
+            "issue conveyor_jam: Conveyor belts 3 and 4 jam when boxes are wet",
+            "issue conveyor_jam: title: Conveyor belt 3 no longer jams, belt 4 does",
+            "constraint max_pallet: pallets weigh at most 900 kg",
+            "constraint no_deploy: no deploys if tests fail",
+            "decision use_kafka: we send events over Kafka in batches",
+        ]).await;
+    }
+
+    /// The whole note was rejected for the prose below.
+    async fn prose_below_a_state_or_a_number_is_read(world) {
+        begin(&world, &[
+            "issue db_down: The database is down\ntask pick_route: done\nAll tests pass.",
+            "result: recall = 0.71\nMeasured on 40 queries.",
+            "task label is blocked\nRestarted the printer.",
+        ]).await;
+        assert_eq!(world.row(Bucket::TaskState, "pick_route").await.status, "done");
+        assert_eq!(world.row(Bucket::TaskState, "label").await.status, "blocked");
+        change_nothing(&world, &[
+            "task label: done\nNot really.",
+            "task label: done\nThe first half, that is",
+            "task label: done\n- kidding",
+            "task label: done\nIt is not finished on arm",
+            "task label: done\nBob says so",
+            "task label: done\nIs it?",
+            "task label is done\nNo, it failed",
+            "result: recall = 0.9\nI made that up, it is not measured",
+            "task label: done\n```\nnot true\n```",
+        ]).await;
+    }
+
+    /// Each was rejected, so that nobody saw that a row may have ended.
+    async fn an_end_in_other_words_waits(world) {
+        begin(&world, &[
+            "issue jam: Conveyor belt 3 jams",
+            "issue scan_1: The scanner is mute",
+            "decision use_kafka: events go over Kafka",
+            "decision use_nats: events go over NATS",
+            "issue old_1: The dock leaks",
+            "old_1 is fixed",
+        ]).await;
+        let before = world.count("events_memory").await;
+        for text in [
+            "We managed to fix scan_1",
+            "We were able to fix scan_1",
+            "Set scan_1 to resolved",
+            "scan_1: status changed to resolved",
+            "please close scan_1",
+            "scan_1 is fixed once and for all",
+            "scan_1 is sorted",
+            "scan_1 was handled",
+            "use_kafka is replaced by use_nats",
+            "use_nats supersedes use_kafka",
+            "use_kafka is void",
+            "use_kafka was rolled back",
+            "please reopen old_1",
+            "Reopening old_1",
+        ] {
+            let outcomes = said(&world, text).await;
+            assert!(matches!(outcomes.as_slice(), [Outcome::Deferred { .. }]), "{text}: {outcomes:?}");
+            assert_eq!(world.count("events_memory").await, before, "{text}");
+        }
+        for text in ["Is scan_1 fixed?", "We were not able to fix scan_1", "I will fix scan_1", "Handled load_rows in the parser"] {
+            assert!(said(&world, text).await.is_empty(), "{text}");
+        }
+    }
+
+    /// What a title denies, supposes or promises was taken for the note's own word.
+    async fn a_whole_title_turns_no_statement(world) {
+        begin(&world, &[
+            "issue beep: The scanner does not beep on success",
+            "issue jam: Conveyor belt 3 jams when boxes are wet",
+            "issue labels: Labels should be printed twice",
+        ]).await;
+        change_nothing(&world, &[
+            "The scanner does not beep on success is not fixed",
+            "Fixed: The scanner does not beep on success, maybe",
+            "Conveyor belt 3 jams when boxes are wet: fixed when boxes are dry",
+            "Will be fixed: Labels should be printed twice",
+            "The scanner does not beep on success",
+        ]).await;
+        begin(&world, &[
+            "Fixed: The scanner does not beep on success",
+            "Conveyor belt 3 jams when boxes are wet: fixed",
+            "Resolved: \"Labels should be printed twice\"",
+        ]).await;
+    }
+
+    /// The name then ended the row that the note only asked about, or kept the row of that id from its end.
+    async fn a_name_is_given_plainly(world) {
+        begin(&world, &["issue conveyor_jam: The conveyor jams", "issue scan_1: The scanner is mute"]).await;
+        change_nothing(&world, &[
+            "conveyor_jam is also called scanner trouble?",
+            "conveyor_jam is also called \"scanner trouble?\"",
+            "conveyor_jam is also called scanner trouble, or maybe not",
+            "conveyor_jam is also called scanner trouble if Bob agrees",
+            "conveyor_jam is also called not scanner trouble",
+            "conveyor_jam is also called scanner trouble (by Bob)",
+            "conveyor_jam is also called scanner trouble; scan_1 too",
+            "conveyor_jam is also called scanner\ntrouble",
+            "conveyor_jam is also called scan_1",
+            "conveyor_jam is also called SCAN_1",
+        ]).await;
+        let called = json!({ "bucket": "issues", "operation": "upsert", "target_id": "conveyor_jam",
+            "payload": { "severity": "high" }, "candidate_aliases": ["belt trouble"] });
+        let outcomes = read_as(&world, "Is conveyor_jam also called belt trouble?", called).await;
+        assert!(matches!(outcomes.as_slice(), [Outcome::Deferred { .. }]), "{outcomes:?}");
+        begin(&world, &["scan_1 is fixed", "conveyor_jam is also called \"belt trouble\"", "The belt trouble is fixed"]).await;
+    }
+
+    /// A line of a list named another row for each other line, or for those after it.
+    async fn a_line_that_ends_a_row_does_not_keep_another_from_its_end(world) {
+        begin(&world, &[
+            "issue scan_1: The scanner is mute\nissue scan_10: The scale drifts\nissue scan_2: The lift rattles\nissue scan_3: The dock leaks",
+            "issue new_a: The door sticks\nscan_1 is fixed",
+            "issue scan_10: fixed\nissue scan_2: fixed",
+        ]).await;
+        change_nothing(&world, &[
+            "new_a is fixed\nscan_3 is fixed\nNo, it came back",
+            "new_a is fixed\nscan_3 is not fixed, and neither is new_a",
+            "If the tests pass:\nnew_a is fixed\nscan_3 is fixed",
+            "Fixed new_a and scan_3",
+        ]).await;
+        begin(&world, &["- new_a is fixed\n- Resolved: scan_3"]).await;
+    }
+
+    /// Rules and models see the 100 latest rows of a kind; the others were taken for ids of no row.
+    async fn a_row_is_named_however_many_are_newer(world) {
+        begin(&world, &[
+            "issue old_export: Add a CSV export to the shipment report",
+            "issue router_a: The router drops packets",
+            "decision use_kafka: events go over Kafka",
+            "constraint dock_load: at most 800 kg",
+        ]).await;
+        for n in 0..14 {
+            let lines: Vec<String> = (0..8)
+                .flat_map(|m| [format!("issue n{n}_{m}: The lift {n} rattles on dock {m}"), format!("decision d{n}_{m}: take lift {n} to {m}")])
+                .collect();
+            begin(&world, &[&lines.join("\n")]).await;
+        }
+        begin(&world, &[
+            "router_a is also called edge trouble",
+            "The edge trouble is fixed",
+            "use_kafka is revoked",
+            "dock_load is lifted",
+            "Added a CSV export to the shipment report.",
+        ]).await;
+    }
+
     async fn a_quotation_beside_a_statement_is_not_read_away(world) {
         begin(&world, &[
             "issue db_outage: the primary database is down",

@@ -59,7 +59,15 @@ pub(super) struct Tracker {
 pub(super) fn load(path: &Path) -> Result<Tracker> {
     let (name, items_path) = beside(path)?;
     let Lines { read: items, mut left_out } = lines::read::<Item>(&items_path, MAX_LINE_BYTES)?;
-    let mut items: Vec<Item> = items.into_iter().map(|(_, item)| item).collect();
+    let (mut seen, mut kept) = (HashSet::new(), Vec::new());
+    for (line, item) in items {
+        if seen.insert(item.id.clone()) {
+            kept.push(item);
+        } else {
+            left_out.push(LeftOut { line, why: format!("`{}` is there already", item.id) });
+        }
+    }
+    let mut items: Vec<Item> = kept;
     let known: HashSet<&str> = items.iter().map(|item| item.id.as_str()).collect();
     let Lines { read, left_out: mut lost } = lines::read::<Case>(path, MAX_LINE_BYTES)?;
     let mut cases = Vec::new();

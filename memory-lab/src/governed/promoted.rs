@@ -11,7 +11,7 @@ use memory_eval::Share;
 use memory_governed::{
     Actor, Bucket, Calibrated, Candidate, Context, Decision, Interpretation, Interpreter, Note, NoteSource,
     Operation, Outcome, Promotion, PromotionPipeline, Resolution, Resolver, Space, Trust, WorkingMemory,
-    WriteRequest,
+    WriteRequest, is_id,
 };
 use memory_server::terminal::Progress;
 use serde::Serialize;
@@ -82,11 +82,14 @@ pub(super) async fn promote(
     for (at, case) in tracker.cases.iter().enumerate() {
         last_open.extend(case.open.iter().map(|Id(id)| (id.as_str(), at)));
     }
+    let slugs = slugs(&tracker.items);
+    // `load` leaves out cases of issues that are not there.
+    let slug = |id: &str| slugs.get(id).cloned().unwrap_or_default();
     let mut items = tracker.items.iter().peekable();
     let (mut open, mut tally): (Vec<&str>, _) = (Vec::new(), Tally::default());
     for (at, case) in tracker.cases.iter().enumerate() {
         while let Some(item) = items.next_if(|item| item.created_at <= case.observed_at) {
-            write(&space, opening(item), item.created_at).await?;
+            write(&space, opening(item, slug(&item.id)), item.created_at).await?;
             open.push(&item.id);
         }
         let is_open = |id: &&str| last_open.get(id).is_some_and(|last| *last >= at);
@@ -240,22 +243,69 @@ async fn write(space: &Space, request: WriteRequest, at: Timestamp) -> Result<()
     }
 }
 
-fn opening(item: &Item) -> WriteRequest {
-    let request = WriteRequest::new(Bucket::Issues, Operation::Upsert)
-        .with_target(slug(&item.id))
-        .with("title", item.title.as_str());
-    let description: String = item.description.chars().take(DESCRIBED).collect();
+/// An issue with what a row can hold of it. One without a title is called by its id.
+fn opening(item: &Item, id: String) -> WriteRequest {
+    let words = |text: &str, most| text.replace('\0', " ").chars().take(most).collect::<String>();
+    let (title, description) = (words(&item.title, TITLED), words(&item.description, DESCRIBED));
+    let title = if title.trim().is_empty() { id.clone() } else { title };
+    let request = WriteRequest::new(Bucket::Issues, Operation::Upsert).with_target(id).with("title", title);
     if description.trim().is_empty() { request } else { request.with("description", description) }
 }
 
-/// Characters of a description that are written; the resolver reads fewer.
+/// Characters of a title and of a description that are written; the resolver reads fewer of the latter.
+const TITLED: usize = 2_000;
 const DESCRIBED: usize = 1_000;
 
 fn writer() -> Actor {
     Actor { agent: "lab".to_owned(), run: "lab".to_owned(), trust: Trust::Authority }
 }
 
-/// An id of the tracker as one of shared state.
-fn slug(id: &str) -> String {
-    id.to_lowercase().replace(|c: char| !(c.is_ascii_alphanumeric() || c == '-'), "_")
+/// The ids of a tracker as those of shared state: in lower case, other marks replaced; `i-N` where that is none or another's.
+fn slugs(items: &[Item]) -> HashMap<&str, String> {
+    let mut taken = BTreeSet::new();
+    let mut slugs = HashMap::new();
+    for item in items {
+        let plain = |c: char| c.is_ascii_alphanumeric() || c == '-';
+        let mut slug = item.id.to_lowercase().replace(|c: char| !plain(c), "_");
+        let mut n = slugs.len();
+        while !is_id(&slug) || taken.contains(&slug) {
+            n += 1;
+            slug = format!("i-{n}");
+        }
+        taken.insert(slug.clone());
+        slugs.insert(item.id.as_str(), slug);
+    }
+    slugs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_issue_can_be_written() {
+        let item = |id: &str, title: &str| Item {
+            id: id.to_owned(),
+            title: title.to_owned(),
+            description: "a\0b".to_owned(),
+            created_at: Timestamp::from_millis_clamped(0),
+        };
+        let items = [
+            item("a-1", "one"),
+            item("A-1", ""),
+            item("101", &"é".repeat(9_000)),
+            item("1st", "\0"),
+            item("é", "x"),
+            item(&"x".repeat(65), "x"),
+            item("i-2", "x"),
+            item("b.2", "x"),
+        ];
+        let slugs = slugs(&items);
+        assert_eq!((slugs["a-1"].as_str(), slugs["b.2"].as_str()), ("a-1", "b_2"));
+        assert_eq!(slugs.values().collect::<BTreeSet<_>>().len(), items.len());
+        for item in &items {
+            let request = opening(item, slugs[item.id.as_str()].clone());
+            assert!(request.check().is_ok(), "{}: {:?}", item.id, request.check());
+        }
+    }
 }

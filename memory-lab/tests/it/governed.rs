@@ -96,6 +96,28 @@ fn notes_go_the_whole_way_where_an_interpreter_is_named() {
     assert!(refused.to_string().contains("[models.chat]"), "{refused}");
 }
 
+/// It ended with "an issue cannot be written as shared state".
+#[test]
+fn ids_and_titles_that_no_row_can_have_go_the_whole_way() {
+    let user = User::new();
+    let item = |id: Value, title: &str| json!({"id": id, "title": title, "description": "a\u{0}b", "created_at": "2026-01-01T00:00:00Z"});
+    let items = [
+        item(json!(101), "CSV export drops the last column of wide reports"),
+        item(json!("A-1"), ""),
+        item(json!("a-1"), &"long ".repeat(2_000)),
+        item(json!("a-1"), "once more"),
+    ];
+    let case = json!({"case": "c", "note": "Fixed: CSV export drops the last column of wide reports",
+        "observed_at": "2026-01-02T00:00:00Z", "gold": 101, "open": [101, "A-1", "a-1"]});
+    user.file("t.items.jsonl", items.iter().map(|item| format!("{item}\n")).collect::<String>());
+    user.file("t.cases.jsonl", format!("{case}\n"));
+    let ran = user.run(&["eval", "governed", "t.cases.jsonl", "--interpreter", "rules", "--quiet", "--json"]);
+    assert_eq!(ran.code, Some(7), "{}", ran.stderr);
+    let told = ran.document();
+    assert_eq!(told["left_out"][0]["line"], 4, "{told}");
+    assert_eq!(told["pipeline"]["all"]["recall"]["part"], 1, "{told}");
+}
+
 #[test]
 fn the_numbers_are_written_one_object_a_line() {
     let user = User::new();

@@ -96,6 +96,17 @@ pub(crate) const CASES: &[Case] = &[
             "the issue's members"
         );
         check!(row.valid_to.is_some(), "it is not known when the issue was resolved");
+        let lead = authority("lead");
+        shared.write_by(&lead, "issue belt_jam: Conveyor belt 3 jams when boxes are wet").await?;
+        for text in [
+            "issue belt_jam: Conveyor belt 3 no longer jams when boxes are wet",
+            "issue belt_jam: Conveyor belt 3 jams when boxes are wet (resolved)",
+            "issue belt_jam: Conveyor belt 3 jams when boxes are wet? maybe when dry",
+        ] {
+            expect_eq!(kind(&shared.write_by(&lead, text).await?), "deferred", "`{text}`");
+        }
+        let wider = "issue belt_jam: Conveyor belts 3 and 4 jam when boxes are wet";
+        expect_eq!(kind(&shared.write_by(&lead, wider).await?), "applied", "`{wider}`");
         rejects(
             &shared,
             &[append("issues", "other", json!({ "title": "t" })), invalidate("issues", "redis_timeout")],
@@ -166,6 +177,15 @@ pub(crate) const CASES: &[Case] = &[
         let active = shared.state.rows(Bucket::Decisions, false).await?;
         let statements: Vec<_> = active.iter().map(|row| row.text("statement")).collect();
         expect_eq!(statements, [Some("use postgres")], "the decisions in force");
+        shared.write("decision use_kafka: events go over Kafka").await?;
+        for text in [
+            "decision use_kafka: events no longer go over Kafka",
+            "decision: should we pack by weight? I think yes",
+            "decision pack: if Bob agrees, we pack by weight",
+            "constraint pack: maybe pack by weight",
+        ] {
+            expect_eq!(kind(&shared.write(text).await?), "deferred", "`{text}`");
+        }
         rejects(
             &shared,
             &[

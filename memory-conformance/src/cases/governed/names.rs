@@ -155,6 +155,12 @@ pub(crate) const CASES: &[Case] = &[
             (shared.issue("db_outage").await?, shared.issue("csv_export").await?),
             ("open".into(), "open".into())
         );
+        let each = "db_outage is fixed\ncsv_export is resolved";
+        expect_eq!(kind(&shared.read_as(&agent("ada"), each, resolve("csv_export")).await?), "applied");
+        expect_eq!(
+            (shared.issue("db_outage").await?, shared.issue("csv_export").await?),
+            ("open".into(), "resolved".into())
+        );
     }),
     case!("gov.names.look-alikes", [Sql, HostTables], ["GOV-24"], |cx| {
         let shared = cx.shared().await?;

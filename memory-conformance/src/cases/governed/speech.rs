@@ -111,6 +111,8 @@ pub(crate) const CASES: &[Case] = &[
             "If tests pass:\ntask import: done",
             "Example:\nplan: drop it",
             "Wish list\ntask import: done",
+            "task import: done\nThat was a joke",
+            "task import: done\nWish list",
         ] {
             expect_eq!(kind(&shared.write(text).await?), "deferred", "`{text}`");
         }
@@ -123,6 +125,9 @@ pub(crate) const CASES: &[Case] = &[
             "Milestone 3: db_outage is fixed",
             "db_outage is fixed sub rosa",
             "db_outage is fixed on Linux",
+            "db_outage is fixed with a catch",
+            "db_outage is fixed by all accounts",
+            "db_outage is fixed. The belt stopped again.",
             "db_outage is fixed. In your dreams.",
             "As the saying goes. db_outage is fixed.",
             "Reviewed db_outage. Done.",

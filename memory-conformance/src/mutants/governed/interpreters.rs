@@ -61,6 +61,14 @@ mutants! {
                 }
             }
         })));
+    "gov.denials-are-left-out": ["GOV-3", "GOV-4"] needs [Sql, HostTables], "of a form, words that end, deny or doubt what is there are not read"
+        => stages(|setup| reads(setup, |_, decision| each(decision, |write| {
+            for value in write.payload.values_mut() {
+                if let Value::String(text) = value {
+                    *text = ["no longer ", " (resolved)", "?", "if ", "maybe "].iter().fold(text.clone(), |text, word| text.replace(word, ""));
+                }
+            }
+        })));
     "gov.finished-is-done": ["GOV-6"] needs [Sql, HostTables], "a state that there is not is taken for the likeliest"
         => stages(|setup| reads(setup, |_, decision| each(decision, |write| {
             if write.payload.get("status").is_some_and(|status| status == "finished") {

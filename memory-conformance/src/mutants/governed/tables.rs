@@ -76,7 +76,7 @@ mutants! {
     "gov.id-outlives-the-row": ["GOV-44"] needs [Sql, HostTables], "the id of a forgotten row stays in the ledger"
         => instead(Request::Exec { sql, .. } if sql.starts_with("UPDATE events_memory SET target_id = ") => Ok(written(1)));
     "gov.left-by-forgetting": ["GOV-44"] needs [Sql, HostTables], "a deferred write waits on for what is left once a candidate is forgotten"
-        => instead(Request::Exec { sql, .. } if sql.starts_with("UPDATE pending_memory_events SET status = 'needs_review' WHERE pending_id = ? AND")
+        => instead(Request::Exec { sql, .. } if sql.starts_with("UPDATE pending_memory_events SET status = 'needs_review', attempts = 0 WHERE")
             => Ok(written(1)));
     "gov.forgets-without-a-trace": ["GOV-45"] needs [Sql, HostTables], "what is forgotten leaves no tombstone"
         => instead(Request::Exec { sql, .. } if sql.starts_with("INSERT INTO tombstones ") => Ok(written(1)));

@@ -11,13 +11,13 @@ use super::resolution::Place;
 use super::speech::{is_slug_like, without_quotes};
 use crate::bucket::Operation;
 use tokens::{
-    Token, has_done, is, is_calm_token, is_reference, is_word, is_word_of, name_words, named, past_mark,
-    sentences, skip, take, without_statements, word,
+    Token, change, has_done, is, is_calm_token, is_word, is_word_of, name_words, named, past_mark, sentences,
+    skip, take, without_statements, word,
 };
 use words::{
-    ADVERBS, ARTICLES, BE, BRANCHES, CAUSES, CHANGES, CHECKED, CONFIRMS, DETERMINERS, ENDED, ENDING,
-    ENDS_NOW, EVERYONE, FINISHED, GREETINGS, HAVE, INVALIDATES, IT, KINDS, LABELS, LATEST, LEADS, MEANS,
-    PEOPLE, PREPOSITIONS, PROVE, PROVES, REASONS, REQUESTED, ROWS, SOUND, THANKS, TIMES, WATCHES, WORKED,
+    ADVERBS, ARTICLES, BE, CAUSES, CHANGES, CHECKED, CONFIRMS, DETERMINERS, ENDED, ENDING, ENDS_NOW,
+    EVERYONE, FINISHED, GREETINGS, HAVE, INVALIDATES, IT, KINDS, KNOWN_MEANS, LABELS, LEADS, MEANS, PEOPLE,
+    PREPOSITIONS, PROVE, PROVES, REASONS, REQUESTED, ROWS, SOUND, THANKS, WATCHES, WORKED,
 };
 
 /// Longest sentence that is read, in tokens: a bound on the time that a note can take.
@@ -55,7 +55,7 @@ pub(super) fn states_plainly(
     operation: Operation,
 ) -> Result<(), Unclear> {
     let names: Vec<Vec<String>> = names.iter().map(|name| name_words(name)).collect();
-    let (mut has_ended, mut is_topic) = (false, false);
+    let (mut has_ended, mut is_topic, mut has_change) = (false, false, false);
     for sentence in sentences(&without_statements(spoken, &names)) {
         let mut tokens = named(sentence.tokens, &names, successor);
         let is_named = tokens.contains(&Token::Name);
@@ -81,9 +81,15 @@ pub(super) fn states_plainly(
             }
             match statement(&tokens) {
                 Said::End => has_ended = true,
-                Said::Topic => is_topic = true,
+                Said::Topic => {
+                    is_topic = true;
+                    has_change = tokens.iter().any(|token| is_word(token, CHANGES));
+                }
                 Said::Unclear(place) => return Err(Unclear::At(place)),
             }
+        } else if is_topic && has_change && tokens.iter().any(|token| is_word(token, "closed")) {
+            // "ID: reviewed the PR. Closed it."
+            return Err(Unclear::At(Place::Beside));
         } else if is_topic && ends_it(&tokens) {
             has_ended = true;
         } else if is_aside(&tokens) {
@@ -391,7 +397,7 @@ fn tail_of(word: &str, rest: &[Token], past: bool) -> bool {
         "as" if then(take(rest, "of").and_then(|of| change(of).or_else(|| take(of, ADVERBS)))) => true,
         "thanks" | "due" => take(rest, "to").is_some_and(|rest| after_phrase(rest, past)),
         "after" => past && after_phrase(rest, past),
-        _ if is(MEANS) => !is_promise(word, piece(rest).0) && after_phrase(rest, past),
+        _ if is(MEANS) => is_means(word, piece(rest).0) && after_phrase(rest, past),
         "since" if change(rest).is_some() => then(change(rest)),
         "as" if take(rest, REQUESTED).is_some() => then(take(rest, REQUESTED)),
         _ if is(REASONS) => {
@@ -402,9 +408,14 @@ fn tail_of(word: &str, rest: &[Token], past: bool) -> bool {
     }
 }
 
-/// Whether a noun phrase after "by" tells when, not how.
-fn is_promise(by: &str, phrase: &[Token]) -> bool {
-    by == "by" && !word(phrase).ends_with("ing") && phrase.iter().any(|token| is_word(token, TIMES))
+/// Whether a phrase tells by what means, and not when, with what left open, or who says so: "by restarting it", "with PR 12", "by the
+/// new parser".
+fn is_means(by: &str, phrase: &[Token]) -> bool {
+    let end = phrase.iter().position(|token| is_word(token, "in on")).unwrap_or(phrase.len());
+    !["by", "with"].contains(&by)
+        || change(phrase).is_some()
+        || (by == "by" && word(phrase).ends_with("ing"))
+        || phrase.get(..end).and_then(<[Token]>::last).is_some_and(|token| is_word(token, KNOWN_MEANS))
 }
 
 /// Whether a noun phrase, and then a tail follow.
@@ -492,7 +503,9 @@ fn is_aside(tokens: &[Token]) -> bool {
 /// Whether a clause tells of something done or working, in a known form: "restarted the primary", "tests pass", "the cache is warm
 /// again", "thanks to Ida".
 fn is_harmless(clause: &[Token]) -> bool {
-    if clause.is_empty() || !is_calm(clause) {
+    // What was left out has not ended: "the rest was moved".
+    let is_left = is_word_of(skip(clause, ARTICLES), "rest remainder others remaining");
+    if clause.is_empty() || is_left || !is_calm(clause) {
         return false;
     }
     if let Some(rest) = take(clause, THANKS) {
@@ -564,27 +577,13 @@ fn is_quiet(tokens: &[Token]) -> bool {
     }
 }
 
-/// Past what names a change: "PR 12", "the latest build", "main", "#12", a hash or a version.
-fn change(tokens: &[Token]) -> Option<&[Token]> {
-    let named = skip(tokens, LATEST);
-    let noun = take(named, CHANGES);
-    let number =
-        |token: &Token| matches!(token, Token::Word(word) if word.contains(|c: char| c.is_ascii_digit()));
-    match noun {
-        Some([token, rest @ ..]) if number(token) => Some(rest),
-        Some(rest) if named.len() < tokens.len() => Some(rest),
-        _ => take(tokens, BRANCHES).or_else(|| match tokens {
-            [Token::Word(word), rest @ ..] if is_reference(word) => Some(rest),
-            _ => None,
-        }),
-    }
-}
-
 /// Whether no word may turn what is said, and all of it is understood to be words.
 fn is_calm(tokens: &[Token]) -> bool {
     let again = |at: usize| {
         let beside = |at: Option<usize>| {
+            // "The belt stopped again."
             at.and_then(|at| tokens.get(at))
+                .filter(|token| !is_word(token, "stopped"))
                 .is_some_and(|token| [PROVE, PROVES, SOUND].iter().any(|list| is_word(token, list)))
         };
         beside(at.checked_sub(1)) || beside(Some(at + 1))

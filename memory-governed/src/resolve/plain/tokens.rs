@@ -6,7 +6,7 @@ use super::super::phrases::{
     AFTER_NEGATES, BARE_DENIALS, BEFORE_NEGATES, CONDITIONS, DENIALS, FUTURE, HEARSAY, HEDGES, TURNS,
 };
 use super::super::speech::{self, QUOTATION, turned};
-use super::words::{ASKS, DID, TURNING};
+use super::words::{ASKS, BRANCHES, CHANGES, DID, LATEST, TURNING};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::resolve) enum Token {
@@ -210,6 +210,22 @@ pub(in crate::resolve) fn is_reference(word: &str) -> bool {
         && version.contains('.')
         && version.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-".contains(&byte));
     has_digit && (word.starts_with('#') || is_hash || is_version)
+}
+
+/// Past what names a change: "PR 12", "the latest build", "main", "#12", a hash or a version.
+pub(in crate::resolve) fn change(tokens: &[Token]) -> Option<&[Token]> {
+    let named = skip(tokens, LATEST);
+    let noun = take(named, CHANGES);
+    let number =
+        |token: &Token| matches!(token, Token::Word(word) if word.contains(|c: char| c.is_ascii_digit()));
+    match noun {
+        Some([token, rest @ ..]) if number(token) => Some(rest),
+        Some(rest) if named.len() < tokens.len() => Some(rest),
+        _ => take(tokens, BRANCHES).or_else(|| match tokens {
+            [Token::Word(word), rest @ ..] if is_reference(word) => Some(rest),
+            _ => None,
+        }),
+    }
 }
 
 /// Whether a word tells what was done.

@@ -70,6 +70,9 @@ pub(in crate::resolve) const REPORTED: &str = "authored clean consolidated decre
      replaced restored";
 /// Words that introduce by what means.
 pub(in crate::resolve) const MEANS: &str = "by with via using through";
+/// Last words of what somebody did it by or with. None of a doubt, a part left open or a date.
+pub(in crate::resolve) const KNOWN_MEANS: &str = "parser logic code script config configuration setting settings index cache driver library \
+     dependency retry retries backoff handler server proxy replica schema validation algorithm implementation team ops vendor supplier";
 pub(in crate::resolve) const REASONS: &str = "because since as so";
 /// What it was done by: "as requested".
 pub(in crate::resolve) const REQUESTED: &str = "requested agreed discussed asked expected";
@@ -108,6 +111,11 @@ pub(in crate::resolve) const TURNING: &str = "but except excepting barring apart
 
 /// Marks that ask, in any script.
 pub(in crate::resolve) const ASKS: &str = "?؟‽՞፧꘏⸮¿";
+
+/// Whether a word is a part of the calendar.
+pub(crate) fn is_time(word: &str) -> bool {
+    TIMES.split_whitespace().any(|one| one == word)
+}
 
 /// Whether one of these words tells of work that was done.
 pub(in crate::resolve) fn tells_of_work(words: &[String]) -> bool {
