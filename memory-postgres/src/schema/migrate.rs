@@ -33,6 +33,7 @@ const PARTS: &[Part] = &[
             include_str!("v4.sql"),
             include_str!("v5.sql"),
             include_str!("v6.sql"),
+            include_str!("v7.sql"),
         ],
         needs_vector: false,
     },

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use memory_core::{
     Backend as _, BackendExt as _, Clock as _, ErrorKind, EvictOutcome, GetOptions, Json, Kept, Key,
-    Provider as _, Scope, ScopeUse, ScopeUsesQuery, Timestamp,
+    Provider as _, Scope, ScopeUse, ScopeUsesQuery, SetOptions, Timestamp, Ttl,
 };
 use memory_postgres::PostgresProvider;
 
@@ -141,6 +141,33 @@ async fn a_run_that_ends_while_replicas_write_to_it_stays_ended() {
     assert_eq!(replicas[1].reclaim().await.unwrap().fences, 20);
     let again = Scope::run("acme", "r0").unwrap();
     assert!(replicas[1].put(&again, &key(), Json::from(1)).await.unwrap().created);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_partitioned_tables_only_dropped_and_expired_rows_are_removed() {
+    let Some(database) = Database::fresh().await else { return };
+    older::partitioned(&database).await;
+    let clock = clock();
+    let provider = replica(&database, &clock).await;
+    let scopes: Vec<Scope> = (0..12).map(|n| Scope::agent(&format!("t{n}"), "ada").unwrap()).collect();
+    let late = SetOptions::default().with_ttl(Ttl::After(HOUR));
+    for n in 0..20 {
+        for scope in &scopes {
+            let options = if scope.tenant.as_str() == "t1" { late.clone() } else { SetOptions::default() };
+            provider.set(scope, &Key::new(format!("k{n}")).unwrap(), Json::from(1), options).await.unwrap();
+        }
+    }
+    assert!(database.client().await.query_one("SELECT 1 FROM memory.entry_3 LIMIT 1", &[]).await.is_ok());
+    provider.drop_scope(&scopes[0]).await.unwrap();
+    clock.advance(HOUR * 2);
+    provider.sweep().await.unwrap();
+    let mut left = Vec::new();
+    for scope in &scopes {
+        left.push(provider.list_all(scope, "").await.unwrap().len());
+    }
+    assert_eq!(left, [0, 0, 20, 20, 20, 20, 20, 20, 20, 20, 20, 20]);
+    let rows = database.client().await.query_one("SELECT count(*) FROM memory.entry", &[]).await.unwrap();
+    assert_eq!(rows.get::<_, i64>(0), 200, "and they are removed");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -5,24 +5,42 @@ use tokio_postgres::Client;
 use super::Database;
 
 /// What brought the entries to each version.
-const ENTRIES: [&str; 6] = [
+const ENTRIES: [&str; 7] = [
     include_str!("../../src/schema/v1.sql"),
     concat!(include_str!("../../src/schema/v2.sql"), include_str!("../../src/schema/guard.sql")),
     include_str!("../../src/schema/v3.sql"),
     include_str!("../../src/schema/v4.sql"),
     include_str!("../../src/schema/v5.sql"),
     include_str!("../../src/schema/v6.sql"),
+    include_str!("../../src/schema/v7.sql"),
 ];
+
+/// Today's tables of entries, partitioned by tenant as an operator may make them by hand.
+pub(crate) async fn partitioned(database: &Database) {
+    make(database, ENTRIES.len(), |step| {
+        let parts = |table: &str| {
+            let part = |n| format!("CREATE TABLE @schema@.{table}_{n} PARTITION OF @schema@.{table} FOR VALUES WITH (MODULUS 4, REMAINDER {n});");
+            (0..4).map(part).collect::<String>()
+        };
+        step.replace(") WITH (fillfactor = 85);", &format!(") PARTITION BY HASH (tenant); {}", parts("entry")))
+            .replace(") WITH (toast_tuple_target = 8160);", &format!(") PARTITION BY HASH (tenant); {}", parts("vector")))
+    })
+    .await;
+}
 
 /// Tables of entries as a program of this version makes them, and nothing else.
 pub(crate) async fn tables(database: &Database, version: usize) {
+    make(database, version, str::to_owned).await;
+}
+
+async fn make(database: &Database, version: usize, adapt: impl Fn(&str) -> String) {
     let client = database.client().await;
     let foundation = "CREATE SCHEMA memory; CREATE TABLE memory.migration (part text NOT NULL, \
          version integer NOT NULL CHECK (version > 0), applied_at timestamptz NOT NULL DEFAULT now(), \
          PRIMARY KEY (part, version))";
     client.batch_execute(foundation).await.unwrap();
     for (step, number) in ENTRIES.iter().zip(1..).take(version) {
-        client.batch_execute(&step.replace("@schema@", "memory")).await.unwrap();
+        client.batch_execute(&adapt(step).replace("@schema@", "memory")).await.unwrap();
         let applied = format!("INSERT INTO memory.migration (part, version) VALUES ('entries', {number})");
         client.batch_execute(&applied).await.unwrap();
     }

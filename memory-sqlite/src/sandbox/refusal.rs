@@ -6,6 +6,7 @@ use rusqlite::ErrorCode;
 use rusqlite::ffi;
 
 use super::authorizer::Denied;
+use super::limits::settings::PROGRAM_STEPS;
 use crate::error::{code, engine};
 
 /// Refuses what the authorizer denied.
@@ -67,6 +68,19 @@ pub(super) fn heap(limit: usize) -> Error {
     .with_detail("layer", "heap")
     .with_detail("limit", limit)
     .with_detail("unit", "bytes")
+}
+
+pub(super) fn program() -> Error {
+    Error::new(
+        ErrorKind::TooLarge,
+        format!(
+            "the statement makes a program of more than {PROGRAM_STEPS} steps; use fewer columns, generated columns that name \
+             each other, or joined queries"
+        ),
+    )
+    .with_detail("layer", "limits")
+    .with_detail("limit", PROGRAM_STEPS)
+    .with_detail("unit", "steps")
 }
 
 /// The engine's messages around the name of something agents may not use, and the layer that removed it.

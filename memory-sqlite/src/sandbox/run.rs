@@ -12,7 +12,7 @@ use rusqlite::{Batch, ErrorCode, StatementStatus};
 use super::authorizer::{Denied, Phase, is_shadow};
 use super::connection::{KEPT_BYTES, MAX_PAGES, Sandbox};
 use super::inline::history::{Seen, contains};
-use super::limits::heap::{Meter, Refused};
+use super::limits::heap::{self, Meter, Refused};
 use super::limits::interrupt::{Interrupt, Interrupted};
 use super::lock::lock;
 use super::statement::{Ran, Statement};
@@ -89,7 +89,7 @@ impl Sandbox {
         match refused {
             Some(Refused::Deadline) => return errors::timeout(),
             Some(Refused::Cancelled) => return errors::cancelled(),
-            Some(Refused::Budget) | None => {}
+            Some(Refused::Budget | Refused::System) | None => {}
         }
         match (code(&error), interrupted) {
             (Some(ErrorCode::OperationInterrupted), Some(Interrupted::Deadline)) => return errors::timeout(),
@@ -97,11 +97,15 @@ impl Sandbox {
                 return refusal::log_full();
             }
             (Some(ErrorCode::OperationInterrupted), _) => return errors::cancelled(),
-            (Some(ErrorCode::OutOfMemory), _) if refused.is_some() => {
-                return refusal::heap(self.config.heap_bytes);
+            (Some(ErrorCode::OutOfMemory), _) => {
+                return match refused {
+                    Some(Refused::Budget) => refusal::heap(self.config.heap_bytes),
+                    // Nothing refused memory: the engine says the same of a program with too many steps.
+                    None if !heap::is_process_limited() => refusal::program().with_source(error),
+                    // The process has reached its limit, not this statement.
+                    _ => engine(error).with_detail("layer", "heap"),
+                };
             }
-            // The process has reached its limit, not this statement.
-            (Some(ErrorCode::OutOfMemory), _) => return engine(error).with_detail("layer", "heap"),
             _ => {}
         }
         // Some of the engine's errors hide that the authorizer denied something.

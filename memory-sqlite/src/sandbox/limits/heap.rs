@@ -63,6 +63,8 @@ pub(in crate::sandbox) enum Refused {
     Budget,
     Deadline,
     Cancelled,
+    /// The system had none left.
+    System,
 }
 
 /// Why statements are not served where [`install`] failed, and what to do.
@@ -84,6 +86,12 @@ pub(crate) fn limit_process(bytes: u64) {
             ffi::sqlite3_hard_heap_limit64(bytes);
         }
     }
+}
+
+/// Whether SQLite's memory in the whole process has a limit.
+pub(in crate::sandbox) fn is_process_limited() -> bool {
+    // SAFETY: as above; a negative number only queries.
+    unsafe { ffi::sqlite3_hard_heap_limit64(-1) > 0 }
 }
 
 /// SQLite's current memory in this process.
@@ -145,7 +153,9 @@ unsafe extern "C" fn malloc(bytes: c_int) -> *mut c_void {
     // SAFETY: the caller keeps the original's contract.
     unsafe {
         let block = (original.malloc)(bytes);
-        if !block.is_null() {
+        if block.is_null() {
+            refused_by_the_system();
+        } else {
             count(i64::from((original.size)(block)) + OVERHEAD);
         }
         block
@@ -172,7 +182,9 @@ unsafe extern "C" fn realloc(block: *mut c_void, bytes: c_int) -> *mut c_void {
             return std::ptr::null_mut();
         }
         let moved = (original.realloc)(block, bytes);
-        if !moved.is_null() && is_active() {
+        if moved.is_null() {
+            refused_by_the_system();
+        } else if is_active() {
             count(i64::from((original.size)(moved)) - before);
         }
         moved
@@ -238,6 +250,12 @@ fn count(bytes: i64) {
             used.get()
         });
         PEAK.with(|peak| peak.set(peak.get().max(used)));
+    }
+}
+
+fn refused_by_the_system() {
+    if is_active() {
+        REFUSED.with(|refused| refused.set(refused.get().or(Some(Refused::System))));
     }
 }
 

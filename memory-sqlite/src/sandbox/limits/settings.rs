@@ -53,6 +53,8 @@ pub(crate) struct SharedFile {
 
 /// Longest pattern of LIKE and GLOB, in bytes.
 pub(crate) const PATTERN_BYTES: i32 = 5_000;
+/// Most steps of the engine's program for one statement.
+pub(in crate::sandbox) const PROGRAM_STEPS: i32 = 1_000_000;
 
 /// Sets the engine's switches. Call it before a database is attached.
 pub(in crate::sandbox) fn configure(conn: &Connection, layers: Layers) -> Result<()> {
@@ -127,7 +129,7 @@ pub(in crate::sandbox) fn limit(
         (Limit::SQLITE_LIMIT_SQL_LENGTH, 1 << 20),
         (Limit::SQLITE_LIMIT_EXPR_DEPTH, 1_000),
         (Limit::SQLITE_LIMIT_COMPOUND_SELECT, 500),
-        (Limit::SQLITE_LIMIT_VDBE_OP, 1_000_000),
+        (Limit::SQLITE_LIMIT_VDBE_OP, PROGRAM_STEPS),
         (Limit::SQLITE_LIMIT_FUNCTION_ARG, 127),
         (Limit::SQLITE_LIMIT_ATTACHED, attached),
         (Limit::SQLITE_LIMIT_LIKE_PATTERN_LENGTH, PATTERN_BYTES),

@@ -26,6 +26,21 @@ fn a_name_that_is_not_utf_8_is_nothings_name() {
 }
 
 #[test]
+fn a_program_of_too_many_steps_is_too_large_and_not_a_lack_of_memory() {
+    let database = TestDatabase::new();
+    let mut writer = database.writer();
+    let doubled = (1..24).map(|n| format!(", g{n} AS (g{0} + g{0})", n - 1)).collect::<String>();
+    let made = format!("CREATE TABLE t (a, g0 AS (a){doubled})");
+    let outcome = database
+        .run(&mut writer, Mode::Exec, &made, &[])
+        .and_then(|_| database.run(&mut writer, Mode::Query, "SELECT g23 FROM t", &[]));
+    let error = outcome.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TooLarge, "{error}");
+    assert_eq!(error.details()["unit"], "steps", "{error}");
+    assert!(database.run(&mut writer, Mode::Query, "SELECT 1", &[]).is_ok());
+}
+
+#[test]
 fn a_cancelled_statement_ends_and_the_next_one_runs() {
     let database = TestDatabase::new();
     let mut reader = database.open(Role::Reader);
