@@ -1,7 +1,7 @@
 //! Whether a report tells of the very work that a title asks for, or of other work in like words: a sibling, a part, a place.
 
 use super::plain::is_quiet_text;
-use super::plain::words::{ADVERBS, BE, DETERMINERS, ENDED, MEANS};
+use super::plain::words::{ADVERBS, BE, DETERMINERS, DID, ENDED, MEANS, REPORTED, WORKED};
 use super::words::stems;
 
 /// A clause has at least as many stems.
@@ -16,100 +16,163 @@ const REASONS: &str = "so because since as";
 /// Further words that say that something is done, and not what.
 const DONE: &str = "already implemented implementation verified now";
 
-/// A word of a sentence with its stems, or a mark.
+/// Nouns of the work itself: "a fix for …" is all of it, "a benchmark for …" is not.
+const WHOLE: &str = "fix support implementation work";
+
+/// A word of a sentence with its stem, if it tells something, or a mark.
 enum Item {
-    Word { said: String, stems: Vec<String> },
+    Word { said: String, stem: Option<String> },
     Mark,
 }
 
-/// Whether a sentence whose clause repeats more than half of a title tells of other work nevertheless:
+/// Whether a sentence whose clause repeats more than half of a title, or of its head, tells of other work nevertheless:
 ///
 /// - in the place of a word of the title it has another: "the image loader" for "the image resizer", "version 4" for "version 5";
-/// - where it repeats more than three quarters of it, what stands before and after them is not understood: "a prototype of …",
-///   "… in staging", "… tests", "… resolved for Gmail".
+/// - before them stands what was made for it, or a part: "a prototype of …", "tests for …", "the first …";
+/// - where it repeats more than three quarters of the title, what stands after them is not understood: "… in staging", "… tests",
+///   "… resolved for Gmail".
 ///
 /// The closer a note repeats a title, the more what it does not share counts; a long report in its own words is left to the odds.
 pub(super) fn is_other_work(sentence: &str, asked: &str) -> bool {
-    let title: Vec<String> = items(asked).iter().flat_map(|item| item.stems().to_vec()).collect();
+    let head = asked
+        .split([':', '(', '\u{2014}', '\u{2013}'])
+        .next()
+        .map(|head| head.split(" - ").next().unwrap_or(head));
+    let head = head.filter(|head| head.len() < asked.len() && !head.starts_with('['));
+    let is_of_head = |head: &str| stems(head).len() > 1 && is_other(sentence, head, false);
+    is_other(sentence, asked, true) || head.is_some_and(is_of_head)
+}
+
+/// `is_whole`: the title goes no further, so that what follows it in the sentence counts.
+fn is_other(sentence: &str, asked: &str, is_whole: bool) -> bool {
+    // "[setup] Add …" begins with a label, and its first word is the verb.
+    let label = asked.strip_prefix('[').and_then(|asked| asked.split_once(']'));
+    let (label, asked) = label.unwrap_or(("", asked));
+    let asked = items(asked);
+    let label = items(label);
+    let title: Vec<&str> = label.iter().chain(&asked).filter_map(Item::stem).collect();
     let all = items(sentence);
     let all = without_label(&all);
-    let clause = clause(all);
-    let is_shared = |item: &Item| item.stems().iter().any(|stem| title.contains(stem));
+    let clause = clause(all, &asked);
+    let is_shared = |item: &Item| item.stem().is_some_and(|stem| title.contains(&stem));
     let Some(last) = clause.iter().rposition(is_shared) else { return false };
-    let place = |stem: &String| clause.iter().position(|item| item.stems().contains(stem));
-    let shared = title.iter().filter(|stem| place(stem).is_some()).count();
+    let is_said = |stem: &&&str| clause.iter().any(|item| item.stem() == Some(**stem));
+    let shared = title.iter().filter(is_said).count();
     if 2 * shared <= title.len() {
         return false;
     }
-    // "[setup] Add …" begins with a label, and its first word is the verb.
-    let label =
-        asked.strip_prefix('[').and_then(|asked| asked.split_once(']')).map_or("", |(label, _)| label);
-    let label: usize = items(label).iter().map(|item| item.stems().len()).sum();
-    if has_another_word(title.get(label..).unwrap_or_default(), clause, place, is_shared) {
+    if has_another_word(&asked, clause, is_shared) {
         return true;
     }
     if 4 * shared <= 3 * title.len() {
         return false;
     }
     let before: Vec<&Item> = clause.iter().skip(1).take_while(|item| !is_shared(item)).collect();
-    let is_part = clause.iter().take(last).any(|item| item.is(PARTS) && !is_shared(item))
-        || before.windows(2).any(|pair| matches!(pair, [what, of] if !what.stems().is_empty() && of.is(OF)));
+    let is_of = |what: &Item, of: &Item| what.stem().is_some() && of.is(OF);
+    let begins_with_part =
+        matches!(clause, [what, of, ..] if !is_shared(what) && !what.is_work() && is_of(what, of));
+    let is_part = begins_with_part
+        || clause.iter().take(last).any(|item| item.is(PARTS) && !is_shared(item))
+        || before.windows(2).any(|pair| matches!(pair, [what, of] if is_of(what, of)));
+    if is_part || !is_whole {
+        return is_part;
+    }
+    // "… and give up": the title goes on in such words, too.
+    let rest = asked.iter().rposition(|item| item.stem().is_some()).and_then(|at| asked.get(at + 1..));
+    let rest = rest.unwrap_or_default().iter().zip(clause.iter().skip(last + 1));
+    let last =
+        last + rest.take_while(|(asked, item)| asked.said().is_some() && asked.said() == item.said()).count();
     let verb = all.iter().skip(last + 1).position(|item| item.is(ENDED)).map(|at| last + 1 + at);
     let after_verb = verb.and_then(|at| all.get(at + 1..)).unwrap_or_default();
     let end = verb.unwrap_or(clause.len()).min(clause.len());
     let being = clause.get(last + 1..end).unwrap_or_default();
     let is_being =
         verb.is_some() && being.iter().all(|item| [BE, "been", ADVERBS].iter().any(|list| item.is(list)));
-    is_part || !is_known(after_verb) || !(is_being || is_known(clause.get(last + 1..).unwrap_or_default()))
+    !is_known(after_verb) || !(is_being || is_known(clause.get(last + 1..).unwrap_or_default()))
 }
 
-/// Whether a clause has another word in the place of one of the title, between those or after those that both have.
-fn has_another_word(
-    title: &[String],
-    clause: &[Item],
-    place: impl Fn(&String) -> Option<usize>,
-    is_shared: impl Fn(&Item) -> bool,
-) -> bool {
+/// Whether a clause has another word in the place of one of the title, before, between or after those that both have.
+fn has_another_word(asked: &[Item], clause: &[Item], is_shared: impl Fn(&Item) -> bool) -> bool {
     // A word of ending is the verb of the report, and stands in no other's place.
     let is_other =
-        |item: &Item| !item.stems().is_empty() && !is_shared(item) && !item.is(ENDED) && !item.is(DONE);
-    let mut at = 0;
-    while let Some(stem) = title.get(at) {
-        if place(stem).is_some() {
-            at += 1;
+        |item: &Item| item.stem().is_some() && !is_shared(item) && !item.is(ENDED) && !item.is(DONE);
+    let place = |at: usize| {
+        let stem = asked.get(at)?.stem()?;
+        clause.iter().position(|item| item.stem() == Some(stem))
+    };
+    let telling: Vec<usize> =
+        (0..asked.len()).filter(|at| asked.get(*at).is_some_and(|item| item.stem().is_some())).collect();
+    let mut next = 0;
+    while let Some(first) = telling.get(next) {
+        if place(*first).is_some() {
+            next += 1;
             continue;
         }
-        let length = title.iter().skip(at).take_while(|stem| place(stem).is_none()).count();
-        // The first word of a title is a verb, and the clause begins with one.
-        let (before, most) = match at.checked_sub(1).and_then(|at| title.get(at)) {
-            Some(stem) => (place(stem), length + 1),
-            None => (Some(0), length - 1),
+        let length = telling.iter().skip(next).take_while(|at| place(**at).is_none()).count();
+        let before = next.checked_sub(1).and_then(|before| telling.get(before).copied());
+        let after = telling.get(next + length).copied();
+        // Marks stand between them in the title, and may in the clause.
+        let is_marked = |end: usize| {
+            asked
+                .get(before.unwrap_or_default()..end)
+                .is_some_and(|items| items.iter().any(|item| matches!(item, Item::Mark)))
         };
-        let found = match (before, title.get(at + length)) {
+        let found = match (before.and_then(place), after) {
             // A title may have a word twice.
-            (Some(before), Some(stem)) => {
+            (Some(before), Some(after)) => {
                 let rest = clause.get(before + 1..).unwrap_or_default();
-                let after = rest.iter().position(|item| item.stems().contains(stem));
-                after.and_then(|after| rest.get(..after)).is_some_and(|between| {
-                    let others = between.iter().filter(|item| is_other(item)).count();
-                    (1..=most).contains(&others)
-                        && between.iter().all(|item| matches!(item, Item::Word { .. }) && !is_shared(item))
-                })
+                is_in_between(rest, asked.get(after), length + 1, is_marked(after), &is_other, &is_shared)
             }
             (Some(before), None) => {
                 let rest = clause.get(before + 1..).unwrap_or_default();
                 // "To the worker" for "to the gateway".
-                let is_next = rest.iter().find(|item| !item.stems().is_empty() || matches!(item, Item::Mark));
-                is_next.is_some_and(&is_other) && (rest.first().is_some_and(&is_other) || !is_known(rest))
+                let is_next = rest.iter().find(|item| match item {
+                    Item::Word { stem, .. } => stem.is_some(),
+                    Item::Mark => !is_marked(asked.len()),
+                });
+                let little =
+                    first.checked_sub(1).and_then(|at| asked.get(at)).filter(|item| item.stem().is_none());
+                let is_same_way = little
+                    .and_then(Item::said)
+                    .is_some_and(|said| rest.first().and_then(Item::said) == Some(said));
+                is_next.is_some_and(&is_other)
+                    && (rest.first().is_some_and(&is_other) || is_same_way || !is_known(rest))
             }
-            _ => false,
+            // The first word of a title is mostly a verb, and the clause begins with one, before which "finished" may stand.
+            (None, Some(after)) => {
+                let is_verb = clause.first().is_none_or(Item::is_work);
+                let is_end = clause.first().is_some_and(|item| item.is(ENDED) || item.is(DONE));
+                let rest = clause.get(usize::from(is_verb)..).unwrap_or_default();
+                let most = if is_verb && !is_end { length - 1 } else { length };
+                let is_thing = |item: &Item| is_other(item) && !item.is_work();
+                is_in_between(rest, asked.get(after), most, is_marked(after), is_thing, &is_shared)
+            }
+            (None, None) => false,
         };
         if found {
             return true;
         }
-        at += length;
+        next += length;
     }
     false
+}
+
+/// Whether one to `most` words stand before the next that both have, and nothing else does.
+fn is_in_between(
+    rest: &[Item],
+    next: Option<&Item>,
+    most: usize,
+    is_marked: bool,
+    is_other: impl Fn(&Item) -> bool,
+    is_shared: impl Fn(&Item) -> bool,
+) -> bool {
+    let next = next.and_then(Item::stem);
+    let end = rest.iter().position(|item| item.stem().is_some() && item.stem() == next);
+    end.and_then(|end| rest.get(..end)).is_some_and(|between| {
+        let others = between.iter().filter(|item| is_other(item)).count();
+        (1..=most).contains(&others)
+            && between.iter().all(|item| (is_marked || matches!(item, Item::Word { .. })) && !is_shared(item))
+    })
 }
 
 /// A sentence without a label before it: "Completed: …", "[done] …", "Already fixed: …".
@@ -120,14 +183,21 @@ fn without_label(items: &[Item]) -> &[Item] {
     ends.and_then(|end| items.get(end + 1..)).unwrap_or(items)
 }
 
-/// The part of a sentence before the first mark, means or reason after enough words.
-fn clause(items: &[Item]) -> &[Item] {
+/// The part of a sentence before the first mark, means or reason after enough words, unless the title goes on in the same way.
+fn clause<'a>(items: &'a [Item], asked: &[Item]) -> &'a [Item] {
+    let is_marked = asked.iter().take(asked.len().saturating_sub(1)).any(|item| matches!(item, Item::Mark));
     let mut stems = 0;
     for (at, item) in items.iter().enumerate() {
-        if stems >= CLAUSE && (matches!(item, Item::Mark) || item.is(MEANS) || item.is("so because")) {
+        let ends = match item {
+            Item::Mark => !is_marked,
+            Item::Word { said, .. } => {
+                item.is("so because") || item.is(MEANS) && !asked.iter().any(|asked| asked.is(said))
+            }
+        };
+        if stems >= CLAUSE && ends {
             return items.get(..at).unwrap_or_default();
         }
-        stems += item.stems().len();
+        stems += usize::from(item.stem().is_some());
     }
     items
 }
@@ -149,33 +219,57 @@ fn is_known(rest: &[Item]) -> bool {
 }
 
 impl Item {
-    fn stems(&self) -> &[String] {
+    fn stem(&self) -> Option<&str> {
         match self {
-            Self::Word { stems, .. } => stems,
-            Self::Mark => &[],
+            Self::Word { stem, .. } => stem.as_deref(),
+            Self::Mark => None,
+        }
+    }
+
+    fn said(&self) -> Option<&str> {
+        match self {
+            Self::Word { said, .. } => Some(said),
+            Self::Mark => None,
         }
     }
 
     fn is(&self, list: &str) -> bool {
         matches!(self, Self::Word { said, .. } if list.split_whitespace().any(|word| word == said))
     }
+
+    /// Whether it may begin a report of the work itself: a verb, or what the work is called.
+    fn is_work(&self) -> bool {
+        let Self::Word { said, .. } = self else { return false };
+        said.ends_with("ed")
+            || said.ends_with("ing")
+            || [WORKED, REPORTED, DID, ENDED, DONE, WHOLE].iter().any(|list| self.is(list))
+    }
 }
 
 fn items(text: &str) -> Vec<Item> {
     let mut found = Vec::new();
     for piece in text.split_whitespace() {
-        let bare = piece.trim_matches(|c: char| !c.is_alphanumeric());
         if !piece.starts_with(|c: char| c.is_alphanumeric()) {
             found.push(Item::Mark);
         }
-        if bare.is_empty() {
-            continue;
+        for part in piece.split(|c: char| !c.is_alphanumeric() && !matches!(c, '.' | '\'')) {
+            let part = part.trim_matches(['.', '\'']);
+            let said = part.to_lowercase();
+            // A number, a version, a quantity and a file are another if a part of them is.
+            let is_one = part.contains('.') || part.bytes().any(|byte| byte.is_ascii_digit());
+            match if is_one { vec![said.clone()] } else { stems(part) }.as_slice() {
+                [] if part.is_empty() => {}
+                [] => found.push(Item::Word { said, stem: None }),
+                [stem] => found.push(Item::Word { said, stem: Some(stem.clone()) }),
+                several => {
+                    let words = several
+                        .iter()
+                        .map(|stem| Item::Word { said: stem.clone(), stem: Some(stem.clone()) });
+                    found.extend(words);
+                }
+            }
         }
-        // A number counts, even of one digit.
-        let is_number = bare.bytes().all(|byte| byte.is_ascii_digit());
-        let stems = if is_number { vec![bare.to_owned()] } else { stems(bare) };
-        found.push(Item::Word { said: bare.to_lowercase(), stems });
-        if !piece.ends_with(|c: char| c.is_alphanumeric()) {
+        if piece.chars().any(char::is_alphanumeric) && !piece.ends_with(|c: char| c.is_alphanumeric()) {
             found.push(Item::Mark);
         }
     }
@@ -228,6 +322,28 @@ mod tests {
                 ],
             ),
             (
+                "Export shipments to Excel with formulas and totals",
+                &["Exported shipments to CSV with formulas and totals"],
+            ),
+            ("Encrypt volumes using hardware keys", &["Finished encrypting disks using hardware keys"]),
+            ("MCP server (stdio) \u{2014} list tools", &["MCP server (http) \u{2014} list tools done"]),
+            ("Nightly vacuum: purge old sessions", &["Weekly vacuum: purge old sessions done"]),
+            ("Search index (English) for the manual", &["Search index (German) for the manual is built"]),
+            ("Create SECURITY.md for the project", &["Created SUPPORT.md for the project"]),
+            ("Bump serde to v1.0.200", &["Bumped serde to v1.0.100"]),
+            ("Raise the heap limit to 512MB", &["Raised the heap limit to 256MB"]),
+            ("Stream telemetry to Kafka", &["Streamed telemetry to NATS"]),
+            ("Upload receipts via signed links", &["Finished downloads of receipts via signed links"]),
+            ("Replicate the ledger to Frankfurt", &["Replicated the ledger to Dublin"]),
+            (
+                "Semantic similarity search \u{2014} find like reports by their words",
+                &["Spec for semantic similarity search is complete"],
+            ),
+            (
+                "Webhook retries: back off and give up",
+                &["Review of webhook retries done", "Benchmark for webhook retries"],
+            ),
+            (
                 "Implement rate limiting for the public API",
                 &[
                     "Implemented rate limiting for the public API docs",
@@ -268,6 +384,9 @@ mod tests {
                 "[setup] Add package-owned config discovery",
                 "Completed: setup now has explicit package-owned config discovery, with tests",
             ),
+            ("Webhook retries: back off and give up", "Fix for webhook retries: backs off and gives up"),
+            ("Upload receipts via signed links", "Finished uploading receipts via signed links"),
+            ("Parser: handle commas in quotes", "Parser handles commas in quotes now"),
             (
                 "Importer crashes on empty archives",
                 "Rewrote the importer in Rust so that it reads archives without a header",

@@ -136,7 +136,8 @@ fn stem(word: &str) -> String {
     let Some(short) = short else { return word.to_owned() };
     let mut letters = short.chars().rev();
     match (letters.next(), letters.next()) {
-        (Some(last), Some(before)) if last == before && !"aeiousl".contains(last) => {
+        // "planned", but not "added".
+        (Some(last), Some(before)) if last == before && short.len() > 3 && !"aeiousl".contains(last) => {
             short.get(..short.len() - 1).unwrap_or(short).to_owned()
         }
         _ => short.to_owned(),

@@ -251,6 +251,8 @@ fn soak(path: &Path, entries: u64, threads: Threads, enough: Duration) {
         send.send(round).unwrap();
     };
     let thread = std::thread::Builder::new().name("soak".to_owned()).spawn(work).unwrap();
+    // The first search by words reads the whole scope, which takes seconds for a million entries, and many on a busy machine.
+    let patience = PATIENCE * u32::try_from(entries / 300_000).unwrap_or(1).max(1);
     let (mut ended, mut since) = (0, Instant::now());
     let rounds = loop {
         match done.recv_timeout(Duration::from_millis(500)) {
@@ -262,10 +264,10 @@ fn soak(path: &Path, entries: u64, threads: Threads, enough: Duration) {
         if now != ended {
             (ended, since) = (now, Instant::now());
         }
-        if since.elapsed() >= PATIENCE {
+        if since.elapsed() >= patience {
             let store = watched.store.lock().unwrap().upgrade();
             let health = store.map(|store| block_on(store.health()));
-            panic!("nothing ended for {PATIENCE:?}; the store says {health:?}\n{}", watchdog::threads());
+            panic!("nothing ended for {patience:?}; the store says {health:?}\n{}", watchdog::threads());
         }
     };
     println!(
