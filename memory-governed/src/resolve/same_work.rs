@@ -2,7 +2,7 @@
 
 use super::plain::is_quiet_text;
 use super::plain::words::{ADVERBS, BE, DETERMINERS, DID, ENDED, MEANS, REPORTED, WORKED};
-use super::words::stems;
+use super::words::{stems, title_acts};
 
 /// A clause has at least as many stems.
 const CLAUSE: usize = 3;
@@ -140,11 +140,11 @@ fn has_another_word(asked: &[Item], clause: &[Item], is_shared: impl Fn(&Item) -
             }
             // The first word of a title is mostly a verb, and the clause begins with one, before which "finished" may stand.
             (None, Some(after)) => {
-                let is_verb = clause.first().is_none_or(Item::is_work);
+                let is_verb = clause.first().is_none_or(Item::is_act);
                 let is_end = clause.first().is_some_and(|item| item.is(ENDED) || item.is(DONE));
                 let rest = clause.get(usize::from(is_verb)..).unwrap_or_default();
                 let most = if is_verb && !is_end { length - 1 } else { length };
-                let is_thing = |item: &Item| is_other(item) && !item.is_work();
+                let is_thing = |item: &Item| is_other(item) && !item.is_act();
                 is_in_between(rest, asked.get(after), most, is_marked(after), is_thing, &is_shared)
             }
             (None, None) => false,
@@ -183,15 +183,23 @@ fn without_label(items: &[Item]) -> &[Item] {
     ends.and_then(|end| items.get(end + 1..)).unwrap_or(items)
 }
 
-/// The part of a sentence before the first mark, means or reason after enough words, unless the title goes on in the same way.
+/// The part of a sentence before the first mark, means or reason after enough words, unless the title goes on in the same way and so
+/// does the sentence, with words of the title that it did not have before.
 fn clause<'a>(items: &'a [Item], asked: &[Item]) -> &'a [Item] {
     let is_marked = asked.iter().take(asked.len().saturating_sub(1)).any(|item| matches!(item, Item::Mark));
+    let is_first = |at: usize, stem: &str| items.iter().take(at).all(|item| item.stem() != Some(stem));
+    let is_asked = |stem: &str| asked.iter().any(|item| item.stem() == Some(stem));
+    let goes_on = |at: usize| {
+        let rest = items.iter().enumerate().skip(at).filter_map(|(at, item)| Some((at, item.stem()?)));
+        rest.into_iter().any(|(at, stem)| is_asked(stem) && is_first(at, stem))
+    };
     let mut stems = 0;
     for (at, item) in items.iter().enumerate() {
         let ends = match item {
-            Item::Mark => !is_marked,
+            Item::Mark => !(is_marked && goes_on(at)),
             Item::Word { said, .. } => {
-                item.is("so because") || item.is(MEANS) && !asked.iter().any(|asked| asked.is(said))
+                item.is("so because")
+                    || item.is(MEANS) && !(asked.iter().any(|asked| asked.is(said)) && goes_on(at))
             }
         };
         if stems >= CLAUSE && ends {
@@ -235,6 +243,11 @@ impl Item {
 
     fn is(&self, list: &str) -> bool {
         matches!(self, Self::Word { said, .. } if list.split_whitespace().any(|word| word == said))
+    }
+
+    /// Whether it may be a verb of work, as titles begin with one: "review", "create".
+    fn is_act(&self) -> bool {
+        self.is_work() || self.said().is_some_and(|said| title_acts(said) != 0)
     }
 
     /// Whether it may begin a report of the work itself: a verb, or what the work is called.
