@@ -293,7 +293,7 @@ impl Import<'_> {
                 match (self.scope_of(format, &turn), &mut self.turns) {
                     (Err(error), _) => self.problem(input, place, error.message()),
                     (Ok(scope), Some(turns)) => match import::message(*turn, format) {
-                        Some(message) => match id.filter(|_| !self.args.dry_run) {
+                        Some(message) => match id {
                             Some(id) => {
                                 moved.push(Moved { scope, place, id, message, ttl, ended, is_known: false });
                             }

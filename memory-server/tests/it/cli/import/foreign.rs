@@ -90,8 +90,10 @@ fn a_fact_of_mem0_expires_when_it_does_there() {
         [("over", "2020-01-01"), ("later", "2099-01-01"), ("far", "9998-01-01"), ("last", "9999-12-31")];
     let facts = days.map(|(id, date)| fact(id, date));
     user.file("mem0.json", json!({ "results": facts }).to_string());
-    let report = user.json(&["import", "mem0.json"]);
-    assert_eq!((counts(&report), &report["expired"]), ([3, 0, 0, 0], &json!(1)));
+    for arguments in [&["import", "mem0.json", "--dry-run"][..], &["import", "mem0.json"]] {
+        let report = user.json(arguments);
+        assert_eq!((counts(&report), &report["expired"]), ([3, 0, 0, 0], &json!(1)));
+    }
     let report = user.json(&["import", "mem0.json"]);
     assert_eq!((counts(&report), &report["expired"]), ([0, 3, 0, 0], &json!(1)));
     assert!(user.ok(&["import", "mem0.json", "--entries"]).contains("1 had expired"));
