@@ -22,9 +22,9 @@ pub(super) struct File<R> {
 }
 
 impl<R: BufRead> File<R> {
-    /// `name` is its path without its ending, below the folder that was named.
+    /// `name` is its path below the folder that was named.
     pub(super) fn new(input: R, name: &str) -> Self {
-        Self { input: Some(input), path: format!("{}/{name}.md", memory::files::ROOT) }
+        Self { input: Some(input), path: format!("{}/{name}", memory::files::ROOT) }
     }
 }
 
@@ -156,7 +156,7 @@ mod tests {
         let note = "---\ntitle: \"Coffee Brewing\"\ntype: note\npermalink: notes/coffee\ntags:\n- coffee\n- 'slow'\n---\n\n# Coffee\n\n\
             ## Observations\n- [method] Pour over is clear #brewing #coffee (tested)\n- [x] done\n- [link](http://a)\n\n\
             ## Relations\n- relates_to [[Coffee Beans]]\n- [[Water]]\n";
-        let Item::Entry(_, entry) = read("notes/coffee", note.as_bytes()) else { panic!("an entry") };
+        let Item::Entry(_, entry) = read("notes/coffee.md", note.as_bytes()) else { panic!("an entry") };
         assert_eq!(
             (entry.key.as_str(), entry.value.deserialize::<String>().unwrap().as_str()),
             ("/memories/notes/coffee.md", note)
@@ -169,10 +169,10 @@ mod tests {
 
     #[test]
     fn plain_markdown_is_a_file_without_labels() {
-        let Item::Entry(_, entry) = read("CLAUDE", b"# Rules\n- be brief\n") else { panic!("an entry") };
+        let Item::Entry(_, entry) = read("CLAUDE.md", b"# Rules\n- be brief\n") else { panic!("an entry") };
         assert_eq!(entry.key.as_str(), "/memories/CLAUDE.md");
         assert_eq!(serde_json::to_string(&entry.options.metadata).unwrap(), "{}");
-        let Item::Entry(_, entry) = read("a", b"---\ntags: [one, \"two\"]\nbroken front matter") else {
+        let Item::Entry(_, entry) = read("a.md", b"---\ntags: [one, \"two\"]\nbroken front matter") else {
             panic!("an entry")
         };
         assert_eq!(serde_json::to_string(&entry.options.metadata).unwrap(), "{}");

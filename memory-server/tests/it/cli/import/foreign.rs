@@ -31,6 +31,22 @@ fn a_folder_of_markdown_becomes_files_and_a_dry_run_says_so_first() {
 }
 
 #[test]
+fn files_of_a_folder_that_are_not_read_are_named_and_keep_their_ending_when_they_are() {
+    let user = User::new();
+    for file in ["notes/a.md", "notes/prefs.txt", "notes/sub/guide.xml", "notes/.hidden.txt"] {
+        user.file(file, file);
+    }
+    let report = user.json(&["import", "notes", "--dry-run"]);
+    assert_eq!(report["unread"], json!({"count": 2, "first": ["notes/prefs.txt", "notes/sub/guide.xml"]}));
+    let ran = user.run(&["import", "notes"]);
+    assert!(ran.stderr.contains("notes/prefs.txt and 1 more"), "{ran:?}");
+    assert_eq!(ran.code, Some(0));
+    user.ok(&["import", "notes/prefs.txt", "notes/a.md", "--format", "markdown"]);
+    assert_eq!(user.ok(&["get", "/memories/prefs.txt", "--text"]), "notes/prefs.txt\n");
+    assert_eq!(user.ok(&["get", "/memories/a.md", "--text"]), "notes/a.md\n");
+}
+
+#[test]
 fn an_agent_of_letta_brings_its_blocks_and_its_conversation() {
     let user = User::new();
     let file = json!({"agent_type": "memgpt_agent", "name": "Sam",
