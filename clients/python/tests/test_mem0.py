@@ -187,6 +187,13 @@ def test_a_search_for_none_finds_none_and_a_threshold_is_between_0_and_1(memory)
             memory.search("tea", threshold=threshold, filters=ADA)
 
 
+def test_a_weak_match_is_found_unless_a_threshold_is_given(memory):
+    memory.add("I like tea", user_id="ada")
+    asked = "which hot drink, coffee or tea, would make a good present for my neighbour on Friday"
+    assert len(memory.search(asked, filters=ADA)["results"]) == 1
+    assert memory.search(asked, threshold=0.1, filters=ADA)["results"] == []
+
+
 async def test_the_calls_for_asyncio(server, client, scope, monkeypatch):
     monkeypatch.setenv("MEMORY_URL", server.url)
     monkeypatch.setenv("MEMORY_TOKEN", server.token)

@@ -146,14 +146,17 @@ class Memory:
         *,
         top_k: int = 20,
         filters: dict[str, Any] | None = None,
-        threshold: float = 0.1,
+        threshold: float | None = None,
         rerank: bool = False,
         explain: bool = False,
         reference_date: Any = None,
         show_expired: bool = False,
         **kwargs: Any,
     ) -> dict[str, Any]:
-        """Finds memories as the server does: by words, or by meaning if it has an embedder. ``rerank`` changes nothing."""
+        """Finds memories as the server does: by words, or by meaning if it has an embedder. ``rerank`` changes nothing.
+
+        No ``threshold`` applies unless it is given: mem0's own, 0.1, is one of cosines.
+        """
         if explain or reference_date is not None:
             raise ValueError("`explain` and `reference_date` are not served; leave them out")
         if not query.strip():
