@@ -79,7 +79,7 @@ fn labels(text: &str) -> Metadata {
     }
     let (mut categories, mut relations) = (BTreeSet::new(), Vec::new());
     for line in body.lines() {
-        let Some(item) = line.trim_start().strip_prefix("- ") else { continue };
+        let Some(item) = item_of_list(line) else { continue };
         if let Some((category, said)) = observation(item) {
             categories.insert(category.to_owned());
             tags.extend(
@@ -126,12 +126,24 @@ fn observation(item: &str) -> Option<(&str, &str)> {
     (named && !category.starts_with('[') && !said.starts_with(['(', '['])).then_some((category.trim(), said))
 }
 
-/// `type [[Target]]`.
+/// What follows a bullet or a number.
+fn item_of_list(line: &str) -> Option<&str> {
+    let line = line.trim_start();
+    line.strip_prefix(['-', '*', '+'])
+        .or_else(|| {
+            let rest = line.trim_start_matches(|c: char| c.is_ascii_digit());
+            rest.strip_prefix(['.', ')']).filter(|_| rest.len() < line.len())
+        })?
+        .strip_prefix(' ')
+}
+
+/// `type [[Target]]`. A type of several words is quoted; without quotes they are prose.
 fn relation(item: &str) -> Option<(&str, &str)> {
     let (kind, rest) = item.split_once("[[")?;
     let (target, _) = rest.split_once("]]")?;
-    let kind = kind.trim();
-    Some((if kind.is_empty() { "links_to" } else { kind }, target.trim()))
+    let (kind, named) = (kind.trim(), unquoted(kind));
+    let is_type = !named.is_empty() && (named != kind || !kind.contains(char::is_whitespace));
+    Some((if is_type { named } else { "links_to" }, target.trim()))
 }
 
 fn unquoted(text: &str) -> &str {
@@ -164,6 +176,16 @@ mod tests {
         assert_eq!(
             serde_json::to_string(&entry.options.metadata).unwrap(),
             r#"{"categories":"method","permalink":"notes/coffee","relations":"relates_to Coffee Beans; links_to Water","tags":"brewing,coffee,slow","title":"Coffee Brewing","type":"note"}"#
+        );
+    }
+
+    #[test]
+    fn a_relation_has_one_word_or_quotes_and_any_bullet() {
+        let note = "- see also [[A]]\n* \"depends on\" [[B]]\n1. part_of [[C]]\n2) [[D]]\n+ [fact] yes\n. no [[E]]\n-no [[F]]\n";
+        let Item::Entry(_, entry) = read("a.md", note.as_bytes()) else { panic!("an entry") };
+        assert_eq!(
+            serde_json::to_string(&entry.options.metadata).unwrap(),
+            r#"{"categories":"fact","relations":"links_to A; depends on B; part_of C; links_to D"}"#
         );
     }
 
