@@ -94,10 +94,7 @@ pub(crate) fn detect<'a>(mut input: impl Read + Send + 'a) -> io::Result<Opened<
 
 fn format_of(head: &str) -> Option<Format> {
     let head = head.trim_start_matches('\u{feff}').trim_start();
-    if head.starts_with('[') {
-        return array(head);
-    }
-    if is_laid_out(head) {
+    if head.starts_with('[') || is_laid_out(head) {
         return array(head);
     }
     head.lines().map(str::trim).filter(|line| line.starts_with('{')).find_map(line).or_else(|| array(head))
