@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import ast
+import datetime
 import inspect
 import os
 import pathlib
 
 import pytest
 
-from memory_client import mem0
-from memory_client.mem0 import AsyncMemory, Memory, MemoryClient
+from memory_client import errors, mem0
+from memory_client.mem0 import AsyncMemory, AsyncMemoryClient, Memory, MemoryClient
 
 
 @pytest.fixture
@@ -83,6 +84,29 @@ def test_metadata_filters_of_mem0(memory):
     assert (found(NOT=[{"topic": "a"}]), found(AND=[{"n": {"gt": 0}}, {"topic": "c"}])) == ([1, 2], [2])
     with pytest.raises(ValueError, match="icontains"):
         found(topic={"icontains": "a"})
+    for name in ("memory", "hash", "categories", "keywords"):
+        with pytest.raises(ValueError, match=name):
+            found(OR=[{name: {"in": ["x"]}}])
+
+
+def test_memories_are_filtered_by_when_they_were_made_and_changed(memory):
+    first = memory.add("one", user_id="ada")["results"][0]["id"]
+    memory.add("two", user_id="ada")
+    now = datetime.datetime.now(datetime.timezone.utc)
+    tomorrow = now + datetime.timedelta(days=1)
+
+    def found(**filters: object) -> list[str]:
+        return [each["memory"] for each in memory.get_all(filters={**ADA, **filters})["results"]]
+
+    for later in (tomorrow, tomorrow.replace(tzinfo=None), tomorrow.date(), str(tomorrow.date()), tomorrow.isoformat()):
+        assert (found(created_at={"lt": later}), found(created_at={"gte": later})) == (["one", "two"], []), later
+    assert (found(created_at={"in": [tomorrow]}), found(created_at=tomorrow)) == ([], [])
+    assert found(created_at="*", updated_at="*") == ["one", "two"]
+    memory.update(first, "uno")
+    changed = memory._client.get(memory._scope, "mem0/memory/" + first).updated_at
+    assert found(updated_at={"gte": changed}) == ["uno"]
+    with pytest.raises(errors.InvalidArgument):
+        found(created_at={"gte": "yesterday"})
 
 
 def test_a_memory_is_changed_and_deleted_and_has_a_history(memory):
@@ -187,6 +211,13 @@ def test_a_search_for_none_finds_none_and_a_threshold_is_between_0_and_1(memory)
             memory.search("tea", threshold=threshold, filters=ADA)
 
 
+def test_a_weak_match_is_found_unless_a_threshold_is_given(memory):
+    memory.add("I like tea", user_id="ada")
+    asked = "which hot drink, coffee or tea, would make a good present for my neighbour on Friday"
+    assert len(memory.search(asked, filters=ADA)["results"]) == 1
+    assert memory.search(asked, threshold=0.1, filters=ADA)["results"] == []
+
+
 async def test_the_calls_for_asyncio(server, client, scope, monkeypatch):
     monkeypatch.setenv("MEMORY_URL", server.url)
     monkeypatch.setenv("MEMORY_TOKEN", server.token)
@@ -195,6 +226,11 @@ async def test_the_calls_for_asyncio(server, client, scope, monkeypatch):
     memory = AsyncMemory(client=client, scope=scope)
     await memory.add("I like tea", user_id="ada")
     assert len((await memory.search("tea", filters=ADA))["results"]) == 1
+    async with AsyncMemoryClient(server.token, server.url, scope=scope) as hosted:
+        await hosted.add("I like cake", {"user_id": "bob"})
+        assert (await hosted.get_all(user_id="bob", page=1))["count"] == 1
+        await hosted.delete_all(filters={"user_id": "bob"})
+        assert (await hosted.get_all(user_id="bob"))["results"] == []
 
 
 @pytest.mark.skipif("MEMORY_MEM0_SOURCE" not in os.environ, reason="no MEMORY_MEM0_SOURCE")

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Cursor, Read};
 
 use memory_core::{Error, ErrorKind};
+use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 use super::format::Format;
@@ -93,10 +94,20 @@ pub(crate) fn detect<'a>(mut input: impl Read + Send + 'a) -> io::Result<Opened<
 
 fn format_of(head: &str) -> Option<Format> {
     let head = head.trim_start_matches('\u{feff}').trim_start();
-    if head.starts_with('[') {
+    if head.starts_with('[') || is_laid_out(head) {
         return array(head);
     }
     head.lines().map(str::trim).filter(|line| line.starts_with('{')).find_map(line).or_else(|| array(head))
+}
+
+/// Whether a text begins with an object of several lines, whose lines may be objects, too.
+fn is_laid_out(head: &str) -> bool {
+    let mut objects = serde_json::Deserializer::from_str(head).into_iter::<BTreeMap<String, IgnoredAny>>();
+    match objects.next() {
+        Some(Ok(_)) => head.get(..objects.byte_offset()).is_some_and(|object| object.contains('\n')),
+        Some(Err(error)) => error.is_eof(),
+        None => false,
+    }
 }
 
 /// By names that only this format has: the first element may be much longer than the head.
@@ -179,6 +190,15 @@ mod tests {
             (r#"{"format":"memory-export","version":1}"#, Some(Format::Records)),
             (r#"{"agents":[],"blocks":[],"tools":[]}"#, Some(Format::Letta)),
             ("{\n  \"agent_type\": \"memgpt_agent\",\n  \"core_memory\": [", Some(Format::Letta)),
+            (
+                "{\n \"agent_type\": \"x\",\n \"core_memory\": [],\n \"messages\": [\n  {\"role\": \"user\", \"content\": \"x\"}\n ]\n}",
+                Some(Format::Letta),
+            ),
+            (
+                "{\"agents\": [\n{\"messages\": [\n{\"role\":\"user\",\"content\":\"x\"}]}],\n\"blocks\":",
+                Some(Format::Letta),
+            ),
+            ("{\"broken\": \"core_memory\"\n{\"role\":\"user\",\"content\":\"x\"}\n", Some(Format::Jsonl)),
             (r#"{"id":"f","memory":"x","score_kind":"none"}"#, Some(Format::Mem0)),
             (r#"{"prefix":"users.ada","key":"k","value":{"memory":"x"}}"#, Some(Format::Langgraph)),
             (r#"{"results":[{"id":"f","memory":"x"}]}"#, Some(Format::Mem0)),

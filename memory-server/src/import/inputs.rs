@@ -3,6 +3,10 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use serde::Serialize;
+
+use super::problems::SHOWN;
+
 /// Depth limit for nested folders; the help and docs/importing.md name it.
 pub(crate) const MAX_DEPTH: usize = 16;
 /// The file of conversations in an export of ChatGPT or Claude.
@@ -20,6 +24,8 @@ pub(crate) struct Input {
     /// The name for a conversation without one: the file's name without its extension,
     /// with the folders below the one on the command line.
     pub(crate) name: String,
+    /// The ending that its key has as Markdown.
+    pub(crate) ending: String,
     /// Its size, if known.
     pub(crate) bytes: u64,
 }
@@ -30,6 +36,15 @@ pub(crate) struct Inputs {
     pub(crate) files: Vec<Input>,
     /// Folders that lie too deep and are not read.
     pub(crate) too_deep: Vec<PathBuf>,
+    pub(crate) unread: Unread,
+}
+
+/// Files of folders that are not read, as their names have another ending.
+#[derive(Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct Unread {
+    pub(crate) count: u64,
+    /// The first few.
+    pub(crate) first: Vec<String>,
 }
 
 /// Whether a file is Markdown by its name.
@@ -49,7 +64,13 @@ pub(crate) fn inputs(paths: &[PathBuf], endings: &[&str]) -> Result<Inputs, (Pat
     for path in paths {
         if path.as_os_str() == "-" {
             let stdin = "standard input".to_owned();
-            found.files.push(Input { path: None, shown: stdin, name: "stdin".to_owned(), bytes: 0 });
+            found.files.push(Input {
+                path: None,
+                shown: stdin,
+                name: "stdin".to_owned(),
+                ending: "md".to_owned(),
+                bytes: 0,
+            });
             continue;
         }
         let about = path.metadata().map_err(|error| (path.clone(), told(path, error)))?;
@@ -77,7 +98,9 @@ fn told(path: &Path, error: io::Error) -> io::Error {
 }
 
 fn input(path: PathBuf, name: &Path, bytes: u64) -> Input {
-    Input { shown: path.display().to_string(), name: in_utf8(name), bytes, path: Some(path) }
+    let ending = path.extension().filter(|_| !is_markdown(&path));
+    let ending = ending.map_or_else(|| "md".to_owned(), |ending| in_utf8(Path::new(ending)));
+    Input { shown: path.display().to_string(), name: in_utf8(name), ending, bytes, path: Some(path) }
 }
 
 /// A name as text. Bytes that are not UTF-8 are written as `%XX`, so that different names stay different.
@@ -113,7 +136,12 @@ fn walk(
             walk(root, &path, endings, depth + 1, found)?;
         } else if kind.is_dir() {
             found.too_deep.push(path);
-        } else if kind.is_file() && endings.iter().any(|ending| ends(&path, ending)) {
+        } else if kind.is_file() && !endings.iter().any(|ending| ends(&path, ending)) {
+            found.unread.count += 1;
+            if found.unread.first.len() < SHOWN {
+                found.unread.first.push(path.display().to_string());
+            }
+        } else if kind.is_file() {
             if found.files.len() >= MAX_FILES {
                 return Err(failed(io::Error::other(format!("it contains over {MAX_FILES} files"))));
             }

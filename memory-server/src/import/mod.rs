@@ -19,7 +19,7 @@ mod turns;
 pub(crate) use conversation::ConversationRecords;
 pub(crate) use detect::{Opened, detect, undetected};
 pub(crate) use format::Format;
-pub(crate) use inputs::{EXPORT, Input, Inputs, MAX_DEPTH, inputs, is_markdown};
+pub(crate) use inputs::{EXPORT, Input, Inputs, MAX_DEPTH, Unread, inputs, is_markdown};
 pub(crate) use langgraph::{LangGraph, LangGraphRows, SQLITE};
 pub(crate) use moved::{Moved, left};
 pub(crate) use problems::{Problem, Problems};

@@ -78,13 +78,16 @@ impl Turns<'_> {
             }
             match turn.ttl {
                 _ if turn.is_known => {}
-                Ttl::Keep => {
+                ttl if ttl != Ttl::Keep && !self.dry => self.push_alone(file, turn, ttl).await?,
+                _ => {
                     self.push(turn.scope.clone(), file, turn.place.clone(), turn.message.clone()).await?;
                 }
-                ttl => self.push_alone(file, turn, ttl).await?,
             }
         }
         self.finish().await?;
+        if self.dry {
+            return Ok(());
+        }
         // A turn is ended while the one that ended it still holds.
         corrections.sort_by_key(|(followers, ..)| std::cmp::Reverse(*followers));
         for (_, turn, by) in corrections {

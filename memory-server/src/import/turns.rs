@@ -39,7 +39,7 @@ pub(crate) struct Turns<'a> {
     pub(super) run: RunContext,
     on_different: OnDifferent,
     pub(super) again: bool,
-    dry: bool,
+    pub(super) dry: bool,
     pending: BTreeMap<Scope, Batch>,
     waiting: usize,
     /// What was done so far, and in which scopes.

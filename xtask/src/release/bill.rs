@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use toml::Table;
 
 use super::archive::{PACKAGE, PLATFORM};
+use super::published_name;
 use crate::workspace::Workspace;
 use crate::{Result, process};
 
@@ -25,6 +26,13 @@ struct Package {
     license: Option<String>,
     license_file: Option<String>,
     source: Option<String>,
+}
+
+impl Package {
+    /// As registries know it: members have no source.
+    fn public_name(&self) -> String {
+        if self.source.is_some() { self.name.clone() } else { published_name(&self.name) }
+    }
 }
 
 #[derive(Deserialize)]
@@ -97,7 +105,7 @@ fn spdx(license: &str) -> String {
 }
 
 fn purl(package: &Package) -> String {
-    format!("pkg:cargo/{}@{}", package.name, package.version)
+    format!("pkg:cargo/{}@{}", package.public_name(), package.version)
 }
 
 fn bill(parts: &Parts<'_>, sums: &BTreeMap<(String, String), String>) -> Result<Value> {
@@ -105,7 +113,7 @@ fn bill(parts: &Parts<'_>, sums: &BTreeMap<(String, String), String>) -> Result<
         let sum = sums.get(&(package.name.clone(), package.version.clone()));
         let licenses = package.license.iter().map(|license| json!({ "expression": spdx(license) }));
         json!({
-            "type": kind, "bom-ref": purl(package), "name": package.name, "version": package.version,
+            "type": kind, "bom-ref": purl(package), "name": package.public_name(), "version": package.version,
             "purl": purl(package), "licenses": licenses.collect::<Vec<_>>(),
             "hashes": sum.iter().map(|sum| json!({ "alg": "SHA-256", "content": sum })).collect::<Vec<_>>(),
         })
@@ -127,7 +135,7 @@ fn bill(parts: &Parts<'_>, sums: &BTreeMap<(String, String), String>) -> Result<
 fn licences(parts: &Parts<'_>) -> Result<String> {
     let mut by_licence = BTreeMap::<String, Vec<String>>::new();
     for (package, _) in parts.values() {
-        let name = format!("{} {}", package.name, package.version);
+        let name = format!("{} {}", package.public_name(), package.version);
         let licence = match (&package.license, &package.license_file) {
             (Some(license), _) => spdx(license),
             (None, Some(file)) => format!("the file {file} of the package"),
@@ -150,4 +158,29 @@ fn checksums(lock: &str) -> Result<BTreeMap<(String, String), String>> {
         .iter()
         .filter_map(|each| Some(((text(each, "name")?, text(each, "version")?), text(each, "checksum")?)))
         .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_have_the_names_under_which_they_are_published() {
+        let package = |name: &str, source: Value| json!({ "id": name, "name": name, "version": "1.0.0", "license": "MIT", "license_file": null, "source": source });
+        let link = json!({ "pkg": "serde", "dep_kinds": [{ "kind": null }] });
+        let metadata = json!({
+            "packages": [package(PACKAGE, Value::Null), package("serde", json!("registry+x"))],
+            "resolve": { "nodes": [{ "id": PACKAGE, "deps": [link] }, { "id": "serde", "deps": [] }] },
+        });
+        let metadata: Metadata = serde_json::from_value(metadata).unwrap();
+        let parts = parts(&metadata).unwrap();
+        let bill = bill(&parts, &BTreeMap::new()).unwrap();
+        let root = &bill["metadata"]["component"];
+        assert_eq!(
+            (&root["name"], &root["purl"]),
+            (&json!("agentmem-memory-server"), &json!("pkg:cargo/agentmem-memory-server@1.0.0"))
+        );
+        assert_eq!(bill["components"][0]["purl"], "pkg:cargo/serde@1.0.0");
+        assert!(licences(&parts).unwrap().contains("agentmem-memory-server 1.0.0"));
+    }
 }

@@ -26,6 +26,7 @@ logger = logging.getLogger(__name__)
 
 P = ParamSpec("P")
 R = TypeVar("R")
+A = TypeVar("A", bound="_Async")
 
 _ROOT = "mem0/"
 _MEMORIES = "mem0/memory/"
@@ -34,6 +35,8 @@ _PROMOTED = (*_IDS, "actor_id", "role", "expiration_date")
 _MAX_HISTORY = 1000
 _ATTEMPTS = 5
 _UNSET: Any = object()
+_TIMES = ("created_at", "updated_at")
+_UNSERVED = ("memory", "hash", "categories", "keywords")
 _OPERATORS = {"eq", "ne", "gt", "gte", "lt", "lte"}
 
 
@@ -146,14 +149,17 @@ class Memory:
         *,
         top_k: int = 20,
         filters: dict[str, Any] | None = None,
-        threshold: float = 0.1,
+        threshold: float | None = None,
         rerank: bool = False,
         explain: bool = False,
         reference_date: Any = None,
         show_expired: bool = False,
         **kwargs: Any,
     ) -> dict[str, Any]:
-        """Finds memories as the server does: by words, or by meaning if it has an embedder. ``rerank`` changes nothing."""
+        """Finds memories as the server does: by words, or by meaning if it has an embedder. ``rerank`` changes nothing.
+
+        No ``threshold`` applies unless it is given: mem0's own, 0.1, is one of cosines.
+        """
         if explain or reference_date is not None:
             raise ValueError("`explain` and `reference_date` are not served; leave them out")
         if not query.strip():
@@ -263,7 +269,7 @@ class MemoryClient(Memory):
         super().__init__(client=client or Client(host, api_key), scope=scope)
 
     def add(
-        self, messages: str | dict[str, Any] | list[dict[str, Any]], options: Any = None, **kwargs: Any
+        self, /, messages: str | dict[str, Any] | list[dict[str, Any]], options: Any = None, **kwargs: Any
     ) -> dict[str, Any]:
         given = _given(options, kwargs)
         ids = _whose(given)
@@ -272,7 +278,7 @@ class MemoryClient(Memory):
         _none_left(given)
         return {"results": self._add(messages, ids, metadata, expiration_date)}
 
-    def get_all(self, options: Any = None, **kwargs: Any) -> dict[str, Any]:
+    def get_all(self, /, options: Any = None, **kwargs: Any) -> dict[str, Any]:
         """One page: ``{"count", "next", "previous", "results"}``, where ``next`` and ``previous`` are numbers of pages."""
         given = _given(options, kwargs)
         page, size = int(given.pop("page", 1)), int(given.pop("page_size", 100))
@@ -286,10 +292,10 @@ class MemoryClient(Memory):
             "results": found[(page - 1) * size : page * size],
         }
 
-    def search(self, query: str, options: Any = None, **kwargs: Any) -> dict[str, Any]:
+    def search(self, /, query: str, options: Any = None, **kwargs: Any) -> dict[str, Any]:
         return super().search(query, **_given(options, kwargs))
 
-    def update(self, memory_id: str, options: Any = None, **kwargs: Any) -> dict[str, Any]:  # type: ignore[override]
+    def update(self, /, memory_id: str, options: Any = None, **kwargs: Any) -> dict[str, Any]:  # type: ignore[override]
         given = _given(options, kwargs, but="expiration_date")
         return super().update(memory_id, **given)
 
@@ -297,7 +303,7 @@ class MemoryClient(Memory):
         """Deletes the memory. ``delete_linked`` changes nothing: no memory replaces another here."""
         return super().delete(memory_id)
 
-    def delete_all(self, options: Any = None, **kwargs: Any) -> dict[str, Any]:  # type: ignore[override]
+    def delete_all(self, /, options: Any = None, **kwargs: Any) -> dict[str, Any]:  # type: ignore[override]
         given = _given(options, kwargs)
         ids = _whose(given)
         _none_left(given)
@@ -305,15 +311,36 @@ class MemoryClient(Memory):
         return {"message": "Memories deleted successfully!"}
 
 
-def _awaitable(method: Callable[Concatenate[Memory, P], R]) -> Callable[Concatenate[AsyncMemory, P], Coroutine[Any, Any, R]]:
+def _awaitable(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[_Async, P], Coroutine[Any, Any, R]]:
     @functools.wraps(method)
-    async def call(self: AsyncMemory, /, *args: P.args, **kwargs: P.kwargs) -> R:
+    async def call(self: _Async, /, *args: P.args, **kwargs: P.kwargs) -> R:
         return await asyncio.to_thread(method, self._memory, *args, **kwargs)
 
     return call
 
 
-class AsyncMemory:
+class _Async:
+    """The calls that both classes share, each on a thread."""
+
+    _memory: Memory
+
+    async def __aenter__(self: A) -> A:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    get = _awaitable(Memory.get)
+    history = _awaitable(Memory.history)
+    reset = _awaitable(Memory.reset)
+
+    def close(self) -> None:
+        self._memory.close()
+
+
+class AsyncMemory(_Async):
     """``mem0.AsyncMemory``: the calls of :class:`Memory`, each on a thread."""
 
     def __init__(self, config: Any = None, *, client: Client | None = None, scope: Scope | None = None) -> None:
@@ -323,26 +350,29 @@ class AsyncMemory:
     def from_config(cls, config_dict: dict[str, Any]) -> AsyncMemory:
         return cls(config_dict)
 
-    async def __aenter__(self) -> AsyncMemory:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
     add = _awaitable(Memory.add)
-    get = _awaitable(Memory.get)
     get_all = _awaitable(Memory.get_all)
     search = _awaitable(Memory.search)
     update = _awaitable(Memory.update)
     delete = _awaitable(Memory.delete)
     delete_all = _awaitable(Memory.delete_all)
-    history = _awaitable(Memory.history)
-    reset = _awaitable(Memory.reset)
 
-    def close(self) -> None:
-        self._memory.close()
+
+class AsyncMemoryClient(_Async):
+    """``mem0.AsyncMemoryClient``: the calls of :class:`MemoryClient`, each on a thread."""
+
+    def __init__(
+        self, api_key: str | None = None, host: str | None = None, client: Client | None = None,
+        scope: Scope | None = None,
+    ) -> None:  # fmt: skip
+        self._memory = MemoryClient(api_key, host, client, scope)
+
+    add = _awaitable(MemoryClient.add)
+    get_all = _awaitable(MemoryClient.get_all)
+    search = _awaitable(MemoryClient.search)
+    update = _awaitable(MemoryClient.update)
+    delete = _awaitable(MemoryClient.delete)
+    delete_all = _awaitable(MemoryClient.delete_all)
 
 
 def _key(memory_id: str) -> str:
@@ -526,18 +556,30 @@ def _condition(name: str, wanted: Any) -> dict[str, Any]:
             raise ValueError(f"{name} takes a list of conditions")
         inner = [_all_of(each) for each in wanted]
         return {"not": {"or": inner}} if name == "NOT" else {name.lower(): inner}
-    field = f"metadata.{name}"
+    if name in _UNSERVED:
+        raise ValueError(f"memories are not filtered by {name} here; search for words, or filter by metadata of your own")
+    is_time = name in _TIMES
+    field = name if is_time else f"metadata.{name}"
     if wanted == "*":
         return {"exists": field}
     if not isinstance(wanted, dict):
-        return {"eq": [field, wanted]}
+        return {"eq": [field, _time(wanted) if is_time else wanted]}
     parts: list[dict[str, Any]] = []
     for operator, operand in wanted.items():
         if operator in _OPERATORS:
-            parts.append({operator: [field, operand]})
+            parts.append({operator: [field, _time(operand) if is_time else operand]})
         elif operator in ("in", "nin"):
-            within = {"in": [field, list(operand)]}
+            within = {"in": [field, [_time(each) for each in operand] if is_time else list(operand)]}
             parts.append(within if operator == "in" else {"not": within})
         else:
             raise ValueError(f"the operator {operator} is not served; use eq, ne, gt, gte, lt, lte, in or nin")
     return {"and": parts}
+
+
+def _time(value: Any) -> Any:
+    """A time as the server reads it; a day is its beginning in UTC."""
+    if isinstance(value, datetime):
+        return (value if value.tzinfo else value.replace(tzinfo=timezone.utc)).isoformat()
+    if isinstance(value, date):
+        return f"{value.isoformat()}T00:00:00Z"
+    return f"{value}T00:00:00Z" if isinstance(value, str) and len(value) == 10 else value

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::BufRead;
 
 use memory_core::{Json, Key, Metadata, NewEntry, SetOptions, Source};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -17,9 +17,9 @@ use super::turn::{Place, Turn, push_component};
 
 #[derive(Deserialize)]
 struct File<'a> {
-    #[serde(borrow, default)]
+    #[serde(borrow, default, deserialize_with = "list")]
     agents: Vec<&'a RawValue>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "list")]
     blocks: Vec<Block>,
 }
 
@@ -27,11 +27,11 @@ struct File<'a> {
 struct Agent<'a> {
     id: Option<String>,
     name: Option<String>,
-    #[serde(alias = "memory_blocks", default)]
+    #[serde(alias = "memory_blocks", default, deserialize_with = "list")]
     core_memory: Vec<Block>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "list")]
     block_ids: Vec<String>,
-    #[serde(borrow, default)]
+    #[serde(borrow, default, deserialize_with = "list")]
     messages: Vec<&'a RawValue>,
 }
 
@@ -66,6 +66,11 @@ struct ToolCall {
 struct Function {
     name: String,
     arguments: Value,
+}
+
+/// A list; `null` is an empty one.
+fn list<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
 /// Reads a file; `name` is the agent's if the file does not say.
@@ -263,6 +268,15 @@ mod tests {
         assert_eq!(found.turns[1].text, "I live in Oslo");
         let block = &found.entries[0];
         assert_eq!((block.key.as_str(), block.value.as_str()), ("letta/Sam/blocks/human", "\"Name: Ada\""));
+    }
+
+    #[test]
+    fn a_list_that_is_null_is_empty() {
+        let found = found(
+            r#"{"agents":[{"name":"a","memory_blocks":null,"block_ids":null,"messages":[{"role":"user","content":"Hi"}]},
+            {"name":"b","messages":null}],"blocks":null}"#,
+        );
+        assert_eq!((found.turns.len(), found.broken.len()), (1, 0), "{:?}", found.broken);
     }
 
     #[test]

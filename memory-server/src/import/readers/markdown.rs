@@ -22,9 +22,9 @@ pub(super) struct File<R> {
 }
 
 impl<R: BufRead> File<R> {
-    /// `name` is its path without its ending, below the folder that was named.
+    /// `name` is its path below the folder that was named.
     pub(super) fn new(input: R, name: &str) -> Self {
-        Self { input: Some(input), path: format!("{}/{name}.md", memory::files::ROOT) }
+        Self { input: Some(input), path: format!("{}/{name}", memory::files::ROOT) }
     }
 }
 
@@ -79,7 +79,7 @@ fn labels(text: &str) -> Metadata {
     }
     let (mut categories, mut relations) = (BTreeSet::new(), Vec::new());
     for line in body.lines() {
-        let Some(item) = line.trim_start().strip_prefix("- ") else { continue };
+        let Some(item) = item_of_list(line) else { continue };
         if let Some((category, said)) = observation(item) {
             categories.insert(category.to_owned());
             tags.extend(
@@ -126,12 +126,24 @@ fn observation(item: &str) -> Option<(&str, &str)> {
     (named && !category.starts_with('[') && !said.starts_with(['(', '['])).then_some((category.trim(), said))
 }
 
-/// `type [[Target]]`.
+/// What follows a bullet or a number.
+fn item_of_list(line: &str) -> Option<&str> {
+    let line = line.trim_start();
+    line.strip_prefix(['-', '*', '+'])
+        .or_else(|| {
+            let rest = line.trim_start_matches(|c: char| c.is_ascii_digit());
+            rest.strip_prefix(['.', ')']).filter(|_| rest.len() < line.len())
+        })?
+        .strip_prefix(' ')
+}
+
+/// `type [[Target]]`. A type of several words is quoted; without quotes they are prose.
 fn relation(item: &str) -> Option<(&str, &str)> {
     let (kind, rest) = item.split_once("[[")?;
     let (target, _) = rest.split_once("]]")?;
-    let kind = kind.trim();
-    Some((if kind.is_empty() { "links_to" } else { kind }, target.trim()))
+    let (kind, named) = (kind.trim(), unquoted(kind));
+    let is_type = !named.is_empty() && (named != kind || !kind.contains(char::is_whitespace));
+    Some((if is_type { named } else { "links_to" }, target.trim()))
 }
 
 fn unquoted(text: &str) -> &str {
@@ -156,7 +168,7 @@ mod tests {
         let note = "---\ntitle: \"Coffee Brewing\"\ntype: note\npermalink: notes/coffee\ntags:\n- coffee\n- 'slow'\n---\n\n# Coffee\n\n\
             ## Observations\n- [method] Pour over is clear #brewing #coffee (tested)\n- [x] done\n- [link](http://a)\n\n\
             ## Relations\n- relates_to [[Coffee Beans]]\n- [[Water]]\n";
-        let Item::Entry(_, entry) = read("notes/coffee", note.as_bytes()) else { panic!("an entry") };
+        let Item::Entry(_, entry) = read("notes/coffee.md", note.as_bytes()) else { panic!("an entry") };
         assert_eq!(
             (entry.key.as_str(), entry.value.deserialize::<String>().unwrap().as_str()),
             ("/memories/notes/coffee.md", note)
@@ -168,11 +180,21 @@ mod tests {
     }
 
     #[test]
+    fn a_relation_has_one_word_or_quotes_and_any_bullet() {
+        let note = "- see also [[A]]\n* \"depends on\" [[B]]\n1. part_of [[C]]\n2) [[D]]\n+ [fact] yes\n. no [[E]]\n-no [[F]]\n";
+        let Item::Entry(_, entry) = read("a.md", note.as_bytes()) else { panic!("an entry") };
+        assert_eq!(
+            serde_json::to_string(&entry.options.metadata).unwrap(),
+            r#"{"categories":"fact","relations":"links_to A; depends on B; part_of C; links_to D"}"#
+        );
+    }
+
+    #[test]
     fn plain_markdown_is_a_file_without_labels() {
-        let Item::Entry(_, entry) = read("CLAUDE", b"# Rules\n- be brief\n") else { panic!("an entry") };
+        let Item::Entry(_, entry) = read("CLAUDE.md", b"# Rules\n- be brief\n") else { panic!("an entry") };
         assert_eq!(entry.key.as_str(), "/memories/CLAUDE.md");
         assert_eq!(serde_json::to_string(&entry.options.metadata).unwrap(), "{}");
-        let Item::Entry(_, entry) = read("a", b"---\ntags: [one, \"two\"]\nbroken front matter") else {
+        let Item::Entry(_, entry) = read("a.md", b"---\ntags: [one, \"two\"]\nbroken front matter") else {
             panic!("an entry")
         };
         assert_eq!(serde_json::to_string(&entry.options.metadata).unwrap(), "{}");

@@ -38,6 +38,10 @@ struct Fact<'a> {
     agent_id: Option<String>,
     speaker: Option<String>,
     role: Option<String>,
+    /// Whose words it is made of; in a listing of all users `metadata` has it, in `memory facts` `provenance`.
+    attributed_to: Option<String>,
+    #[serde(borrow)]
+    provenance: Option<&'a RawValue>,
     #[serde(borrow)]
     valid_to: Option<&'a RawValue>,
     superseded_by: Option<String>,
@@ -141,7 +145,11 @@ fn turn(text: &str, conversation: &str, place: Place) -> Result<Item, String> {
         None => None,
     };
     let is_ended = valid_to.is_some() || fact.superseded_by.is_some();
-    let role = fact.role.unwrap_or_else(|| "user".to_owned());
+    let role = fact.role.or(fact.attributed_to);
+    let role = role.or_else(|| attributed_to(fact.metadata?));
+    // That of other backends is a message's id.
+    let is_assistants = || fact.provenance.is_some_and(|raw| raw.get() == r#""assistant""#);
+    let role = role.unwrap_or_else(|| if is_assistants() { "assistant" } else { "user" }.to_owned());
     // The words of others than the user are not those of whom they are about.
     let speaker = fact.speaker.or_else(|| match role.as_str() {
         "user" => fact.user_id.clone().or(fact.agent_id.clone()),
@@ -162,6 +170,11 @@ fn turn(text: &str, conversation: &str, place: Place) -> Result<Item, String> {
         ended: is_ended.then_some(Ended { valid_to, by: fact.superseded_by }),
         expires_at,
     })))
+}
+
+fn attributed_to(metadata: &RawValue) -> Option<String> {
+    let members: BTreeMap<String, Box<RawValue>> = serde_json::from_str(metadata.get()).ok()?;
+    serde_json::from_str(members.get("attributed_to")?.get()).ok()
 }
 
 /// The metadata and the categories; a list or an object is the text of its JSON.
@@ -222,6 +235,11 @@ mod tests {
             (r#""role":"assistant","user_id":"ada","agent_id":"planner""#, "planner"),
             (r#""role":"assistant","speaker":"Bo""#, "Bo"),
             (r#""role":"user","user_id":"ada""#, "ada"),
+            (r#""attributed_to":"assistant","user_id":"ada""#, "assistant"),
+            (r#""role":null,"metadata":{"n":[1],"attributed_to":"assistant"},"user_id":"ada""#, "assistant"),
+            (r#""metadata":{"n":1},"provenance":"assistant","user_id":"ada""#, "assistant"),
+            (r#""role":"user","attributed_to":"assistant","user_id":"ada""#, "ada"),
+            (r#""attributed_to":null,"provenance":"m-1","user_id":"ada""#, "ada"),
             (r#""agent_id":"planner""#, "planner"),
             (r#""user_id":null"#, "user"),
         ] {

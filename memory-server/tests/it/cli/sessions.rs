@@ -35,6 +35,8 @@ const NOT_RUN: &[(&str, &str, &str)] = &[
     ("docs/embedders.md", "hf ", "needs the network"),
     ("docs/hierarchical.md", "eval ", "compiles"),
     ("docs/http.md", "OTEL_EXPORTER_OTLP_ENDPOINT=", "needs a collector"),
+    ("docs/importing.md", "curl ", "needs mem0"),
+    ("docs/importing.md", "memory facts ", "needs mem0"),
     ("docs/importing.md", "memory import store.db", "needs a store that LangGraph made"),
     ("docs/importing.md", "psql ", "needs PostgreSQL"),
     ("docs/mcp.md", "memory serve --backend mem0", "needs mem0"),

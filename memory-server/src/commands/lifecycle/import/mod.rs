@@ -56,6 +56,7 @@ pub(crate) struct ImportArgs {
 struct Report {
     dry_run: bool,
     files: usize,
+    unread: import::Unread,
     formats: BTreeSet<&'static str>,
     #[serde(flatten)]
     totals: Totals,
@@ -105,7 +106,7 @@ pub(crate) async fn run(context: &Context, args: ImportArgs, out: &mut Out) -> R
         Some(Format::Markdown) => &["md"],
         Some(_) => &["jsonl", import::EXPORT],
     };
-    let import::Inputs { files: inputs, too_deep } =
+    let import::Inputs { files: inputs, too_deep, unread } =
         import::inputs(&args.files, endings).map_err(|(path, error)| {
             let path = path.display().to_string();
             Failure::File(format!("{} cannot be read", printable(&path, "")), error)
@@ -139,7 +140,7 @@ pub(crate) async fn run(context: &Context, args: ImportArgs, out: &mut Out) -> R
     let progress = Progress::new(context.is_quiet());
     progress.set_length(inputs.iter().map(|input| input.bytes).sum());
     let (read, stop) = (Counter::default(), context.stop());
-    let report = Report { dry_run: args.dry_run, files: inputs.len(), ..Report::default() };
+    let report = Report { dry_run: args.dry_run, files: inputs.len(), unread, ..Report::default() };
     let mut import =
         Import { args: &args, opened: &opened, template, store, turns, report, progress, read, stop };
     for folder in too_deep {
@@ -225,10 +226,14 @@ impl Import<'_> {
         let name = match &self.args.conversation {
             // Each file of Markdown has a path of its own.
             Some(folder) if format == Format::Markdown && input.path.is_some() => {
-                &format!("{folder}/{}", input.name)
+                format!("{folder}/{}", input.name)
             }
-            Some(conversation) => conversation,
-            None => &input.name,
+            Some(conversation) => conversation.clone(),
+            None => input.name.clone(),
+        };
+        let name = match format {
+            Format::Markdown => format!("{name}.{}", input.ending),
+            _ => name,
         };
         if format == Format::Langgraph {
             if !source.fill_buf().map_err(failed)?.starts_with(import::SQLITE) {
@@ -239,7 +244,7 @@ impl Import<'_> {
             })?;
             return self.records(input, &mut LangGraph::open(path)?).await;
         }
-        match import::reader(format, source, name) {
+        match import::reader(format, source, &name) {
             import::Source::Turns(mut reader) => {
                 let mut moved = Vec::new();
                 while let Some(item) = reader.next_item().map_err(failed)? {
@@ -293,7 +298,7 @@ impl Import<'_> {
                 match (self.scope_of(format, &turn), &mut self.turns) {
                     (Err(error), _) => self.problem(input, place, error.message()),
                     (Ok(scope), Some(turns)) => match import::message(*turn, format) {
-                        Some(message) => match id.filter(|_| !self.args.dry_run) {
+                        Some(message) => match id {
                             Some(id) => {
                                 moved.push(Moved { scope, place, id, message, ttl, ended, is_known: false });
                             }
@@ -386,6 +391,13 @@ fn print(report: &Report, out: &mut Out) -> Result<(), Failure> {
     let shown = report.problems.first.len() as u64;
     if report.problems.count > shown {
         note(&format!("and {} more", report.problems.count - shown));
+    }
+    if let [first, ..] = &*report.unread.first {
+        let more = match report.unread.count - 1 {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        note(&printable(&format!("not read, by its ending: {first}{more}; name what is to be imported"), ""));
     }
     if report.scopes.len() > 1 {
         let row = |scope: &ScopeReport| {

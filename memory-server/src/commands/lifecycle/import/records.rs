@@ -63,13 +63,7 @@ impl Import<'_> {
             && !self.stop.is_asked()
         {
             let moved = conversation.turns(turns).await?;
-            if self.args.dry_run {
-                for moved in moved.into_iter().filter(|moved| !moved.is_known) {
-                    turns.push(moved.scope, &input.shown, moved.place, moved.message).await?;
-                }
-            } else {
-                turns.move_in(&input.shown, &moved).await?;
-            }
+            turns.move_in(&input.shown, &moved).await?;
         }
         self.report.expired += conversation.expired;
         self.report.forgotten += conversation.forgotten;

@@ -161,10 +161,12 @@ fn what_was_superseded_by_what_is_left_out_is_left_out_too() {
     user.ok(&["export", "--out", "export.jsonl"]);
     for (file, to) in [("facts.jsonl", "a"), ("export.jsonl", "b")] {
         add(&user, &["Bo lives in Rome", "--user", to]);
-        let ran = user.run(&["import", file, "--user", to, "--json"]);
-        let report = ran.document();
-        assert_eq!((ran.code, &report["problems"]["count"]), (Some(7), &json!(2)), "{report}");
-        has(&report, json!({"created": 1}));
+        for dry in [&["--dry-run"][..], &[]] {
+            let ran = user.run(&[&["import", file, "--user", to, "--json"], dry].concat());
+            let report = ran.document();
+            assert_eq!((ran.code, &report["problems"]["count"]), (Some(7), &json!(2)), "{dry:?}: {report}");
+            has(&report, json!({"created": 1}));
+        }
         assert_eq!(listed(&user, &["--user", to]), ["Bo lives in Rome", "Ida likes tea"]);
     }
     // Corrected anew, it is complete.

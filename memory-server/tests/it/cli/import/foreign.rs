@@ -31,6 +31,22 @@ fn a_folder_of_markdown_becomes_files_and_a_dry_run_says_so_first() {
 }
 
 #[test]
+fn files_of_a_folder_that_are_not_read_are_named_and_keep_their_ending_when_they_are() {
+    let user = User::new();
+    for file in ["notes/a.md", "notes/prefs.txt", "notes/sub/guide.xml", "notes/.hidden.txt"] {
+        user.file(file, file);
+    }
+    let report = user.json(&["import", "notes", "--dry-run"]);
+    assert_eq!(report["unread"], json!({"count": 2, "first": ["notes/prefs.txt", "notes/sub/guide.xml"]}));
+    let ran = user.run(&["import", "notes"]);
+    assert!(ran.stderr.contains("notes/prefs.txt and 1 more"), "{ran:?}");
+    assert_eq!(ran.code, Some(0));
+    user.ok(&["import", "notes/prefs.txt", "notes/a.md", "--format", "markdown"]);
+    assert_eq!(user.ok(&["get", "/memories/prefs.txt", "--text"]), "notes/prefs.txt\n");
+    assert_eq!(user.ok(&["get", "/memories/a.md", "--text"]), "notes/a.md\n");
+}
+
+#[test]
 fn an_agent_of_letta_brings_its_blocks_and_its_conversation() {
     let user = User::new();
     let file = json!({"agent_type": "memgpt_agent", "name": "Sam",
@@ -90,8 +106,10 @@ fn a_fact_of_mem0_expires_when_it_does_there() {
         [("over", "2020-01-01"), ("later", "2099-01-01"), ("far", "9998-01-01"), ("last", "9999-12-31")];
     let facts = days.map(|(id, date)| fact(id, date));
     user.file("mem0.json", json!({ "results": facts }).to_string());
-    let report = user.json(&["import", "mem0.json"]);
-    assert_eq!((counts(&report), &report["expired"]), ([3, 0, 0, 0], &json!(1)));
+    for arguments in [&["import", "mem0.json", "--dry-run"][..], &["import", "mem0.json"]] {
+        let report = user.json(arguments);
+        assert_eq!((counts(&report), &report["expired"]), ([3, 0, 0, 0], &json!(1)));
+    }
     let report = user.json(&["import", "mem0.json"]);
     assert_eq!((counts(&report), &report["expired"]), ([0, 3, 0, 0], &json!(1)));
     assert!(user.ok(&["import", "mem0.json", "--entries"]).contains("1 had expired"));
