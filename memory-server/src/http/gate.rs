@@ -34,7 +34,7 @@ use super::span;
 #[derive(Clone, Debug)]
 pub(crate) struct Place(#[allow(dead_code, reason = "held, not read")] Option<Arc<Held>>);
 
-type Held = (OwnedSemaphorePermit, Option<Share>);
+type Held = (OwnedSemaphorePermit, [Option<Share>; 2]);
 
 tokio::task_local! {
     static OWN: Place;
@@ -47,12 +47,19 @@ impl Place {
     }
 }
 
-/// Places that are taken for long, of which one token has at most half.
+/// Places of which one token has at most half.
 #[derive(Debug)]
 pub(crate) struct Shares {
     what: &'static str,
     most: usize,
-    taken: Mutex<BTreeMap<Arc<str>, usize>>,
+    wait: Duration,
+    taken: Mutex<Taken>,
+}
+
+#[derive(Debug, Default)]
+struct Taken {
+    all: usize,
+    own: BTreeMap<Arc<str>, usize>,
 }
 
 /// A token's place among [`Shares`], until it is dropped.
@@ -63,12 +70,12 @@ pub(crate) struct Share {
 }
 
 impl Shares {
-    /// `what` they are, in the plural.
-    pub(crate) fn new(what: &'static str, most: usize) -> Arc<Self> {
-        Arc::new(Self { what, most, taken: Mutex::default() })
+    /// `what` they are, in the plural, and how long one waits for one.
+    pub(crate) fn new(what: &'static str, most: usize, wait: Duration) -> Arc<Self> {
+        Arc::new(Self { what, most, wait, taken: Mutex::default() })
     }
 
-    fn taken(&self) -> MutexGuard<'_, BTreeMap<Arc<str>, usize>> {
+    fn taken(&self) -> MutexGuard<'_, Taken> {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -77,28 +84,31 @@ impl Shares {
     /// # Errors
     /// `rate_limited` if it has its share already, `unavailable` if there is none left.
     pub(crate) fn take(self: &Arc<Self>, caller: &Caller) -> Result<Share> {
-        let Self { what, most, .. } = &**self;
-        let wait = Retry::After(Duration::from_secs(10));
+        let Self { what, most, wait, .. } = &**self;
+        let wait = Retry::After(*wait);
         let share = (most / 2).max(1);
         let mut taken = self.taken();
-        let own = taken.get(caller.id()).copied().unwrap_or_default();
+        let own = taken.own.get(caller.id()).copied().unwrap_or_default();
         if own >= share {
             let text =
                 format!("the token `{}` has {share} {what}, its share; end one, or try later", caller.id());
             return Err(Error::new(ErrorKind::RateLimited, text).with_retry(wait));
         }
-        if taken.values().sum::<usize>() >= *most {
+        if taken.all >= *most {
             let text = format!("there are {most} {what}, as many as allowed; try later");
             return Err(Error::new(ErrorKind::Unavailable, text).with_retry(wait));
         }
-        taken.insert(Arc::clone(caller.shared_id()), own + 1);
+        taken.all += 1;
+        taken.own.insert(Arc::clone(caller.shared_id()), own + 1);
         Ok(Share { of: Arc::clone(self), id: Arc::clone(caller.shared_id()) })
     }
 }
 
 impl Drop for Share {
     fn drop(&mut self) {
-        if let Entry::Occupied(mut own) = self.of.taken().entry(Arc::clone(&self.id)) {
+        let mut taken = self.of.taken();
+        taken.all = taken.all.saturating_sub(1);
+        if let Entry::Occupied(mut own) = taken.own.entry(Arc::clone(&self.id)) {
             *own.get_mut() -= 1;
             if *own.get() == 0 {
                 own.remove();
@@ -124,6 +134,8 @@ pub(crate) struct Gate {
     metrics: Arc<Metrics>,
     limits: HttpSection,
     in_flight: Arc<Semaphore>,
+    /// Each token's part of them; `None`: there is but one.
+    shares: Option<Arc<Shares>>,
     /// Those of them that clients may keep by sending streams slowly.
     streams: Arc<Shares>,
     /// Places of requests to the page, to which anybody may send a form: they cannot take those of the others.
@@ -146,9 +158,11 @@ impl Gate {
     ) -> Self {
         let in_flight = Arc::new(Semaphore::new(limits.max_in_flight));
         let of_page = Arc::new(Semaphore::new(OF_PAGE));
-        let streams = Shares::new("streams on their way to this server", (limits.max_in_flight / 2).max(1));
+        let most = limits.max_in_flight;
+        let shares = (most > 1).then(|| Shares::new("requests being answered", most, SOON));
+        let streams = Shares::new("streams on their way to this server", (most / 2).max(1), LATER);
         let draining = AtomicBool::new(false);
-        Self { authority, metrics, limits, in_flight, streams, of_page, draining, local, scheme }
+        Self { authority, metrics, limits, in_flight, shares, streams, of_page, draining, local, scheme }
     }
 
     /// Says from now on that the server is not ready, and ends each connection after its next answer.
@@ -242,7 +256,7 @@ impl Gate {
                 ErrorKind::Unavailable,
                 format!("{} requests are being answered, as many as allowed", self.limits.max_in_flight),
             );
-            (Refused::Busy, error.with_retry(Retry::After(Duration::from_secs(1))))
+            (Refused::Busy, error.with_retry(Retry::After(SOON)))
         };
         let caller = self.authenticate(request, peer).map_err(|error| {
             let why = match error.kind() {
@@ -258,13 +272,17 @@ impl Gate {
             _ => Some(&self.in_flight),
         };
         let op = op_of(request);
-        let stream = caller.as_ref().filter(|_| takes_stream(op)).map(|caller| self.streams.take(caller));
-        let stream = stream.transpose().map_err(|error| (of_limit(&error), error))?;
         let place = match places {
             None => Place(None),
             Some(places) => {
+                let take = |shares: Option<&Arc<Shares>>| {
+                    let share = shares.zip(caller.as_ref()).map(|(shares, caller)| shares.take(caller));
+                    share.transpose().map_err(|error| (of_limit(&error), error))
+                };
+                let stream = take(takes_stream(op).then_some(&self.streams))?;
+                let share = take(self.shares.as_ref())?;
                 let permit = Arc::clone(places).try_acquire_owned().map_err(|_| busy())?;
-                Place(Some(Arc::new((permit, stream))))
+                Place(Some(Arc::new((permit, [share, stream]))))
             }
         };
         let limit = self.max_body_bytes(op);
@@ -334,6 +352,9 @@ fn of_limit(error: &Error) -> Refused {
     if error.kind() == ErrorKind::RateLimited { Refused::Rate } else { Refused::Busy }
 }
 
+/// When to come back for a place that is free soon, and for one that is kept long.
+const SOON: Duration = Duration::from_secs(1);
+pub(crate) const LATER: Duration = Duration::from_secs(10);
 /// Requests to the page that are answered at a time.
 const OF_PAGE: usize = 32;
 /// Time for a stream that a client sends.
@@ -446,7 +467,7 @@ mod tests {
         let caller =
             |id: &str| Caller::new(id.into(), Grant::default(), &memory::Policy::default(), Arc::default());
         let (ann, bob, eve) = (caller("t-1"), caller("t-2"), caller("t-3"));
-        let shares = Shares::new("streams", 4);
+        let shares = Shares::new("streams", 4, LATER);
         let refused = |of| {
             let error: Error = shares.take(of).unwrap_err();
             assert_eq!(error.retry(), Retry::After(Duration::from_secs(10)));
@@ -459,7 +480,8 @@ mod tests {
         drop(kept.remove(0));
         shares.take(&ann).unwrap();
         drop(kept);
-        assert!(shares.taken().is_empty(), "who has no place is not kept");
+        let taken = shares.taken();
+        assert!(taken.all == 0 && taken.own.is_empty(), "who has no place is not kept");
     }
 
     #[test]

@@ -31,7 +31,7 @@ use tokio::time::Instant;
 
 use super::body::{cause, keeping};
 use super::caller::{Caller, needs};
-use super::gate::{Place, Share, Shares};
+use super::gate::{LATER, Place, Share, Shares};
 use super::metrics::Metrics;
 use super::refusal::{json, refused};
 use crate::serve::wire::frame::{self, Arguments, Frame, MAX_ENVELOPE_BYTES};
@@ -295,7 +295,7 @@ impl Mcp {
             .disable_allowed_hosts()
             .with_json_response(true)
             .with_max_request_body_bytes(2 * MAX_ENVELOPE_BYTES);
-        let sessions = Shares::new("open MCP sessions", MAX_SESSIONS);
+        let sessions = Shares::new("open MCP sessions", MAX_SESSIONS, LATER);
         Self { hub, sessions, transport, services: Mutex::default() }
     }
 

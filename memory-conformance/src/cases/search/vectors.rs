@@ -13,6 +13,7 @@ use crate::harness::embedder::{EmbedFault, TestEmbedder};
 
 pub(crate) const CASES: &[Case] = &[
     case!("vector.hits.without-common-words", [Kv, Vector], ["VEC-1"], |cx| {
+        owned(cx)?;
         let scope = graded(cx).await?;
         for text in [QUERY, "mountains", "!?", "1", "çay"] {
             let keys = cx.near(&scope, text).await?;

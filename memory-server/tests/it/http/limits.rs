@@ -30,16 +30,19 @@ fn begun(door: &Door, head: &str, with: &str) -> TcpStream {
         if begun == with.as_bytes() {
             return stream;
         }
-        assert!(begun.starts_with(b"HTTP/1.1 503"), "{}", String::from_utf8_lossy(&begun));
+        let busy = [&b"HTTP/1.1 503"[..], b"HTTP/1.1 429"].iter().any(|status| begun.starts_with(status));
+        assert!(busy, "{}", String::from_utf8_lossy(&begun));
     }
 }
 
 #[test]
 fn requests_beyond_those_in_flight_are_told_to_wait_and_open_streams_do_not_count() {
     let door = Door::open("[http]\nmax_in_flight = 2\n");
-    let token = door.token("ann", &["--agent", "ann"]);
+    let [token, other, third] = ["ann", "bob", "eve"].map(|name| door.token(name, &["--agent", name]));
     let session = door.session(&token);
-    let head = format!("/mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {token}\r\n");
+    let head_of =
+        |token: &str| format!("/mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {token}\r\n");
+    let head = head_of(&token);
     let more = format!("Accept: text/event-stream\r\nMcp-Session-Id: {session}\r\n\r\n");
     let _stream = begun(&door, &format!("GET {head}{more}"), "HTTP/1.1 200 OK");
     // Requests whose bodies are not there yet, though the server has begun to read them.
@@ -48,11 +51,14 @@ fn requests_beyond_those_in_flight_are_told_to_wait_and_open_streams_do_not_coun
          Expect: 100-continue\r\nContent-Length: {}\r\n\r\n",
         INITIALIZE.len()
     );
-    let waiting: Vec<_> = (0..2)
-        .map(|_| begun(&door, &format!("POST {head}{more}"), "HTTP/1.1 100 Continue\r\n\r\n"))
+    let waiting: Vec<_> = [head, head_of(&other)]
+        .iter()
+        .map(|head| begun(&door, &format!("POST {head}{more}"), "HTTP/1.1 100 Continue\r\n\r\n"))
         .collect();
-    let refused = door.post(&token, None, INITIALIZE);
+    let refused = door.post(&third, None, INITIALIZE);
     assert_eq!((refused.status, refused.header("retry-after")), (503, Some("1")));
+    let refused = door.post(&token, None, INITIALIZE);
+    assert_eq!((refused.status, refused.code()), (429, "rate_limited".to_owned()));
     assert_eq!(door.get("/healthz", &[]).status, 200, "a busy server is alive");
     for mut stream in waiting {
         stream.write_all(INITIALIZE.as_bytes()).unwrap();
@@ -86,6 +92,25 @@ fn slow_streams_of_one_token_leave_places_for_others() {
     let scopes =
         door.request("POST", "/v1/ops/scopes", &[("Authorization", &bearer)], r#"{"tenant": "acme"}"#);
     assert_eq!(scopes.status, 200, "{scopes:?}");
+}
+
+#[test]
+fn slow_bodies_of_one_token_leave_half_of_the_places_to_others() {
+    let door = Door::open("[http]\nmax_in_flight = 4\n");
+    let [ann, bob] = ["ann", "bob"].map(|name| door.token(name, &["--tenant", "acme"]));
+    let head = format!(
+        "POST /v1/ops/scopes HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {ann}\r\n\
+         Connection: close\r\nExpect: 100-continue\r\nContent-Length: 1000\r\n\r\n"
+    );
+    let _slow = [(), ()].map(|()| begun(&door, &head, "HTTP/1.1 100 Continue\r\n\r\n"));
+    let scopes = |token: &str| {
+        let bearer = format!("Bearer {token}");
+        door.request("POST", "/v1/ops/scopes", &[("Authorization", &bearer)], r#"{"tenant": "acme"}"#)
+    };
+    let refused = scopes(&ann);
+    assert_eq!((refused.status, refused.code()), (429, "rate_limited".to_owned()));
+    assert_eq!(refused.header("retry-after"), Some("1"));
+    assert_eq!(scopes(&bob).status, 200);
 }
 
 #[test]
