@@ -1,6 +1,5 @@
 //! Forms that would replace what a row is, although they may only tell how it stands: "issue ID: restarted", "plan: on hold".
 
-use super::rules::MAY_END;
 use crate::bucket::Bucket;
 use crate::columns::main_text;
 use crate::projection::Row;
@@ -11,6 +10,43 @@ use crate::resolve::{folded, is_unturned, stems};
 /// Words that begin the news of a plan, and no plan.
 const NEWS: &str = "on see same as is was has unchanged ok okay none tbd ready approved active over ended expired obsolete stopped \
      paused suspended delayed late merged shipped waived paused changed updated";
+
+/// Words that may tell of an end, in no form that is known.
+pub(super) const MAY_END: [&str; 33] = [
+    "patched",
+    "repaired",
+    "mitigated",
+    "remedied",
+    "corrected",
+    "addressed",
+    "eliminated",
+    "removed",
+    "cured",
+    "disappeared",
+    "vanished",
+    "stopped",
+    "ended",
+    "ends",
+    "over",
+    "expired",
+    "cancelled",
+    "canceled",
+    "obsolete",
+    "works",
+    "working",
+    "passes",
+    "recovered",
+    "restored",
+    "merged",
+    "shipped",
+    "cleared",
+    "settled",
+    "abandoned",
+    "reversed",
+    "repealed",
+    "abolished",
+    "waived",
+];
 
 /// Why a write may not replace what the row says it is. Another title has most words of the one before, or the note calls it so
 /// (`issue ID: title: TEXT`); what has not may be news of the row.

@@ -5,7 +5,7 @@ use memory_core::Json;
 use serde_json::{Map, Value};
 
 use super::reopened::{may_reopen, reopened};
-use super::replaced::is_news;
+use super::replaced::{MAY_END, is_news};
 use super::restated::restated;
 use super::{Context, Interpretation, Interpreter};
 use crate::bucket::{Bucket, Operation};
@@ -134,43 +134,6 @@ const NO_NAME: &str = "a name is given alone, in words that neither ask nor deny
 
 /// Why a note is rejected that ends what is no issue.
 const WHICH: &str = "it is not said whether a constraint or a decision has ended";
-
-/// Words that may tell of an end, in no form that is known.
-pub(super) const MAY_END: [&str; 33] = [
-    "patched",
-    "repaired",
-    "mitigated",
-    "remedied",
-    "corrected",
-    "addressed",
-    "eliminated",
-    "removed",
-    "cured",
-    "disappeared",
-    "vanished",
-    "stopped",
-    "ended",
-    "ends",
-    "over",
-    "expired",
-    "cancelled",
-    "canceled",
-    "obsolete",
-    "works",
-    "working",
-    "passes",
-    "recovered",
-    "restored",
-    "merged",
-    "shipped",
-    "cleared",
-    "settled",
-    "abandoned",
-    "reversed",
-    "repealed",
-    "abolished",
-    "waived",
-];
 
 /// Words that may tell of the end of a row that is known.
 const MAY_END_KNOWN: &str = "replaced replaces supersedes superseding void voided nullified overturned overruled handled sorted rolled \

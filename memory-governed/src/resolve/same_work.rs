@@ -121,7 +121,7 @@ fn has_another_word(asked: &[Item], clause: &[Item], is_shared: impl Fn(&Item) -
             // A title may have a word twice.
             (Some(before), Some(after)) => {
                 let rest = clause.get(before + 1..).unwrap_or_default();
-                is_in_between(rest, asked.get(after), length + 1, is_marked(after), &is_other, &is_shared)
+                is_in_between(rest, asked.get(after), length + 1, is_marked(after), is_other, &is_shared)
             }
             (Some(before), None) => {
                 let rest = clause.get(before + 1..).unwrap_or_default();
