@@ -12,41 +12,8 @@ const NEWS: &str = "on see same as is was has unchanged ok okay none tbd ready a
      paused suspended delayed late merged shipped waived paused changed updated";
 
 /// Words that may tell of an end, in no form that is known.
-pub(super) const MAY_END: [&str; 33] = [
-    "patched",
-    "repaired",
-    "mitigated",
-    "remedied",
-    "corrected",
-    "addressed",
-    "eliminated",
-    "removed",
-    "cured",
-    "disappeared",
-    "vanished",
-    "stopped",
-    "ended",
-    "ends",
-    "over",
-    "expired",
-    "cancelled",
-    "canceled",
-    "obsolete",
-    "works",
-    "working",
-    "passes",
-    "recovered",
-    "restored",
-    "merged",
-    "shipped",
-    "cleared",
-    "settled",
-    "abandoned",
-    "reversed",
-    "repealed",
-    "abolished",
-    "waived",
-];
+pub(super) const MAY_END: &str = "patched repaired mitigated remedied corrected addressed eliminated removed cured disappeared vanished stopped ended ends over expired cancelled \
+     canceled obsolete works working passes recovered restored merged shipped cleared settled abandoned reversed repealed abolished waived";
 
 /// Why a write may not replace what the row says it is. Another title has most words of the one before, or the note calls it so
 /// (`issue ID: title: TEXT`); what has not may be news of the row.
@@ -111,7 +78,7 @@ fn turns(said: &str, before: &str) -> bool {
     let known = tokens(before);
     let turns_one = |word: &String| {
         !ends_in(std::slice::from_ref(word)).is_empty()
-            || MAY_END.contains(&word.as_str())
+            || is(MAY_END, word)
             || is(WRONG, word)
             || match turned(word) {
                 Some(Mood::Negated) => true,

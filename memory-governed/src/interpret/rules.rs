@@ -160,7 +160,8 @@ fn unread(text: &str, context: &Context) -> Option<WriteRequest> {
     let words = tokens(&spoken);
     let no_longer =
         words.windows(2).any(|pair| matches!(pair, [no, than] if (no == "no" && than == "longer") || (no == "any" && than == "more")));
-    let ends = words.iter().any(|word| MAY_END.contains(&word.as_str())) || !ends_in(&words).is_empty();
+    let ends = words.iter().any(|word| MAY_END.split_whitespace().any(|one| one == word))
+        || !ends_in(&words).is_empty();
     let known_ends = words.iter().any(|word| MAY_END_KNOWN.split_whitespace().any(|one| one == word));
     if !(ends || no_longer || known_ends) || states_an_end(text).is_some() {
         return None;

@@ -74,8 +74,8 @@ pub(super) fn program() -> Error {
     Error::new(
         ErrorKind::TooLarge,
         format!(
-            "the statement makes a program of more than {PROGRAM_STEPS} steps; use fewer columns, generated columns that name \
-             each other, or joined queries"
+            "the statement makes a program of more than {PROGRAM_STEPS} steps; use fewer columns, fewer generated \
+             columns that name each other, or fewer joins"
         ),
     )
     .with_detail("layer", "limits")
