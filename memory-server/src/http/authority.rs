@@ -70,6 +70,20 @@ impl Authority {
     /// # Errors
     /// `unauthenticated`; `rate_limited`; `unavailable` if the file of tokens cannot be used.
     pub(crate) fn caller(&self, text: &str) -> Result<Arc<Caller>> {
+        let (caller, per_minute) = self.holder(text)?;
+        if let Some(per_minute) = per_minute {
+            self.spend(caller.shared_id(), per_minute)?;
+        }
+        Ok(caller)
+    }
+
+    /// Whether what stands open for this token may go on: it may too while tokens cannot be checked.
+    pub(crate) fn holds(&self, text: &str) -> bool {
+        self.holder(text).map_or_else(|error| error.kind() == ErrorKind::Unavailable, |_| true)
+    }
+
+    /// The caller with this token, and how many times a minute it may ask.
+    fn holder(&self, text: &str) -> Result<(Arc<Caller>, Option<u32>)> {
         let refused = || {
             Error::new(
                 ErrorKind::Unauthenticated,
@@ -77,7 +91,7 @@ impl Authority {
             )
         };
         if let Some(jwt) = self.jwt.as_ref().filter(|_| is_jwt(text)) {
-            return self.holder(jwt, text);
+            return self.of_jwt(jwt, text);
         }
         let id = id_of(text).ok_or_else(refused)?;
         let tokens = self.tokens().map_err(|error| {
@@ -90,10 +104,7 @@ impl Authority {
             return Err(refused());
         }
         self.rules.serves(caller.grant().agent.as_ref(), caller.id())?;
-        if let Some(per_minute) = known.token.per_minute {
-            self.spend(caller.shared_id(), per_minute)?;
-        }
-        Ok(Arc::clone(caller))
+        Ok((Arc::clone(caller), known.token.per_minute))
     }
 
     /// Whether a JWT may be valid here, for which [`Authority::prepare`] may have something to wait for.
@@ -108,15 +119,13 @@ impl Authority {
         }
     }
 
-    fn holder(&self, jwt: &Jwt, text: &str) -> Result<Arc<Caller>> {
+    fn of_jwt(&self, jwt: &Jwt, text: &str) -> Result<(Arc<Caller>, Option<u32>)> {
         let holder = jwt.verified(text)?;
         let agent = holder.grant.agent.as_ref();
         self.rules.serves(agent, &holder.id)?;
-        if let Some(per_minute) = jwt.per_minute() {
-            self.spend(&holder.id, per_minute)?;
-        }
         let policy = self.rules.policy(agent.map_or("", |agent| agent.as_str()));
-        Ok(Arc::new(Caller::new(holder.id, holder.grant, &policy, Arc::clone(&self.metrics))))
+        let caller = Caller::new(holder.id, holder.grant, &policy, Arc::clone(&self.metrics));
+        Ok((Arc::new(caller), jwt.per_minute()))
     }
 
     fn spend(&self, id: &Arc<str>, per_minute: u32) -> Result<()> {

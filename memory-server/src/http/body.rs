@@ -6,11 +6,13 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use axum::body::{Body, BodyDataStream, Bytes};
-use axum::http::{HeaderMap, HeaderName};
+use axum::http::{HeaderMap, HeaderName, header};
 use futures_core::Stream;
 use hyper::body::{Frame, SizeHint};
 use memory_core::{Error, ErrorKind};
 use tokio::time::{Instant, Sleep};
+
+use super::place::Tally;
 
 /// The text of a header that may be there once.
 pub(crate) fn only(headers: &HeaderMap, name: HeaderName) -> Result<Option<&str>, Error> {
@@ -30,6 +32,19 @@ pub(crate) fn only(headers: &HeaderMap, name: HeaderName) -> Result<Option<&str>
         .transpose()
 }
 
+/// The token of an `Authorization`.
+pub(crate) fn token_of(given: &str) -> Option<&str> {
+    given
+        .split_once(' ')
+        .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
+        .map(|(_, token)| token.trim())
+}
+
+/// The token that a request gives, if it gives one.
+pub(crate) fn bearer(headers: &HeaderMap) -> Option<&str> {
+    token_of(headers.get(header::AUTHORIZATION)?.to_str().ok()?)
+}
+
 /// How long a body goes on being read that nobody wants any more, how long its client may pause meanwhile, and how much
 /// of it: a connection that is closed before loses the refusal on its way to the client, who takes it for a lost reply.
 const LINGER: Duration = Duration::from_secs(5);
@@ -44,6 +59,7 @@ struct Guarded {
     deadline: Pin<Box<Sleep>>,
     /// Whether the rest is read when nobody wants it.
     lingers: bool,
+    tally: Option<Tally>,
 }
 
 impl Drop for Guarded {
@@ -75,14 +91,20 @@ pub(crate) fn linger(mut body: BodyDataStream) {
 
 /// Whether the client sends the body without being asked for it.
 pub(crate) fn is_sent_unasked(headers: &HeaderMap) -> bool {
-    !headers.contains_key(axum::http::header::EXPECT)
+    !headers.contains_key(header::EXPECT)
 }
 
 /// The body; over `limit` bytes, or where the client pauses longer than `pause`, reading it fails with a
-/// [`memory_core::Error`]. `lingers`: if it is given up, the rest is read and thrown away.
-pub(crate) fn guarded(body: Body, limit: usize, pause: Duration, lingers: bool) -> Body {
+/// [`memory_core::Error`], and where the tally refuses. `lingers`: if it is given up, the rest is read and thrown away.
+pub(crate) fn guarded(
+    body: Body,
+    limit: usize,
+    pause: Duration,
+    lingers: bool,
+    tally: Option<Tally>,
+) -> Body {
     let (inner, deadline) = (body.into_data_stream(), Box::pin(tokio::time::sleep(pause)));
-    Body::from_stream(Guarded { inner, limit, read: 0, pause, deadline, lingers })
+    Body::from_stream(Guarded { inner, limit, read: 0, pause, deadline, lingers, tally })
 }
 
 /// Why a body could not be read.
@@ -113,6 +135,7 @@ impl Stream for Guarded {
                 if this.read > this.limit {
                     return Err(Error::too_large("body", this.read, this.limit, "bytes"));
                 }
+                this.tally.as_mut().map_or(Ok(()), |tally| tally.add(&chunk))?;
                 Ok(chunk)
             }));
         }
@@ -122,6 +145,25 @@ impl Stream for Guarded {
             ErrorKind::Timeout,
             "the body did not arrive in time; send it faster",
         ))))
+    }
+}
+
+struct Until<F> {
+    parts: BodyDataStream,
+    is_over: F,
+}
+
+/// A body that ends before the first part that comes when `is_over`.
+pub(crate) fn until(body: Body, is_over: impl Fn() -> bool + Send + Unpin + 'static) -> Body {
+    Body::from_stream(Until { parts: body.into_data_stream(), is_over })
+}
+
+impl<F: Fn() -> bool + Unpin> Stream for Until<F> {
+    type Item = Result<Bytes, axum::Error>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let part = ready!(Pin::new(&mut self.parts).poll_next(context));
+        Poll::Ready(part.filter(|_| !(self.is_over)()))
     }
 }
 
@@ -174,5 +216,32 @@ impl<T: Unpin> hyper::body::Body for Keeping<T> {
             hint.set_upper(upper.saturating_add(rest));
         }
         hint
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_stream_ends_with_the_first_part_that_comes_when_it_is_over() {
+        struct Endless;
+        impl Stream for Endless {
+            type Item = Result<Bytes, Error>;
+
+            fn poll_next(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+                Poll::Ready(Some(Ok(Bytes::from_static(b": "))))
+            }
+        }
+        let over = Arc::new(AtomicBool::new(false));
+        let seen = Arc::clone(&over);
+        let mut body = until(Body::from_stream(Endless), move || seen.load(Relaxed)).into_data_stream();
+        let mut next = async || std::future::poll_fn(|context| Pin::new(&mut body).poll_next(context)).await;
+        assert!(next().await.is_some_and(|part| part.is_ok()));
+        over.store(true, Relaxed);
+        assert!(next().await.is_none());
     }
 }

@@ -1,11 +1,9 @@
 //! What every request passes: Host and Origin, a place among those in flight, its token, its rate, and limits of size and
 //! time.
 
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use axum::body::HttpBody as _;
@@ -15,107 +13,21 @@ use axum::response::Response;
 use memory::StateOp;
 use memory::config::HttpSection;
 use memory_core::{Error, ErrorKind, Op, Result, Retry};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tracing::Instrument as _;
 
 use super::authority::Authority;
-use super::body::{guarded, is_sent_unasked, linger, only};
+use super::body::{bearer, guarded, is_sent_unasked, linger, only, token_of};
 use super::caller::{Caller, needs};
 use super::jwt::is_jwt;
 use super::metrics::{Metrics, Refused, Route};
 use super::page;
+use super::place::{Place, Tally};
 use super::recording::Reads;
 use super::refusal::{late, refused};
+use super::shares::{LATER, SOON, Shares};
 use super::span;
-
-/// A request's place among those in flight, and among the streams that clients send. Whoever works on after the head of the
-/// answer keeps it.
-#[derive(Clone, Debug)]
-pub(crate) struct Place(#[allow(dead_code, reason = "held, not read")] Option<Arc<Held>>);
-
-type Held = (OwnedSemaphorePermit, [Option<Share>; 2]);
-
-tokio::task_local! {
-    static OWN: Place;
-}
-
-impl Place {
-    /// That of the request that this task answers: for what goes on when the client has gone.
-    pub(crate) fn own() -> Option<Self> {
-        OWN.try_with(Self::clone).ok()
-    }
-}
-
-/// Places of which one token has at most half.
-#[derive(Debug)]
-pub(crate) struct Shares {
-    what: &'static str,
-    most: usize,
-    wait: Duration,
-    taken: Mutex<Taken>,
-}
-
-#[derive(Debug, Default)]
-struct Taken {
-    all: usize,
-    own: BTreeMap<Arc<str>, usize>,
-}
-
-/// A token's place among [`Shares`], until it is dropped.
-#[derive(Debug)]
-pub(crate) struct Share {
-    of: Arc<Shares>,
-    id: Arc<str>,
-}
-
-impl Shares {
-    /// `what` they are, in the plural, and how long one waits for one.
-    pub(crate) fn new(what: &'static str, most: usize, wait: Duration) -> Arc<Self> {
-        Arc::new(Self { what, most, wait, taken: Mutex::default() })
-    }
-
-    fn taken(&self) -> MutexGuard<'_, Taken> {
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// A place for this caller.
-    ///
-    /// # Errors
-    /// `rate_limited` if it has its share already, `unavailable` if there is none left.
-    pub(crate) fn take(self: &Arc<Self>, caller: &Caller) -> Result<Share> {
-        let Self { what, most, wait, .. } = &**self;
-        let wait = Retry::After(*wait);
-        let share = (most / 2).max(1);
-        let mut taken = self.taken();
-        let own = taken.own.get(caller.id()).copied().unwrap_or_default();
-        if own >= share {
-            let text =
-                format!("the token `{}` has {share} {what}, its share; end one, or try later", caller.id());
-            return Err(Error::new(ErrorKind::RateLimited, text).with_retry(wait));
-        }
-        if taken.all >= *most {
-            let text = format!("there are {most} {what}, as many as allowed; try later");
-            return Err(Error::new(ErrorKind::Unavailable, text).with_retry(wait));
-        }
-        taken.all += 1;
-        taken.own.insert(Arc::clone(caller.shared_id()), own + 1);
-        Ok(Share { of: Arc::clone(self), id: Arc::clone(caller.shared_id()) })
-    }
-}
-
-impl Drop for Share {
-    fn drop(&mut self) {
-        let mut taken = self.of.taken();
-        taken.all = taken.all.saturating_sub(1);
-        if let Entry::Occupied(mut own) = taken.own.entry(Arc::clone(&self.id)) {
-            *own.get_mut() -= 1;
-            if *own.get() == 0 {
-                own.remove();
-            }
-        }
-    }
-}
 
 /// What is known of a request that is let in.
 #[derive(Debug)]
@@ -138,8 +50,12 @@ pub(crate) struct Gate {
     shares: Option<Arc<Shares>>,
     /// Those of them that clients may keep by sending streams slowly.
     streams: Arc<Shares>,
-    /// Places of requests to the page, to which anybody may send a form: they cannot take those of the others.
+    /// Bytes of bodies in memory.
+    bodies: Arc<Shares>,
+    /// Places of requests to the page, which cannot take those of the others.
     of_page: Arc<Semaphore>,
+    /// Of forms to sign in, which anybody may send.
+    of_login: Arc<Semaphore>,
     /// Whether the server is about to end, so that it takes no new clients.
     draining: AtomicBool,
     /// Whether only this machine connects, without a proxy: then `Host` must name it.
@@ -157,12 +73,25 @@ impl Gate {
         scheme: Option<&'static str>,
     ) -> Self {
         let in_flight = Arc::new(Semaphore::new(limits.max_in_flight));
-        let of_page = Arc::new(Semaphore::new(OF_PAGE));
+        let [of_page, of_login] = [OF_PAGE; 2].map(|most| Arc::new(Semaphore::new(most)));
         let most = limits.max_in_flight;
         let shares = (most > 1).then(|| Shares::new("requests being answered", most, SOON));
         let streams = Shares::new("streams on their way to this server", (most / 2).max(1), LATER);
-        let draining = AtomicBool::new(false);
-        Self { authority, metrics, limits, in_flight, shares, streams, of_page, draining, local, scheme }
+        let bodies = Shares::new("bytes of bodies in memory", BODIES * limits.max_body_bytes, SOON);
+        Self {
+            authority,
+            metrics,
+            limits,
+            in_flight,
+            shares,
+            streams,
+            bodies,
+            of_page,
+            of_login,
+            draining: AtomicBool::new(false),
+            local,
+            scheme,
+        }
     }
 
     /// Says from now on that the server is not ready, and ends each connection after its next answer.
@@ -186,7 +115,9 @@ impl Gate {
     pub(crate) async fn idle(&self) {
         let all = u32::try_from(self.limits.max_in_flight).unwrap_or(u32::MAX);
         let _ = self.in_flight.acquire_many(all).await;
-        let _ = self.of_page.acquire_many(u32::try_from(OF_PAGE).unwrap_or(u32::MAX)).await;
+        for places in [&self.of_page, &self.of_login] {
+            let _ = places.acquire_many(u32::try_from(OF_PAGE).unwrap_or(u32::MAX)).await;
+        }
     }
 
     /// Against DNS rebinding: a page of another site, whose name was made to mean this machine, sends its own name. And
@@ -268,21 +199,22 @@ impl Gate {
         let places = match request.uri().path() {
             // A server that is busy is alive, and says how busy it is.
             path if is_probe(path) || path == "/metrics" => None,
+            "/login" => Some(&self.of_login),
             path if page::owns(path) => Some(&self.of_page),
             _ => Some(&self.in_flight),
         };
         let op = op_of(request);
         let place = match places {
-            None => Place(None),
+            None => Place::NONE,
             Some(places) => {
                 let take = |shares: Option<&Arc<Shares>>| {
-                    let share = shares.zip(caller.as_ref()).map(|(shares, caller)| shares.take(caller));
+                    let share = shares.zip(caller.as_ref()).map(|(shares, caller)| shares.take(caller, 1));
                     share.transpose().map_err(|error| (of_limit(&error), error))
                 };
                 let stream = take(takes_stream(op).then_some(&self.streams))?;
                 let share = take(self.shares.as_ref())?;
                 let permit = Arc::clone(places).try_acquire_owned().map_err(|_| busy())?;
-                Place(Some(Arc::new((permit, [share, stream]))))
+                Place::new(permit, [share, stream])
             }
         };
         let limit = self.max_body_bytes(op);
@@ -310,7 +242,7 @@ impl Gate {
         self.metrics.in_flight.fetch_add(1, Relaxed);
         let counted = InFlight(&self.metrics);
         if self.authority.takes_jwt()
-            && let Some(jwt) = bearer(&request).filter(|text| is_jwt(text)).map(str::to_owned)
+            && let Some(jwt) = bearer(request.headers()).filter(|text| is_jwt(text)).map(str::to_owned)
         {
             self.authority.prepare(&jwt).await;
         }
@@ -322,10 +254,13 @@ impl Gate {
                     if body.is_end_stream() {
                         return body;
                     }
-                    guarded(body, self.max_body_bytes(op), self.limits.body_timeout(), lingers)
+                    let tally = admitted.caller.clone().map(|caller| {
+                        Tally::new(place.clone(), Arc::clone(&self.bodies), caller, takes_stream(op))
+                    });
+                    guarded(body, self.max_body_bytes(op), self.limits.body_timeout(), lingers, tally)
                 });
                 let limit = if takes_stream(op) { STREAM } else { self.limits.request_timeout() };
-                let answering = OWN.scope(place, next(request, admitted)).instrument(span.clone());
+                let answering = place.scope(next(request, admitted)).instrument(span.clone());
                 let answered = tokio::time::timeout(limit, answering).await;
                 answered.unwrap_or_else(|_| {
                     self.metrics.refused(Refused::Timeout);
@@ -352,11 +287,10 @@ fn of_limit(error: &Error) -> Refused {
     if error.kind() == ErrorKind::RateLimited { Refused::Rate } else { Refused::Busy }
 }
 
-/// When to come back for a place that is free soon, and for one that is kept long.
-const SOON: Duration = Duration::from_secs(1);
-pub(crate) const LATER: Duration = Duration::from_secs(10);
-/// Requests to the page that are answered at a time.
+/// Requests to the page that are answered at a time, and as many forms to sign in.
 const OF_PAGE: usize = 32;
+/// How many of the largest bodies may be in memory.
+const BODIES: usize = 8;
 /// Time for a stream that a client sends.
 const STREAM: Duration = Duration::from_secs(24 * 3_600);
 
@@ -392,19 +326,6 @@ impl Drop for InFlight<'_> {
     fn drop(&mut self) {
         self.0.in_flight.fetch_sub(1, Relaxed);
     }
-}
-
-/// The token that a request gives, if it gives one.
-fn bearer(request: &Request) -> Option<&str> {
-    token_of(request.headers().get(header::AUTHORIZATION)?.to_str().ok()?)
-}
-
-/// The token of an `Authorization`.
-fn token_of(given: &str) -> Option<&str> {
-    given
-        .split_once(' ')
-        .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
-        .map(|(_, token)| token.trim())
 }
 
 /// Whether a path is one of those that say whether the server lives and is ready, without a token.
@@ -460,28 +381,6 @@ mod tests {
                 serde_json::from_slice(&to_bytes(body, 10_000).await.unwrap()).unwrap();
             assert_eq!(body["error"]["code"], code, "{told:?}");
         }
-    }
-
-    #[test]
-    fn a_token_has_half_of_the_places_and_the_last_one_is_refused_to_all() {
-        let caller =
-            |id: &str| Caller::new(id.into(), Grant::default(), &memory::Policy::default(), Arc::default());
-        let (ann, bob, eve) = (caller("t-1"), caller("t-2"), caller("t-3"));
-        let shares = Shares::new("streams", 4, LATER);
-        let refused = |of| {
-            let error: Error = shares.take(of).unwrap_err();
-            assert_eq!(error.retry(), Retry::After(Duration::from_secs(10)));
-            error.kind()
-        };
-        let mut kept = vec![shares.take(&ann).unwrap(), shares.take(&ann).unwrap()];
-        assert_eq!(refused(&ann), ErrorKind::RateLimited);
-        kept.extend([shares.take(&bob).unwrap(), shares.take(&bob).unwrap()]);
-        assert_eq!(refused(&eve), ErrorKind::Unavailable);
-        drop(kept.remove(0));
-        shares.take(&ann).unwrap();
-        drop(kept);
-        let taken = shares.taken();
-        assert!(taken.all == 0 && taken.own.is_empty(), "who has no place is not kept");
     }
 
     #[test]

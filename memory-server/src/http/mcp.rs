@@ -29,11 +29,13 @@ use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, Stream
 use serde::Deserialize;
 use tokio::time::Instant;
 
-use super::body::{cause, keeping};
+use super::authority::Authority;
+use super::body::{bearer, cause, keeping, until};
 use super::caller::{Caller, needs};
-use super::gate::{LATER, Place, Share, Shares};
 use super::metrics::Metrics;
+use super::place::Place;
 use super::refusal::{json, refused};
+use super::shares::{LATER, Share, Shares};
 use crate::serve::wire::frame::{self, Arguments, Frame, MAX_ENVELOPE_BYTES};
 use crate::serve::{Identity, MemoryServer, PURGE, Sessions};
 use crate::terminal::{CredentialArgs, note};
@@ -282,21 +284,26 @@ impl rmcp::ServerHandler for Door {
 /// The endpoint.
 pub(crate) struct Mcp {
     hub: Arc<Hub>,
+    authority: Arc<Authority>,
     sessions: Arc<Shares>,
+    /// Streams that wait for what may come, each on a connection of its own.
+    standing: Arc<Shares>,
     transport: StreamableHttpServerConfig,
     /// By caller, with when it was last used.
     services: Mutex<BTreeMap<String, (Service, Instant)>>,
 }
 
 impl Mcp {
-    pub(crate) fn new(hub: Arc<Hub>) -> Self {
+    /// `connections`: how many there may be, of which standing streams take half.
+    pub(crate) fn new(hub: Arc<Hub>, authority: Arc<Authority>, connections: usize) -> Self {
         // Host and Origin are checked for every path, before this; the size of a body too.
         let transport = StreamableHttpServerConfig::default()
             .disable_allowed_hosts()
             .with_json_response(true)
             .with_max_request_body_bytes(2 * MAX_ENVELOPE_BYTES);
         let sessions = Shares::new("open MCP sessions", MAX_SESSIONS, LATER);
-        Self { hub, sessions, transport, services: Mutex::default() }
+        let standing = Shares::new("open MCP streams", (connections / 2).max(1), LATER);
+        Self { hub, authority, sessions, standing, transport, services: Mutex::default() }
     }
 
     /// Ends every stream, so that connections can end.
@@ -333,8 +340,12 @@ impl Mcp {
         let (mut parts, mut body) = request.into_parts();
         let ends = parts.method == Method::DELETE;
         let mut place = None;
+        let standing = match parts.method {
+            Method::GET => Some((self.standing.take(caller, 1)?, bearer(&parts.headers).map(str::to_owned))),
+            _ => None,
+        };
         if parts.method == Method::POST {
-            // Its answer may be a stream; a stream that waits for what may come, as of GET, keeps no place.
+            // Its answer may be a stream; one that waits for what may come, as of GET, keeps no place among those in flight.
             place = parts.extensions.get::<Place>().cloned();
             let limit = caller.policy().max_input_bytes.saturating_add(MAX_ENVELOPE_BYTES);
             let bytes = to_bytes(body, usize::MAX).await.map_err(|error| cause(&error))?;
@@ -358,7 +369,10 @@ impl Mcp {
         if ends && response.status() == StatusCode::ACCEPTED {
             *response.status_mut() = StatusCode::NO_CONTENT;
         }
-        Ok(response.map(|body| keeping(body, place)))
+        let Some((share, token)) = standing else { return Ok(response.map(|body| keeping(body, place))) };
+        let authority = Arc::clone(&self.authority);
+        let is_over = move || token.as_ref().is_none_or(|token| !authority.holds(token));
+        Ok(response.map(|body| keeping(until(body, is_over), share)))
     }
 
     /// Puts beside a message what its handler needs: for a session its place, for a call its arguments, which the transport
@@ -372,7 +386,7 @@ impl Mcp {
         let JsonRpcMessage::Request(request) = message else { return Ok(()) };
         match &mut request.request {
             ClientRequest::InitializeRequest(_) => {
-                beside.insert(Arc::new(self.sessions.take(caller)?));
+                beside.insert(Arc::new(self.sessions.take(caller, 1)?));
             }
             ClientRequest::CallToolRequest(call) => {
                 let Some(arguments) = call.extensions.remove::<Arguments>() else { return Ok(()) };

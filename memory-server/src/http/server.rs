@@ -43,7 +43,7 @@ pub(crate) async fn run(context: &Context, args: ServeArgs) -> Result<Exit, Fail
         );
     }
     let config = Config::discover(global.config.as_deref())?;
-    let limits = config.as_ref().map(|config| config.file().http.clone()).unwrap_or_default();
+    let mut limits = config.as_ref().map(|config| config.file().http.clone()).unwrap_or_default();
     let metrics = Arc::new(Metrics::default());
     let file = TokenFile::new(tokens_file(args.http.tokens.clone(), config.as_ref())?);
     let backend = match (context.explicit_url(), &config) {
@@ -68,7 +68,8 @@ pub(crate) async fn run(context: &Context, args: ServeArgs) -> Result<Exit, Fail
 
     let settings = context.settings()?;
     let mut memory = settings.open(Access::Create).await?;
-    let (mut warnings, mut auditor, mut sweeps, mut interpreter) = (Vec::new(), None, None, None);
+    let mut warnings: Vec<_> = listen::fit(&mut limits.max_connections).into_iter().collect();
+    let (mut auditor, mut sweeps, mut interpreter) = (None, None, None);
     if let Some(config) = &config {
         warnings.extend(config.warnings());
         memory = with_workers(memory, config, context, context.explicit_backend())?;
@@ -87,7 +88,7 @@ pub(crate) async fn run(context: &Context, args: ServeArgs) -> Result<Exit, Fail
     let mut hub = Hub::new(memory.clone(), auditor.clone(), Arc::clone(&metrics));
     (hub.credentials, hub.interpreter) = (args.credentials.clone(), interpreter);
     let hub = Arc::new(hub);
-    let mcp = Arc::new(Mcp::new(Arc::clone(&hub)));
+    let mcp = Arc::new(Mcp::new(Arc::clone(&hub), Arc::clone(&authority), limits.max_connections));
     let local = address.ip().is_loopback() && !args.http.behind_proxy;
     // Behind a proxy it is not known by which one pages are reached.
     let own_scheme = (!args.http.behind_proxy).then_some(scheme);
@@ -183,11 +184,12 @@ pub fn guarded(memory: Memory) -> Result<(Served, String, TempDir)> {
         Authority::new(file, None, Arc::clone(&rules), Arc::new(SystemClock), Arc::clone(&metrics));
     let authority = Arc::new(authority);
     let hub = Arc::new(Hub::new(memory.clone(), None, Arc::clone(&metrics)));
-    let gate =
-        Arc::new(Gate::new(Arc::clone(&authority), metrics, HttpSection::default(), true, Some("http")));
+    let limits = HttpSection::default();
+    let mcp = Arc::new(Mcp::new(hub, Arc::clone(&authority), limits.max_connections));
+    let gate = Arc::new(Gate::new(Arc::clone(&authority), metrics, limits, true, Some("http")));
     let api = V1::new(memory.clone(), None, v1::Tools::new(rules, None));
     let page = Page::new(memory.clone(), Beside::default(), authority, api.clone(), false);
-    Ok((Served::new(memory, api, page, Arc::new(Mcp::new(hub)), gate), text, folder))
+    Ok((Served::new(memory, api, page, mcp, gate), text, folder))
 }
 
 /// What a person reads who started the server, which clients reach at `url`.

@@ -39,6 +39,46 @@ const MAX_HEADERS: usize = 100;
 /// The pause after the system could not accept, as when it has no file left.
 const REST: Duration = Duration::from_millis(100);
 
+/// Files that are left for the store and for what the server asks elsewhere.
+const OTHER_FILES: u64 = 128;
+
+/// Lets the process open a file for each connection; where the system allows fewer, there may be as many connections as
+/// it allows, which the answer says: without a file left, not even tokens could be checked.
+pub(crate) fn fit(connections: &mut usize) -> Option<String> {
+    fit_within(connections, files)
+}
+
+fn fit_within(connections: &mut usize, files: impl FnOnce(u64) -> Option<u64>) -> Option<String> {
+    let wanted = u64::try_from(*connections).unwrap_or(u64::MAX).saturating_add(OTHER_FILES);
+    let allowed = files(wanted).filter(|allowed| *allowed < wanted)?;
+    let most = usize::try_from(allowed.saturating_sub(OTHER_FILES)).unwrap_or(usize::MAX).max(1);
+    let told = format!(
+        "the system allows {allowed} open files, so `max_connections` is {most} in place of {connections}; raise the \
+         limit of files (ulimit -n, LimitNOFILE of systemd), or set it so under [http]"
+    );
+    *connections = most;
+    Some(told)
+}
+
+/// The limit of open files, raised to as many if it may be; `None`: there is none, or it is not known.
+#[cfg(unix)]
+fn files(wanted: u64) -> Option<u64> {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    let now = limit.current?;
+    let raised = limit.maximum.map_or(wanted, |most| most.min(wanted));
+    if raised <= now {
+        return Some(now);
+    }
+    limit.current = Some(raised);
+    Some(if setrlimit(Resource::Nofile, limit).is_ok() { raised } else { now })
+}
+
+#[cfg(not(unix))]
+fn files(_: u64) -> Option<u64> {
+    None
+}
+
 /// TLS with this certificate chain and key.
 ///
 /// # Errors
@@ -170,5 +210,22 @@ impl Open {
 impl Drop for Open {
     fn drop(&mut self) {
         self.0.connections.fetch_sub(1, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_leave_files_for_the_rest() {
+        for (allowed, most) in [(None, 1_000), (Some(1_128), 1_000), (Some(1_127), 999), (Some(100), 1)] {
+            let mut connections = 1_000;
+            let told = fit_within(&mut connections, |wanted| {
+                assert_eq!(wanted, 1_128);
+                allowed
+            });
+            assert_eq!((connections, told.is_some()), (most, most < 1_000), "{allowed:?}");
+        }
     }
 }

@@ -19,7 +19,7 @@ use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
 use crate::http::caller::Caller;
-use crate::http::gate;
+use crate::http::place;
 use crate::http::refusal::{self, json};
 use crate::http::token::hexadecimal;
 
@@ -152,7 +152,7 @@ impl Replies {
                 return Ok(reply);
             }
         };
-        let own = gate::Place::own();
+        let own = place::Place::own();
         let done = tokio::spawn(async move {
             let _own = own;
             match run.await {

@@ -135,13 +135,74 @@ fn one_token_has_half_of_the_sessions() {
 }
 
 #[test]
-fn forms_that_never_come_whole_take_no_place_of_the_api() {
+fn standing_streams_of_one_token_leave_connections_to_others() {
+    let door = Door::open("[http]\nmax_connections = 8\n");
+    let [ann, bob] = ["ann", "bob"].map(|name| door.token(name, &["--agent", name]));
+    let stream = |token: &str| {
+        let session = door.session(token);
+        let head = format!(
+            "GET /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {token}\r\nConnection: close\r\n\
+             Accept: text/event-stream\r\nMcp-Session-Id: {session}\r\n\r\n"
+        );
+        let mut stream = door.connect();
+        stream.write_all(head.as_bytes()).unwrap();
+        let mut begun = [0; 12];
+        stream.read_exact(&mut begun).unwrap();
+        (String::from_utf8(begun.to_vec()).unwrap(), stream)
+    };
+    let of_ann = [stream(&ann), stream(&ann)];
+    assert!(of_ann.iter().all(|(status, _)| status == "HTTP/1.1 200"), "{of_ann:?}");
+    assert_eq!(stream(&ann).0, "HTTP/1.1 429");
+    assert_eq!(stream(&bob).0, "HTTP/1.1 200");
+    drop(of_ann);
+    // A place is free once the server has seen that its client is gone.
+    while stream(&ann).0 != "HTTP/1.1 200" {}
+}
+
+#[test]
+fn bodies_of_one_token_take_no_more_memory_than_four_of_the_largest() {
+    let door = Door::open("[http]\nmax_body_bytes = 1000000\n");
+    let [ann, bob] = ["ann", "bob"].map(|name| door.token(name, &["--tenant", "acme"]));
+    let head = |token: &str| {
+        format!(
+            "POST /v1/ops/scopes HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {token}\r\n\
+             Connection: close\r\nContent-Length: 1000000\r\n\r\n"
+        )
+    };
+    let (sent, answers) = std::sync::mpsc::channel();
+    let waiting: Vec<_> = (0..5)
+        .map(|_| {
+            let (mut stream, sent) = (door.connect(), sent.clone());
+            stream.write_all(head(&ann).as_bytes()).unwrap();
+            // All but the last byte; a refusal may come before.
+            let _ = stream.write_all(&[b' '; 999_999]);
+            let reader = stream.try_clone().unwrap();
+            std::thread::spawn(move || sent.send(answer(reader)));
+            stream
+        })
+        .collect();
+    let refused = answers.recv().unwrap();
+    assert_eq!((refused.status, refused.code()), (429, "rate_limited".to_owned()), "{refused:?}");
+    assert_eq!(refused.header("retry-after"), Some("1"));
+    let scopes = format!("{}{}{}", head(&bob), r#"{"tenant": "acme"}"#, " ".repeat(999_982));
+    assert_eq!(door.raw(scopes.as_bytes()).status, 200);
+    for mut stream in waiting {
+        let _ = stream.write_all(b" ");
+    }
+    let others: Vec<_> = answers.iter().take(4).map(|answer| answer.code()).collect();
+    assert_eq!(others, ["invalid_argument"; 4], "they came whole, and are blank");
+}
+
+#[test]
+fn forms_to_sign_in_that_never_come_whole_take_no_place_of_others() {
     let door = Door::open("[http]\nmax_in_flight = 4\n");
     let token = door.token("ann", &["--agent", "ann"]);
     let head = "POST /login HTTP/1.1\r\nHost: 127.0.0.1\r\nOrigin: http://127.0.0.1\r\nConnection: close\r\n\
                 Expect: 100-continue\r\nContent-Length: 1000\r\n\r\n";
-    let _waiting: Vec<_> = (0..8).map(|_| begun(&door, head, "HTTP/1.1 100 Continue\r\n\r\n")).collect();
+    let _waiting: Vec<_> = (0..32).map(|_| begun(&door, head, "HTTP/1.1 100 Continue\r\n\r\n")).collect();
     assert_eq!(door.post(&token, None, INITIALIZE).status, 200);
+    assert_eq!(door.get("/login", &[]).status, 503);
+    assert_eq!(door.get("/", &[]).status, 303, "who has signed in is not kept out");
 }
 
 #[test]
