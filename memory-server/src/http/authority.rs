@@ -12,7 +12,7 @@ use super::jwt::{Jwt, is_jwt};
 use super::metrics::Metrics;
 use super::rules::Rules;
 use super::token::id_of;
-use super::tokens::{Known, Look, TokenFile};
+use super::tokens::{Known, Look, STANDS, TokenFile};
 use crate::terminal::note;
 
 /// Buckets at which those that are full are removed.
@@ -26,7 +26,8 @@ pub(crate) struct Authority {
     rules: Arc<Rules>,
     clock: Arc<dyn Clock>,
     metrics: Arc<Metrics>,
-    read: Mutex<Option<Arc<Tokens>>>,
+    /// With when the file was looked at.
+    read: Mutex<Option<(Instant, Arc<Tokens>)>>,
     buckets: Mutex<BTreeMap<Arc<str>, Bucket>>,
 }
 
@@ -61,7 +62,7 @@ impl Authority {
     /// As [`TokenFile::read`].
     pub(crate) fn has_tokens(&self) -> Result<bool> {
         let now = self.clock.now();
-        let tokens = self.tokens()?;
+        let tokens = self.tokens(Duration::ZERO)?;
         Ok(self.jwt.is_some() || tokens.known.values().any(|(known, _)| !known.token.is_expired(now)))
     }
 
@@ -94,12 +95,19 @@ impl Authority {
             return self.of_jwt(jwt, text);
         }
         let id = id_of(text).ok_or_else(refused)?;
-        let tokens = self.tokens().map_err(|error| {
-            note(&format!("memory: no token can be checked: {error}"));
-            // What is wrong with the file is the operator's alone.
-            Error::new(ErrorKind::Unavailable, "tokens cannot be checked now; try again later")
-        })?;
-        let (known, caller) = tokens.known.get(id.as_str()).ok_or_else(refused)?;
+        let tokens = |stands| {
+            self.tokens(stands).map_err(|error| {
+                note(&format!("memory: no token can be checked: {error}"));
+                // What is wrong with the file is the operator's alone.
+                Error::new(ErrorKind::Unavailable, "tokens cannot be checked now; try again later")
+            })
+        };
+        let mut read = tokens(STANDS)?;
+        if !read.known.contains_key(id.as_str()) {
+            // It may be new.
+            read = tokens(Duration::ZERO)?;
+        }
+        let (known, caller) = read.known.get(id.as_str()).ok_or_else(refused)?;
         if !known.token.is(text) || known.token.is_expired(self.clock.now()) {
             return Err(refused());
         }
@@ -152,12 +160,19 @@ impl Authority {
         .with_retry(Retry::After(wait)))
     }
 
-    /// The tokens as their file has them now; it is read again if it has changed. One request does not wait while another
-    /// looks at the file or computes a hash.
-    fn tokens(&self) -> Result<Arc<Tokens>> {
-        let now = self.file.look()?;
-        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(tokens) = read.as_ref().filter(|tokens| tokens.look == now) {
+    /// The tokens as their file has them, or had them this long ago; it is read again if it has changed. One request does not
+    /// wait while another looks at the file or computes a hash.
+    fn tokens(&self, stands: Duration) -> Result<Arc<Tokens>> {
+        let now = Instant::now();
+        let fresh = |at: Instant| now.saturating_duration_since(at) < stands;
+        let lock = || self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, tokens)) = lock().as_ref().filter(|(at, _)| fresh(*at)) {
+            return Ok(Arc::clone(tokens));
+        }
+        let look = self.file.look()?;
+        let mut read = lock();
+        if let Some((at, tokens)) = read.as_mut().filter(|(_, tokens)| tokens.look == look) {
+            *at = now;
             return Ok(Arc::clone(tokens));
         }
         *read = None;
@@ -172,6 +187,8 @@ impl Authority {
                 (id, (known, Arc::new(caller)))
             })
             .collect();
-        Ok(Arc::clone(read.insert(Arc::new(Tokens { look, known }))))
+        let tokens = Arc::new(Tokens { look, known });
+        *read = Some((now, Arc::clone(&tokens)));
+        Ok(tokens)
     }
 }

@@ -2,6 +2,7 @@
 //! time.
 
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
@@ -260,7 +261,9 @@ impl Gate {
                     guarded(body, self.max_body_bytes(op), self.limits.body_timeout(), lingers, tally)
                 });
                 let limit = if takes_stream(op) { STREAM } else { self.limits.request_timeout() };
-                let answering = place.scope(next(request, admitted)).instrument(span.clone());
+                // Large, so it stays where it is while others are wrapped around it.
+                let mut next = pin!(next(request, admitted));
+                let answering = place.scope(next.as_mut()).instrument(span.clone());
                 let answered = tokio::time::timeout(limit, answering).await;
                 answered.unwrap_or_else(|_| {
                     self.metrics.refused(Refused::Timeout);

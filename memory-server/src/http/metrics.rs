@@ -72,6 +72,7 @@ impl Refused {
 
 #[derive(Debug, Default)]
 struct Histogram {
+    /// Each counts what is over the bound before its own.
     buckets: [AtomicU64; BOUNDS.len()],
     count: AtomicU64,
     micros: AtomicU64,
@@ -80,8 +81,9 @@ struct Histogram {
 impl Histogram {
     fn add(&self, took: Duration) {
         let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
-        for (bucket, bound) in self.buckets.iter().zip(BOUNDS) {
-            bucket.fetch_add(u64::from(micros <= bound * 1_000), Relaxed);
+        if let Some((bucket, _)) = self.buckets.iter().zip(BOUNDS).find(|(_, bound)| micros <= bound * 1_000)
+        {
+            bucket.fetch_add(1, Relaxed);
         }
         self.count.fetch_add(1, Relaxed);
         self.micros.fetch_add(micros, Relaxed);
@@ -91,7 +93,10 @@ impl Histogram {
     fn write(&self, text: &mut String, name: &str, label: &str) {
         let count = self.count.load(Relaxed);
         let bounds = BOUNDS.iter().map(|bound| format!("{}.{:03}", bound / 1_000, bound % 1_000));
-        let buckets = self.buckets.iter().map(|bucket| bucket.load(Relaxed));
+        let buckets = self.buckets.iter().scan(0, |below, bucket| {
+            *below += bucket.load(Relaxed);
+            Some(*below)
+        });
         for (bound, value) in bounds.zip(buckets).chain([("+Inf".to_owned(), count)]) {
             let _ = writeln!(text, "{name}_bucket{{{label},le=\"{bound}\"}} {value}");
         }

@@ -1,12 +1,12 @@
-//! The file of tokens: JSON Lines that are only ever appended, so that a revocation counts as soon as its line is written,
-//! several processes may write, and what was allowed when can be read later.
+//! The file of tokens: JSON Lines that are only ever appended, so that several processes may write, and what was
+//! allowed when can be read later.
 
 use std::collections::BTreeMap;
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{Read as _, Write as _};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use memory::Config;
 use memory_core::{Error, ErrorKind, Result, Timestamp};
@@ -17,6 +17,9 @@ use crate::terminal::{create_private_folder, data_folder};
 
 /// Longest file, in bytes: about 30,000 tokens.
 const MAX_BYTES: u64 = 16 << 20;
+
+/// How long servers take the file to be as it was: looking at it costs as much as a tenth of a read of an entry.
+pub(crate) const STANDS: Duration = Duration::from_millis(50);
 
 /// The name of the file where nothing else names it.
 const NAME: &str = "memory.tokens.jsonl";

@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use crate::http::caller::Grant;
 use crate::http::token::Token;
-use crate::http::tokens::{Known, TokenFile, tokens_file};
+use crate::http::tokens::{Known, STANDS, TokenFile, tokens_file};
 use crate::terminal::{Context, Exit, Failure, Out, duration};
 
 /// Longest name, in bytes.
@@ -137,6 +137,8 @@ pub(crate) async fn run(context: &Context, args: TokenArgs, out: &mut Out) -> Re
         }
         Action::Revoke { which } => {
             let id = file.revoke(&which, now)?;
+            // Once this is told, no server takes the token.
+            std::thread::sleep(STANDS);
             out.tell(&serde_json::json!({ "revoked": id }), |out| out.line(format!("revoked {id}")))?;
         }
     }
