@@ -13,6 +13,7 @@ use rusqlite::limits::Limit;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags};
 
+use super::copied::Copied;
 use crate::rows;
 use crate::transfer::graph::MAX_BYTES;
 use crate::transfer::json::has_long_integer;
@@ -35,27 +36,10 @@ fn sql(error: rusqlite::Error) -> Error {
             .with_retry(Retry::Now)
             .with_source(error);
     }
-    let unopened = matches!(
-        error.sqlite_error_code(),
-        Some(
-            rusqlite::ErrorCode::CannotOpen
-                | rusqlite::ErrorCode::ReadOnly
-                | rusqlite::ErrorCode::PermissionDenied
-        )
-    );
-    if unopened {
-        return Error::new(
-            ErrorKind::Unavailable,
-            "the database has a write-ahead log, and SQLite cannot open it or the files beside it: where the folder may only be \
-             read, copy the database and its `-wal` to one that can be written, or have its program close it",
-        )
-        .with_retry(Retry::Never)
-        .with_source(error);
-    }
     Error::new(ErrorKind::Corrupt, "the file is damaged, or no database of this layout").with_source(error)
 }
 
-fn io(error: std::io::Error) -> Error {
+pub(super) fn io(error: std::io::Error) -> Error {
     let kind = match error.kind() {
         IoErrorKind::NotFound => ErrorKind::NotFound,
         IoErrorKind::PermissionDenied => ErrorKind::Forbidden,
@@ -69,10 +53,12 @@ pub(crate) struct Foreign {
     pub(crate) connection: Connection,
     /// Its length and time, where it is read without locks.
     still: Option<(PathBuf, u64, Option<SystemTime>)>,
+    /// What is read in its place; dropped after the connection.
+    copied: Option<Copied>,
 }
 
 impl Foreign {
-    /// Opens a file. With a log beside it, SQLite reads both; without one, neither locks nor files beside it are made.
+    /// Opens a file. With a log beside it, a copy of both is read. Neither locks nor files beside it are made.
     ///
     /// # Errors
     /// `invalid_argument` for anything else than an ordinary file; `capability_unsupported` for one of a graph engine;
@@ -86,34 +72,35 @@ impl Foreign {
                 "a program is writing the file, or was interrupted; try again, or open it once with that program, which repairs it",
             ));
         }
-        let is_still = !has_bytes(&path, "-wal");
+        let copied = if has_bytes(&path, "-wal") { Copied::of(&path)? } else { None };
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
             | OpenFlags::SQLITE_OPEN_URI
             | OpenFlags::SQLITE_OPEN_NO_MUTEX
             | OpenFlags::SQLITE_OPEN_NOFOLLOW;
-        let still = if is_still {
-            let found = fs::metadata(&path).map_err(io)?;
-            Some((path.clone(), found.len(), found.modified().ok()))
-        } else {
-            None
+        let (uri, still) = match &copied {
+            Some(copied) => (uri(&copied.database(), false), None),
+            None => {
+                let found = fs::metadata(&path).map_err(io)?;
+                (uri(&path, true), Some((path, found.len(), found.modified().ok())))
+            }
         };
         memory_sqlite::prepare_process();
-        let connection = Connection::open_with_flags(uri(&path, is_still), flags).map_err(sql)?;
-        Self::over(connection, still)
+        let connection = Connection::open_with_flags(uri, flags).map_err(sql)?;
+        harden(&connection).map_err(sql)?;
+        Ok(Self { connection, still, copied })
     }
 
     /// Over a connection to a database that somebody else filled.
-    pub(crate) fn over(
-        connection: Connection,
-        still: Option<(PathBuf, u64, Option<SystemTime>)>,
-    ) -> Result<Self> {
+    pub(crate) fn over(connection: Connection) -> Result<Self> {
         harden(&connection).map_err(sql)?;
-        Ok(Self { connection, still })
+        Ok(Self { connection, still: None, copied: None })
     }
 
     /// Fails with `unavailable` if the file was changed, so that what was read may belong to two states of it.
     pub(crate) fn finish(self) -> Result<()> {
-        match self.still {
+        let Self { connection, still, copied } = self;
+        drop((connection, copied));
+        match still {
             Some((path, length, time))
                 if fs::metadata(&path).map(|found| (found.len(), found.modified().ok())).ok()
                     != Some((length, time)) =>

@@ -1,5 +1,6 @@
 //! A graph as an SQLite database of the original's layout: six tables, one file for one agent.
 
+mod copied;
 mod foreign;
 mod read;
 mod refusals;
