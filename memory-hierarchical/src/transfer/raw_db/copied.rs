@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use memory_core::{Error, ErrorKind, Result, Retry};
 
-use super::foreign::{beside, io, ordinary};
+use super::path::{beside, io, ordinary};
 use crate::transfer::graph::MAX_BYTES;
 
 /// Most bytes of a database with its log: indexes and free pages make it larger than its rows.

@@ -2,6 +2,7 @@
 
 mod copied;
 mod foreign;
+mod path;
 mod read;
 mod refusals;
 mod write;
