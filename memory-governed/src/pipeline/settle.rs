@@ -228,8 +228,10 @@ async fn commit(
     }
     let aliases =
         if request.operation.is_lifecycle() { Vec::new() } else { given(&request.candidate_aliases, note) };
-    for name in aliases.iter().map(|name| folded(name)).filter(|name| *name != bound.target) {
-        if note.actor.trust >= Trust::Authority && read(tx, request.bucket, &name).await?.is_some() {
+    // What only a model gave is no name.
+    let said = aliases.iter().filter(|name| has_phrase(&note.text, name));
+    for name in said.map(|name| folded(name)).filter(|name| *name != bound.target) {
+        if read(tx, request.bucket, &name).await?.is_some() {
             return Ok(waits("a name that it gives is the id of another row", bound.candidates));
         }
     }

@@ -208,7 +208,25 @@ on_both_stores! {
             "payload": { "severity": "high" }, "candidate_aliases": ["belt trouble"] });
         let outcomes = read_as(&world, "Is conveyor_jam also called belt trouble?", called).await;
         assert!(matches!(outcomes.as_slice(), [Outcome::Deferred { .. }]), "{outcomes:?}");
+        // Nor does who only proposes names give the id of another row.
+        let ada = actor("ada", Trust::Agent);
+        for (name, is_given) in [("scan_1", false), ("SCAN_1", false), ("scanner trouble", true)] {
+            let outcomes = said_by(&world, &ada, &format!("conveyor_jam is also called {name}")).await;
+            assert_eq!(outcomes.iter().all(is_committed), is_given, "{name}: {outcomes:?}");
+        }
         begin(&world, &["scan_1 is fixed", "conveyor_jam is also called \"belt trouble\"", "The belt trouble is fixed"]).await;
+    }
+
+    /// What is not understood may be what introduces the end, also where it stands below a form.
+    async fn an_end_below_prose_waits_though_it_stands_in_a_line_of_its_own(world) {
+        begin(&world, &["issue db_outage: The primary is down"]).await;
+        for (n, prose) in ["It was seen on host 7.", "The team expects this", "Seen on host 7.\n\nWhat we hope to say soon"].into_iter().enumerate() {
+            let outcomes = said(&world, &format!("issue disk_{n}: no space left\n{prose}\nResolves db_outage")).await;
+            assert!(matches!(outcomes.as_slice(), [Outcome::Committed { .. }, Outcome::Deferred { .. }]), "{prose}: {outcomes:?}");
+            assert_eq!(world.row(Bucket::Issues, "db_outage").await.status, "open", "{prose}");
+        }
+        begin(&world, &["issue disk_9: no space left\nRestarted the primary. Tests pass.\nResolves db_outage"]).await;
+        assert_eq!(world.row(Bucket::Issues, "db_outage").await.status, "resolved");
     }
 
     /// A line of a list named another row for each other line, or for those after it.

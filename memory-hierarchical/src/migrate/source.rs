@@ -51,7 +51,7 @@ impl Source {
     /// As [`read`](Self::read).
     #[doc(hidden)]
     pub fn of_connection(connection: rusqlite::Connection, agent: Option<&Agent>) -> Result<Self> {
-        Self::of(&Foreign::over(connection, None)?, agent, || "")
+        Self::of(&Foreign::over(connection)?, agent, || "")
     }
 
     fn of<'a>(foreign: &Foreign, agent: Option<&Agent>, named: impl Fn() -> &'a str) -> Result<Self> {

@@ -1,12 +1,9 @@
 //! Closing what was opened stores what it holds, whatever stands around the store.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use memory::fallback::{FallbackOptions, pair};
-use memory::workers::WorkerOptions;
-use memory::{GetOptions, Json, Key, Memory, Registry, Scope, SetOptions};
-use memory_conformance::TestEmbedder;
+use memory::{GetOptions, Json, Key, Memory, Scope, SetOptions};
 
 async fn open(file: &Path) -> Memory {
     memory::open(&format!("sqlite:{}", file.display())).await.unwrap()
@@ -32,31 +29,6 @@ async fn write_and_read(memory: &Memory) {
     backend.get(&scope(), &key(), GetOptions::default()).await.unwrap().unwrap();
 }
 
-/// Its handles live on while it is asked, so that nothing is stored because they were dropped.
-#[tokio::test]
-async fn closing_an_opened_store_stores_the_access_counts() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("store.db");
-    let memory = open(&file).await.with_sql_workers(WorkerOptions::new("none", ["none"])).unwrap();
-    write_and_read(&memory).await;
-    memory.close().await.unwrap();
-    assert_eq!(accesses(&open(&file).await).await, 1);
-}
-
-#[tokio::test]
-async fn a_store_keeps_its_models_when_its_sql_runs_in_processes() {
-    let folder = tempfile::tempdir().unwrap();
-    let url = format!("sqlite:{}", folder.path().join("store.db").display());
-    let registry = Registry::default().with_embedder(Arc::new(TestEmbedder::new()));
-    let models =
-        |memory: &Memory| [memory.embedding_model(), memory.conversation_model()].map(Option::<&_>::cloned);
-    let memory = registry.open(&url).await.unwrap();
-    let known = models(&memory);
-    assert!(known.iter().all(Option::is_some));
-    let memory = memory.with_sql_workers(WorkerOptions::new("none", ["none"])).unwrap();
-    assert_eq!(models(&memory), known);
-}
-
 #[tokio::test]
 async fn closing_a_pair_closes_both_stores() {
     let folder = tempfile::tempdir().unwrap();
@@ -68,5 +40,42 @@ async fn closing_a_pair_closes_both_stores() {
     memory.close().await.unwrap();
     for file in &files {
         assert_eq!(accesses(&open(file).await).await, 1, "{}", file.display());
+    }
+}
+
+#[cfg(feature = "sql-workers")]
+mod with_workers {
+    use std::sync::Arc;
+
+    use memory::Registry;
+    use memory::workers::WorkerOptions;
+    use memory_conformance::TestEmbedder;
+
+    use super::*;
+
+    /// Its handles live on while it is asked, so that nothing is stored because they were dropped.
+    #[tokio::test]
+    async fn closing_an_opened_store_stores_the_access_counts() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("store.db");
+        let memory = open(&file).await.with_sql_workers(WorkerOptions::new("none", ["none"])).unwrap();
+        write_and_read(&memory).await;
+        memory.close().await.unwrap();
+        assert_eq!(accesses(&open(&file).await).await, 1);
+    }
+
+    #[tokio::test]
+    async fn a_store_keeps_its_models_when_its_sql_runs_in_processes() {
+        let folder = tempfile::tempdir().unwrap();
+        let url = format!("sqlite:{}", folder.path().join("store.db").display());
+        let registry = Registry::default().with_embedder(Arc::new(TestEmbedder::new()));
+        let models = |memory: &Memory| {
+            [memory.embedding_model(), memory.conversation_model()].map(Option::<&_>::cloned)
+        };
+        let memory = registry.open(&url).await.unwrap();
+        let known = models(&memory);
+        assert!(known.iter().all(Option::is_some));
+        let memory = memory.with_sql_workers(WorkerOptions::new("none", ["none"])).unwrap();
+        assert_eq!(models(&memory), known);
     }
 }

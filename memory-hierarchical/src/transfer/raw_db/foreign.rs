@@ -3,7 +3,6 @@
 use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::fs;
-use std::io::{ErrorKind as IoErrorKind, Read as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -13,6 +12,8 @@ use rusqlite::limits::Limit;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags};
 
+use super::copied::Copied;
+use super::path::{has_bytes, io, magic, ordinary};
 use crate::rows;
 use crate::transfer::graph::MAX_BYTES;
 use crate::transfer::json::has_long_integer;
@@ -35,33 +36,7 @@ fn sql(error: rusqlite::Error) -> Error {
             .with_retry(Retry::Now)
             .with_source(error);
     }
-    let unopened = matches!(
-        error.sqlite_error_code(),
-        Some(
-            rusqlite::ErrorCode::CannotOpen
-                | rusqlite::ErrorCode::ReadOnly
-                | rusqlite::ErrorCode::PermissionDenied
-        )
-    );
-    if unopened {
-        return Error::new(
-            ErrorKind::Unavailable,
-            "the database has a write-ahead log, and SQLite cannot open it or the files beside it: where the folder may only be \
-             read, copy the database and its `-wal` to one that can be written, or have its program close it",
-        )
-        .with_retry(Retry::Never)
-        .with_source(error);
-    }
     Error::new(ErrorKind::Corrupt, "the file is damaged, or no database of this layout").with_source(error)
-}
-
-fn io(error: std::io::Error) -> Error {
-    let kind = match error.kind() {
-        IoErrorKind::NotFound => ErrorKind::NotFound,
-        IoErrorKind::PermissionDenied => ErrorKind::Forbidden,
-        _ => ErrorKind::Unavailable,
-    };
-    Error::new(kind, "the file cannot be read; check its path and who may read it").with_source(error)
 }
 
 /// A file that is read in one transaction.
@@ -69,10 +44,12 @@ pub(crate) struct Foreign {
     pub(crate) connection: Connection,
     /// Its length and time, where it is read without locks.
     still: Option<(PathBuf, u64, Option<SystemTime>)>,
+    /// What is read in its place; dropped after the connection.
+    copied: Option<Copied>,
 }
 
 impl Foreign {
-    /// Opens a file. With a log beside it, SQLite reads both; without one, neither locks nor files beside it are made.
+    /// Opens a file. With a log beside it, a copy of both is read. Neither locks nor files beside it are made.
     ///
     /// # Errors
     /// `invalid_argument` for anything else than an ordinary file; `capability_unsupported` for one of a graph engine;
@@ -86,34 +63,35 @@ impl Foreign {
                 "a program is writing the file, or was interrupted; try again, or open it once with that program, which repairs it",
             ));
         }
-        let is_still = !has_bytes(&path, "-wal");
+        let copied = if has_bytes(&path, "-wal") { Copied::of(&path)? } else { None };
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
             | OpenFlags::SQLITE_OPEN_URI
             | OpenFlags::SQLITE_OPEN_NO_MUTEX
             | OpenFlags::SQLITE_OPEN_NOFOLLOW;
-        let still = if is_still {
-            let found = fs::metadata(&path).map_err(io)?;
-            Some((path.clone(), found.len(), found.modified().ok()))
-        } else {
-            None
+        let (uri, still) = match &copied {
+            Some(copied) => (uri(&copied.database(), false), None),
+            None => {
+                let found = fs::metadata(&path).map_err(io)?;
+                (uri(&path, true), Some((path, found.len(), found.modified().ok())))
+            }
         };
         memory_sqlite::prepare_process();
-        let connection = Connection::open_with_flags(uri(&path, is_still), flags).map_err(sql)?;
-        Self::over(connection, still)
+        let connection = Connection::open_with_flags(uri, flags).map_err(sql)?;
+        harden(&connection).map_err(sql)?;
+        Ok(Self { connection, still, copied })
     }
 
     /// Over a connection to a database that somebody else filled.
-    pub(crate) fn over(
-        connection: Connection,
-        still: Option<(PathBuf, u64, Option<SystemTime>)>,
-    ) -> Result<Self> {
+    pub(crate) fn over(connection: Connection) -> Result<Self> {
         harden(&connection).map_err(sql)?;
-        Ok(Self { connection, still })
+        Ok(Self { connection, still: None, copied: None })
     }
 
     /// Fails with `unavailable` if the file was changed, so that what was read may belong to two states of it.
     pub(crate) fn finish(self) -> Result<()> {
-        match self.still {
+        let Self { connection, still, copied } = self;
+        drop((connection, copied));
+        match still {
             Some((path, length, time))
                 if fs::metadata(&path).map(|found| (found.len(), found.modified().ok())).ok()
                     != Some((length, time)) =>
@@ -139,60 +117,6 @@ fn harden(connection: &Connection) -> rusqlite::Result<()> {
     }
     connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, MAX_CELL)?;
     connection.execute_batch("PRAGMA cell_size_check = ON; PRAGMA query_only = ON; BEGIN")
-}
-
-/// The file with its folder's real name, so that no link is followed.
-pub(super) fn ordinary(path: &Path) -> Result<PathBuf> {
-    let found = fs::symlink_metadata(path).map_err(io)?;
-    if found.file_type().is_symlink() {
-        return Err(Error::invalid("the file is a symbolic link; name the file that it points to"));
-    }
-    if found.is_dir() {
-        return Err(Error::invalid(
-            "that is a folder; name the database file. A folder `graph_db` or `kuzu_db` belongs to a graph engine: export \
-             the graph as JSON with the program that wrote it, and import that",
-        ));
-    }
-    if !found.is_file() {
-        return Err(Error::invalid("that is no ordinary file; name a database file"));
-    }
-    let Some(name) = path.file_name() else { return Err(Error::invalid("the path names no file")) };
-    let folder = match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
-    Ok(fs::canonicalize(folder).map_err(io)?.join(name))
-}
-
-fn magic(path: &Path) -> Result<()> {
-    let mut head = Vec::new();
-    fs::File::open(path).map_err(io)?.take(16).read_to_end(&mut head).map_err(io)?;
-    if head.starts_with(b"LBUG") || head.starts_with(b"KUZU") {
-        return Err(Error::new(
-            ErrorKind::Unsupported,
-            "that is the file of a graph engine (LadybugDB, formerly Kuzu), which this build does not read; export the graph \
-             as JSON with the program that wrote it and use `memory graph import`, or take it over with a build that has \
-             the engine",
-        ));
-    }
-    if head != b"SQLite format 3\0" {
-        return Err(Error::new(
-            ErrorKind::Corrupt,
-            "that is no SQLite database; name one, or check the format",
-        ));
-    }
-    Ok(())
-}
-
-/// The file whose name goes on with this ending.
-pub(super) fn beside(path: &Path, ending: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(ending);
-    PathBuf::from(name)
-}
-
-fn has_bytes(path: &Path, ending: &str) -> bool {
-    fs::metadata(beside(path, ending)).is_ok_and(|found| found.len() > 0)
 }
 
 fn uri(path: &Path, is_still: bool) -> String {

@@ -1,6 +1,8 @@
 //! A graph as an SQLite database of the original's layout: six tables, one file for one agent.
 
+mod copied;
 mod foreign;
+mod path;
 mod read;
 mod refusals;
 mod write;

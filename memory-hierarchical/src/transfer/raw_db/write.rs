@@ -8,7 +8,7 @@ use memory_core::{Error, ErrorKind, Result, Retry};
 use rusqlite::types::Value;
 use rusqlite::{Connection, ErrorCode, OpenFlags, params_from_iter};
 
-use super::foreign::{beside, ordinary};
+use super::path::{beside, ordinary};
 use crate::model::Agent;
 use crate::rows::Table;
 use crate::transfer::graph::{Graph, MAX_BYTES};

@@ -137,13 +137,14 @@ fn item_of_list(line: &str) -> Option<&str> {
         .strip_prefix(' ')
 }
 
-/// `type [[Target]]`. A type of several words is quoted; without quotes they are prose.
+/// `type [[Target]]` or `type [[Target|as shown]]`. A type of several words is quoted; without quotes they are prose.
 fn relation(item: &str) -> Option<(&str, &str)> {
     let (kind, rest) = item.split_once("[[")?;
-    let (target, _) = rest.split_once("]]")?;
+    let (inner, _) = rest.split_once("]]")?;
+    let target = inner.split_once('|').map_or(inner, |(target, _)| target).trim();
     let (kind, named) = (kind.trim(), unquoted(kind));
     let is_type = !named.is_empty() && (named != kind || !kind.contains(char::is_whitespace));
-    Some((if is_type { named } else { "links_to" }, target.trim()))
+    (!target.is_empty()).then_some((if is_type { named } else { "links_to" }, target))
 }
 
 fn unquoted(text: &str) -> &str {
@@ -186,6 +187,17 @@ mod tests {
         assert_eq!(
             serde_json::to_string(&entry.options.metadata).unwrap(),
             r#"{"categories":"fact","relations":"links_to A; depends on B; part_of C; links_to D"}"#
+        );
+    }
+
+    /// What a link shows was part of its target, which then fitted neither the title nor the permalink of a note.
+    #[test]
+    fn a_relation_points_to_a_title_or_a_permalink_whatever_the_link_shows() {
+        let note = "- part_of [[Coffee Beans | the beans]]\n- [[notes/water|Water|still]]\n- uses [[|nothing]]\n- [[ ]]\n";
+        let Item::Entry(_, entry) = read("a.md", note.as_bytes()) else { panic!("an entry") };
+        assert_eq!(
+            serde_json::to_string(&entry.options.metadata).unwrap(),
+            r#"{"relations":"part_of Coffee Beans; links_to notes/water"}"#
         );
     }
 

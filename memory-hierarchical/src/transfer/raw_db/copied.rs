@@ -1,0 +1,129 @@
+//! A private copy of a database and its write-ahead log: to read both, SQLite makes an index beside them, and leaves it there.
+
+use std::fs::{self, File};
+use std::io::{ErrorKind as IoErrorKind, Read as _};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use memory_core::{Error, ErrorKind, Result, Retry};
+
+use super::path::{beside, io, ordinary};
+use crate::transfer::graph::MAX_BYTES;
+
+/// Most bytes of a database with its log: indexes and free pages make it larger than its rows.
+const MAX_COPY: u64 = 8 * MAX_BYTES;
+/// What a log begins with. Its salts change when it is begun anew.
+const HEAD: u64 = 32;
+/// How often a copy is tried while the writer begins the log anew.
+const TRIES: usize = 5;
+/// How many names of folders are tried.
+const NAMES: usize = 100;
+static NEXT: AtomicU64 = AtomicU64::new(0);
+
+/// The copy; it is gone when this is dropped.
+pub(crate) struct Copied {
+    folder: PathBuf,
+}
+
+impl Copied {
+    /// Copies a database and its log; nothing where the log is gone or empty.
+    ///
+    /// The writer may go on meanwhile. It may move pages from the log into the database while that is copied, but the log, copied
+    /// after it, still has them; only a log that was begun anew need not, and then the copy is made again.
+    ///
+    /// # Errors
+    /// `too_large`; `unavailable` if there is no room, or the log is begun anew again and again.
+    pub(super) fn of(path: &Path) -> Result<Option<Self>> {
+        let log = beside(path, "-wal");
+        match ordinary(&log) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            found => found?,
+        };
+        let copied = Self { folder: private()? };
+        let (to, to_log) = (copied.database(), beside(&copied.database(), "-wal"));
+        for _ in 0..TRIES {
+            let Some(begun) = head(&log)? else { return Ok(None) };
+            let length = copy(path, &to, MAX_COPY)?;
+            match copy(&log, &to_log, MAX_COPY.saturating_sub(length)) {
+                Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+                done => done?,
+            };
+            if head(&log)?.as_ref() == Some(&begun) && head(&to_log)? == Some(begun) {
+                return Ok(Some(copied));
+            }
+        }
+        Err(Error::new(ErrorKind::Unavailable, "another program is writing the file; try again")
+            .with_retry(Retry::Now))
+    }
+
+    pub(super) fn database(&self) -> PathBuf {
+        self.folder.join("copy.db")
+    }
+}
+
+impl Drop for Copied {
+    fn drop(&mut self) {
+        // It stands in the temporary folder, where others clean up too.
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// A new folder for its owner only, under its real name: SQLite is to follow no link.
+fn private() -> Result<PathBuf> {
+    let parent = fs::canonicalize(std::env::temp_dir()).map_err(no_room)?;
+    let mut made = fs::DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut made, 0o700);
+    let mut last = None;
+    for _ in 0..NAMES {
+        let n = NEXT.fetch_add(1, Ordering::Relaxed);
+        let folder = parent.join(format!("memory-copy-{}-{n}", std::process::id()));
+        match made.create(&folder) {
+            Ok(()) => return Ok(folder),
+            Err(error) if error.kind() == IoErrorKind::AlreadyExists => last = Some(error),
+            Err(error) => return Err(no_room(error)),
+        }
+    }
+    Err(no_room(last.unwrap_or_else(|| IoErrorKind::AlreadyExists.into())))
+}
+
+/// The beginning of a log; nothing where there is none, or it is empty.
+fn head(log: &Path) -> Result<Option<Vec<u8>>> {
+    let mut head = Vec::new();
+    match File::open(log).and_then(|file| file.take(HEAD).read_to_end(&mut head)) {
+        Err(error) if error.kind() == IoErrorKind::NotFound => Ok(None),
+        read => read.map(|_| (!head.is_empty()).then_some(head)).map_err(io),
+    }
+}
+
+/// Copies a file of at most so many bytes, and gives its length.
+fn copy(from: &Path, to: &Path, most: u64) -> Result<u64> {
+    let from = File::open(from).map_err(io)?;
+    let length = from.metadata().map_err(io)?.len();
+    if length > most {
+        return Err(Error::new(
+            ErrorKind::TooLarge,
+            format!(
+                "the database and its write-ahead log have more than {MAX_COPY} bytes, the most that is copied to be read; have its \
+                 program close it, which empties the log"
+            ),
+        )
+        .with_detail("limit", MAX_COPY)
+        .with_detail("unit", "bytes"));
+    }
+    let mut to = File::create(to).map_err(no_room)?;
+    std::io::copy(&mut from.take(most), &mut to).map_err(no_room)
+}
+
+fn no_room(error: std::io::Error) -> Error {
+    Error::new(
+        ErrorKind::Unavailable,
+        format!(
+            "a database with a write-ahead log is copied to be read, and that failed in {}: make room there, or name another folder \
+             in the variable for temporary files",
+            std::env::temp_dir().display()
+        ),
+    )
+    .with_retry(Retry::Never)
+    .with_source(error)
+}
