@@ -41,6 +41,8 @@ fn metrics_count_operations_refusals_and_latencies_without_names() {
         "memory_http_in_flight 1",
         "memory_mcp_sessions 1",
         "memory_audit_missing_total 0",
+        "memory_sqlite_text_index_hits_total 0",
+        "memory_sqlite_text_index_misses_total 0",
         "# TYPE memory_http_seconds histogram",
     ] {
         assert!(text.lines().any(|known| known == line), "{line}:\n{text}");
