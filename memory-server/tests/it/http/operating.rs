@@ -220,3 +220,11 @@ fn it_serves_tls_with_a_certificate_and_refuses_what_is_none() {
     assert!(answered.starts_with("HTTP/1.1 200") && answered.ends_with("ok\n"), "{answered}");
     assert_ne!(door.get("/healthz", &[]).status, 200, "without TLS");
 }
+
+#[test]
+fn the_start_says_which_store_is_served() {
+    let mut door = Door::open("");
+    door.signal("TERM");
+    let (_, said) = door.ended();
+    assert!(said.contains("The store is sqlite:memory.db.\n"), "{said}");
+}
