@@ -174,7 +174,14 @@ pub(crate) async fn harness(
     // In a store that outlives the run, one run must not see what another left.
     let namespace = format!("conformance-{:032x}", OpenContext::default().ids.fresh());
     let (name, place) = match context.named_store()? {
-        Some(store) => (store.url.to_string(), Place::Named(Box::new(store))),
+        Some(mut store) => {
+            // As vendors write it.
+            if matches!(store.url.scheme(), "http" | "https") {
+                store.url =
+                    BackendUrl::parse(&format!("memory+{}:{}", store.url.scheme(), store.url.expose_rest()))?;
+            }
+            (store.url.to_string(), Place::Named(Box::new(store)))
+        }
         None => {
             let folder = tempfile::tempdir()
                 .map_err(|error| Failure::File("a temporary folder cannot be created".to_owned(), error))?;

@@ -24,6 +24,7 @@ const LONGEST: &[&str] = &[
     "memory-lab it",
     "memory-server it",
     "memory-postgres conformance",
+    "memory-remote conformance",
     "memory-sqlite it",
     "memory-postgres it",
 ];

@@ -152,10 +152,23 @@ impl Engine {
         Instant::now() + timeout.unwrap_or(default).min(LONGEST)
     }
 
-    pub(crate) fn figures(&self) -> [Figure; 4] {
-        let (hits, misses) = self.verdicts.uses();
+    pub(crate) fn figures(&self) -> [Figure; 8] {
+        let ((reused, opened), (hits, misses)) = (self.pool.uses(), self.verdicts.uses());
+        let (known, asked) = self.parameter_types.uses();
         [
             Figure::gauge("postgres_sql_sessions_idle", "Idle sessions of scopes' roles.", self.pool.idle()),
+            Figure::counter("postgres_sql_session_hits_total", "Uses of an idle session.", reused),
+            Figure::counter("postgres_sql_session_misses_total", "Uses that found no idle session.", opened),
+            Figure::counter(
+                "postgres_sql_parameter_types_hits_total",
+                "Statements with arguments whose types were known.",
+                known,
+            ),
+            Figure::counter(
+                "postgres_sql_parameter_types_misses_total",
+                "Those whose types were not known.",
+                asked,
+            ),
             Figure::gauge("postgres_sql_transactions", "Open SQL transactions.", self.transactions.open()),
             Figure::counter("postgres_sql_verdict_hits_total", "SQL texts whose verdict was known.", hits),
             Figure::counter(

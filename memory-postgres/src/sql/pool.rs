@@ -2,7 +2,7 @@
 //! never closed.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -143,6 +143,8 @@ pub(crate) struct Pool {
     recent: Mutex<VecDeque<Arc<ScopeState>>>,
     budget: Arc<Semaphore>,
     freed: Notify,
+    reused: AtomicU64,
+    opened: AtomicU64,
     per_scope: usize,
     closed: AtomicBool,
 }
@@ -158,6 +160,8 @@ impl Pool {
             recent: Mutex::default(),
             budget: Arc::new(Semaphore::new(budget)),
             freed: Notify::new(),
+            reused: AtomicU64::new(0),
+            opened: AtomicU64::new(0),
             per_scope,
             closed: AtomicBool::new(false),
         }
@@ -197,6 +201,11 @@ impl Pool {
         self.resting().len()
     }
 
+    /// How often an idle session was taken, and how often there was none.
+    pub(crate) fn uses(&self) -> (u64, u64) {
+        (self.reused.load(Ordering::Relaxed), self.opened.load(Ordering::Relaxed))
+    }
+
     fn resting(&self) -> MutexGuard<'_, VecDeque<Resting>> {
         self.resting.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -226,6 +235,7 @@ impl Pool {
                     // It belongs to a database dropped since.
                     if Some(one.session.generation) == state.generation() {
                         let Resting { state, session, budget } = one;
+                        self.reused.fetch_add(1, Ordering::Relaxed);
                         return Ok(Place::Resting(Box::new(Leased {
                             state,
                             session,
@@ -236,11 +246,13 @@ impl Pool {
                     }
                 }
                 if let Ok(budget) = Arc::clone(&self.budget).try_acquire_owned() {
+                    self.opened.fetch_add(1, Ordering::Relaxed);
                     return Ok(Place::Empty { budget, turn });
                 }
                 if let Some(oldest) = resting.pop_front() {
                     let Resting { session, budget, .. } = oldest;
                     terminate(session);
+                    self.opened.fetch_add(1, Ordering::Relaxed);
                     return Ok(Place::Empty { budget, turn });
                 }
             }

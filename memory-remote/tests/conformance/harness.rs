@@ -1,34 +1,82 @@
 //! A server for each case, or the one that `MEMORY_TEST_SERVER_URL` names, as `http://localhost:8000`.
 
+use std::io::Write as _;
+
 use memory::{BackendUrl, Memory, Registry};
-use memory_conformance::{Fixture, Harness, SqlSetup, async_trait};
+use memory_conformance::{Fixture, Harness, SHARED_DATA, SqlSetup, async_trait};
 use memory_core::{Error, Hook, Interposed, Provider, Result};
+use memory_fakes::postgres::{Database, SERVER, apart};
 use memory_http::{EgressPolicy, Origin};
 use memory_remote::RemoteOptions;
-use tempfile::TempDir;
+use tempfile::{NamedTempFile, TempDir};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-/// Servers on SQLite files.
+/// Servers on stores of one kind.
 pub(crate) struct Served {
-    folder: TempDir,
-    /// A server that runs already.
-    named: Option<String>,
+    store: Store,
     namespace: String,
 }
 
+/// What is served.
+enum Store {
+    /// A file for each fixture.
+    Sqlite(TempDir),
+    /// Two databases for all fixtures, for entries and for agents' SQL, and the file with the key of agents' passwords.
+    Postgres(Database, Database, NamedTempFile),
+    /// What a server that runs already has.
+    Named(String),
+}
+
 impl Served {
+    /// On SQLite, or the server that the environment names.
     pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         // A server that runs already may hold what another run left.
         let namespace = folder.path().file_name().unwrap().to_string_lossy().into_owned();
-        Self { folder, named: std::env::var("MEMORY_TEST_SERVER_URL").ok(), namespace }
+        let store = std::env::var("MEMORY_TEST_SERVER_URL").map_or(Store::Sqlite(folder), Store::Named);
+        Self { store, namespace }
+    }
+
+    /// On PostgreSQL. `None`, after saying so, without a server; where the environment names what is tested, too.
+    pub(crate) fn on_postgres() -> Option<Self> {
+        if std::env::var_os("MEMORY_TEST_SERVER_URL").is_some() {
+            return None;
+        }
+        let (entries, agents) = apart(|| async {
+            let (entries, agents) = (Database::on(SERVER).await?, Database::on(SERVER).await?);
+            entries.client().await.batch_execute("CREATE EXTENSION vector").await.unwrap();
+            let admin = agents.client().await;
+            admin.batch_execute("CREATE SCHEMA facts").await.unwrap();
+            for statement in SHARED_DATA {
+                let statement = statement.replace("conformance_shared", "facts.conformance_shared");
+                admin.batch_execute(&statement).await.unwrap();
+            }
+            Some((entries, agents))
+        })?;
+        // Such a file is its owner's only.
+        let mut key = NamedTempFile::new().unwrap();
+        key.write_all(b"0123456789abcdef0123456789abcdef\n").unwrap();
+        Some(Self { store: Store::Postgres(entries, agents, key), namespace: "conformance".to_owned() })
     }
 
     fn url(&self, fixture: &Fixture) -> Result<BackendUrl> {
-        let name: String =
-            fixture.name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
-        let mut url = format!("sqlite:{}/{name}.db?durability=normal", self.folder.path().display());
+        let mut url = match &self.store {
+            Store::Sqlite(folder) => {
+                let name: String =
+                    fixture.name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+                format!("sqlite:{}/{name}.db?durability=normal", folder.path().display())
+            }
+            Store::Postgres(entries, agents, key) => {
+                // Many cases run at once, some with several servers.
+                let place = entries.url();
+                let begins = if place.contains('?') { '&' } else { '?' };
+                let agents: String = agents.url().bytes().map(|byte| format!("%{byte:02x}")).collect();
+                let key = key.path().display();
+                format!("{place}{begins}pool_size=4&sql.url={agents}&sql.key_file={key}&sql.shared=facts")
+            }
+            Store::Named(_) => return Err(Error::internal("a server that runs already has its own store")),
+        };
         if let Some(idle) = fixture.tx_idle {
             url.push_str(&format!("&sql.tx_idle_ms={}", idle.as_millis()));
         }
@@ -66,11 +114,14 @@ impl Drop for Running {
 #[async_trait]
 impl Harness for Served {
     fn name(&self) -> &str {
-        "sqlite over HTTP"
+        match self.store {
+            Store::Postgres(..) => "postgres over HTTP",
+            Store::Sqlite(_) | Store::Named(_) => "sqlite over HTTP",
+        }
     }
 
     async fn open(&self, fixture: Fixture) -> Result<Box<dyn Provider>> {
-        if let Some(url) = &self.named {
+        if let Store::Named(url) = &self.store {
             let origin = Origin::of(url)?;
             let policy = EgressPolicy::new().allow_host(&format!("{}:{}", origin.host(), origin.port()))?;
             let mut options = RemoteOptions::new(url.clone());
@@ -106,14 +157,18 @@ impl Harness for Served {
     }
 
     fn sql_setup(&self) -> SqlSetup {
-        if self.named.is_some() { SqlSetup::default() } else { SqlSetup::default().with_tx_idle() }
+        match self.store {
+            Store::Sqlite(_) => SqlSetup::default().with_tx_idle(),
+            Store::Postgres(..) => SqlSetup::default().with_tx_idle().with_shared_data(),
+            Store::Named(_) => SqlSetup::default(),
+        }
     }
 
     fn takes_small_caches(&self) -> bool {
-        self.named.is_none()
+        matches!(self.store, Store::Sqlite(_))
     }
 
     fn obeys_disk_bytes(&self) -> bool {
-        self.named.is_none()
+        matches!(self.store, Store::Sqlite(_))
     }
 }

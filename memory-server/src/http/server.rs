@@ -111,7 +111,7 @@ pub(crate) async fn run(context: &Context, args: ServeArgs) -> Result<Exit, Fail
     }
     note(&format!("memory: listening on {scheme}://{bound}"));
     if !context.is_quiet() {
-        note(&welcome(&args.http.url(bound), has_tokens)?);
+        note(&welcome(&args.http.url(bound), has_tokens, &settings.shown_url()?)?);
     }
 
     let (stopping, stopped) = watch::channel(None);
@@ -193,7 +193,7 @@ pub fn guarded(memory: Memory) -> Result<(Served, String, TempDir)> {
 }
 
 /// What a person reads who started the server, which clients reach at `url`.
-fn welcome(url: &str, has_tokens: bool) -> Result<String> {
+fn welcome(url: &str, has_tokens: bool, store: &str) -> Result<String> {
     let first = if has_tokens {
         ""
     } else {
@@ -205,7 +205,7 @@ fn welcome(url: &str, has_tokens: bool) -> Result<String> {
     };
     let snippet = over_http(Client::ClaudeCode, url)?;
     Ok(format!(
-        "{first}To connect an MCP client, put this into its configuration (.mcp.json of Claude Code; for others: --print-config, \
+        "The store is {store}.\n{first}To connect an MCP client, put this into its configuration (.mcp.json of Claude Code; for others: --print-config, \
          with cursor or vscode), with a token in the variable MEMORY_TOKEN{which}:\n{snippet}\n\
          {url}/ is a page for people, who sign in with a token. Ctrl-C stops it. See docs/http.md."
     ))

@@ -27,6 +27,8 @@ const DEFAULT_USER: &str = "default";
 /// What a connection needs.
 pub(super) struct Served {
     pub(super) memory: Memory,
+    /// Where it is, without secrets.
+    pub(super) store: String,
     pub(super) identity: Identity,
     pub(super) auditor: Option<Arc<Auditor>>,
     /// Shown at start.
@@ -70,22 +72,22 @@ pub(super) async fn resolve(context: &Context, args: &ServeArgs, access: Access)
         args.offer.scopes.as_ref().map(|kinds| kinds.iter().copied().collect());
 
     let mut warnings = Vec::new();
-    let (memory, policy, auditor) = match &config {
+    let (memory, store, policy, auditor) = match &config {
         Some(config) => {
             warnings.extend(config.warnings());
             let own_backend = context.explicit_url().is_none() && config.backends().next().is_some();
-            let memory = if own_backend {
+            let (settings, backend) = if own_backend {
                 let backend = match context.explicit_backend() {
                     Some(name) => name.to_owned(),
                     None => config.agent(agent.as_str())?.backend,
                 };
                 let mut global = context.global().clone();
                 global.backend = Some(backend.clone());
-                let memory = opened(&context.settings_of(&global)?, access).await?;
-                with_workers(memory, config, context, Some(&backend))?
+                (context.settings_of(&global)?, Some(backend))
             } else {
-                with_workers(opened(&context.settings()?, access).await?, config, context, None)?
+                (context.settings()?, None)
             };
+            let memory = with_workers(opened(&settings, access).await?, config, context, backend.as_deref())?;
             let policy = config.policy(agent.as_str());
             let policy = match scopes {
                 Some(kinds) => narrowed(&policy, &kinds),
@@ -95,7 +97,7 @@ pub(super) async fn resolve(context: &Context, args: &ServeArgs, access: Access)
                 Access::Create => config.auditor(Arc::new(SystemClock))?,
                 _ => None,
             };
-            (memory, policy, auditor)
+            (memory, settings.shown_url()?, policy, auditor)
         }
         // Without a configuration the operator's command line grants access to the identities it names.
         None => {
@@ -105,7 +107,8 @@ pub(super) async fn resolve(context: &Context, args: &ServeArgs, access: Access)
                 kinds
             };
             let policy = Policy::default().with_memory_scopes(scopes.unwrap_or_else(named));
-            (opened(&context.settings()?, access).await?, policy, None)
+            let settings = context.settings()?;
+            (opened(&settings, access).await?, settings.shown_url()?, policy, None)
         }
     };
     let policy = offering(policy, args, &memory)?;
@@ -139,7 +142,7 @@ pub(super) async fn resolve(context: &Context, args: &ServeArgs, access: Access)
         denied: Vec::new(),
         interpreter,
     };
-    Ok(Served { memory, identity, auditor, warnings, gc, extract })
+    Ok(Served { memory, store, identity, auditor, warnings, gc, extract })
 }
 
 /// The tool that a connection with these options would have, on a store that is only read.

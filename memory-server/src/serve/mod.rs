@@ -56,13 +56,13 @@ pub(crate) async fn run(context: &Context, args: ServeArgs, out: &mut Out) -> Re
         out.raw_line(&text)?;
         return Ok(Exit::Ok);
     }
-    let identity::Served { memory, identity, auditor, warnings, gc, extract } =
+    let identity::Served { memory, store, identity, auditor, warnings, gc, extract } =
         identity::resolve(context, &args, memory::Access::Create).await?;
     for warning in warnings {
         note(&format!("memory: {warning}"));
     }
     if io::stdin().is_terminal() && !context.is_quiet() {
-        note(&welcome(context, &args)?);
+        note(&welcome(context, &args, &store)?);
     }
     let line_limit = identity.policy.max_input_bytes.saturating_add(MAX_ENVELOPE_BYTES);
     let sweeps = gc.map(|schedule| gc::Sweeps::begin(memory.clone(), schedule, auditor.clone()));
@@ -119,11 +119,11 @@ pub(crate) fn client_snippet(client: Client, global: &Global) -> Result<String, 
 }
 
 /// What a person reads who started the server by hand.
-fn welcome(context: &Context, args: &ServeArgs) -> Result<String, Failure> {
+fn welcome(context: &Context, args: &ServeArgs, store: &str) -> Result<String, Failure> {
     let snippet = client_config::for_client(options::Client::ClaudeCode, context.global(), args)?;
     Ok(format!(
         "memory: this is an MCP server. It speaks JSON-RPC over standard input and output, one message per line; a client starts it, \
-         so there is nothing to type here.\n\
+         so there is nothing to type here. It serves {store}.\n\
          To connect a client, put this into its configuration (.mcp.json of Claude Code; for others: --print-config, with \
          claude-desktop, cursor or vscode):\n{snippet}\n\
          Ctrl-C or the end of the input (Ctrl-D) stops it. See docs/mcp.md."

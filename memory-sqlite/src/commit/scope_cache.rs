@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::fmt::Debug;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use memory_core::ScopeDigest;
@@ -91,17 +91,37 @@ pub(crate) struct ScopeCache<F, V> {
     count: AtomicUsize,
     budget: usize,
     barrier: Mutex<()>,
+    hits: AtomicU64,
+    misses: AtomicU64,
 }
 
 impl<F: Feed, V: Default> ScopeCache<F, V> {
     pub(crate) fn new(budget: usize) -> Self {
         let scopes = Scopes { cached: HashMap::new(), oversized: HashMap::new(), searches: 0 };
-        Self { scopes: Mutex::new(scopes), count: AtomicUsize::new(0), budget, barrier: Mutex::new(()) }
+        Self {
+            scopes: Mutex::new(scopes),
+            count: AtomicUsize::new(0),
+            budget,
+            barrier: Mutex::new(()),
+            hits: AtomicU64::new(0),
+            misses: AtomicU64::new(0),
+        }
     }
 
     /// Most bytes of all values.
     pub(crate) fn budget(&self) -> usize {
         self.budget
+    }
+
+    /// Counts a search of a scope that is about to be opened.
+    pub(crate) fn note_search(&self, digest: &ScopeDigest) {
+        let is_kept = lock(&self.scopes).cached.contains_key(digest);
+        if is_kept { &self.hits } else { &self.misses }.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many searches found their scope here, and how many did not.
+    pub(crate) fn uses(&self) -> (u64, u64) {
+        (self.hits.load(Ordering::Relaxed), self.misses.load(Ordering::Relaxed))
     }
 
     /// The cached scope, empty at first; `None` if a scope of this size did not fit.

@@ -82,7 +82,7 @@ impl Provider for SqliteProvider {
         let of_sql = self.sql.figures();
         #[cfg(not(feature = "sql"))]
         let of_sql = [];
-        own.into_iter().chain(of_sql).collect()
+        own.into_iter().chain(self.caches.figures()).chain(of_sql).collect()
     }
 
     async fn health(&self) -> Result<Health> {

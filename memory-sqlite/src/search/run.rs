@@ -81,6 +81,9 @@ impl Request<'_> {
             _ => return nothing(),
         };
         let by_words = query.mode != SearchMode::Vector;
+        if pass == Pass::Shared {
+            caches.note_search(digest, by_words, vector.is_some() && state.vectors > 0);
+        }
         let cached = if by_words { caches.indexes.open(digest, state.bytes) } else { None };
         let cached_matrix = vector
             .filter(|_| state.vectors > 0 && pass != Pass::WithoutMatrix)

@@ -223,8 +223,8 @@ impl Engine {
         }
     }
 
-    pub(crate) fn figures(&self) -> [Figure; 5] {
-        let (hits, misses) = self.verdicts.uses();
+    pub(crate) fn figures(&self) -> [Figure; 7] {
+        let ((reused, opened), (hits, misses)) = (self.pool.uses(), self.verdicts.uses());
         [
             Figure::gauge(
                 "sqlite_sql_waiting",
@@ -235,6 +235,16 @@ impl Engine {
                 "sqlite_sql_connections_idle",
                 "Idle connections to scopes' databases.",
                 self.pool.resting(),
+            ),
+            Figure::counter(
+                "sqlite_sql_connection_hits_total",
+                "Uses of a scope's database by an idle connection.",
+                reused,
+            ),
+            Figure::counter(
+                "sqlite_sql_connection_misses_total",
+                "Connections opened to scopes' databases.",
+                opened,
             ),
             Figure::gauge("sqlite_sql_transactions", "Open SQL transactions.", self.transactions.open()),
             Figure::counter("sqlite_sql_verdict_hits_total", "SQL texts whose verdict was known.", hits),

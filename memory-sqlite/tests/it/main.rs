@@ -13,6 +13,7 @@ mod harness;
 
 mod closing;
 mod conformance_mutants;
+mod figures;
 mod file;
 mod histories;
 mod kill;

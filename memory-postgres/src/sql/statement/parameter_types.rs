@@ -59,6 +59,11 @@ impl ParameterTypes {
         self.0.get(shape)
     }
 
+    /// How often the types of a statement were known, and how often they were not.
+    pub(crate) fn uses(&self) -> (u64, u64) {
+        self.0.uses()
+    }
+
     pub(crate) fn put(&self, shape: Shape, types: Vec<Oid>) {
         if shape.text.len() <= LONGEST {
             let weight = shape.text.len() + shape.kinds.len() * 5 + 160;

@@ -2,7 +2,7 @@
 
 use memory_conformance::random::Random;
 use memory_core::sql::{SqlFacet as _, SqlValue, StatementOptions};
-use memory_core::{Checked, ErrorKind, Json, RunContext, Scope};
+use memory_core::{Checked, ErrorKind, Json, Provider as _, RunContext, Scope};
 use memory_postgres::PostgresProvider;
 use serde_json::{Value, json};
 
@@ -138,4 +138,26 @@ async fn an_array_over_the_size_limit_of_an_argument_is_too_large() {
         .query(&run, &scope, "SELECT cardinality($1::text[])", &[array], StatementOptions::default())
         .await;
     assert_eq!(refused.unwrap_err().kind(), ErrorKind::TooLarge);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_kept_between_statements_is_counted() {
+    let Some(place) = sql::Place::made(support::SERVER).await else { return };
+    let (provider, scope, run) = opened(&place).await;
+    let uses = || {
+        let figures = provider.figures();
+        ["session_hits", "session_misses", "parameter_types_hits", "parameter_types_misses"].map(|what| {
+            let name = format!("postgres_sql_{what}_total");
+            figures.iter().find(|figure| figure.name == name).unwrap().value
+        })
+    };
+    let options = StatementOptions::default;
+    provider.exec(&run, &scope, "CREATE TABLE t (a text)", &[], options()).await.unwrap();
+    let [hits, misses, known, asked] = uses();
+    assert!(misses > 0, "a session was opened");
+    // The first looks nothing up: its session does not know the scope's definitions yet.
+    for sql in ["SELECT 7 / ?", "SELECT 7 / ?", "SELECT 8 / ?", "SELECT 8 / ?"] {
+        provider.query(&run, &scope, sql, &[SqlValue::Real(2.0)], options()).await.unwrap();
+    }
+    assert_eq!(uses(), [hits + 4, misses, known + 2, asked + 1]);
 }

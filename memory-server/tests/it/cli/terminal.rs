@@ -55,7 +55,8 @@ fn serve_at_a_terminal_says_what_it_is_how_to_connect_and_how_to_stop() {
     let Some((_, said)) = at_a_terminal(&user, "serve --agent claude --user ada", Stdio::null()) else {
         return;
     };
-    for part in ["MCP server", "mcpServers", "\"serve\"", "--print-config", "Ctrl-C", "Ctrl-D"] {
+    let store = format!("It serves sqlite:{}", user.home().display());
+    for part in ["MCP server", &store, "mcpServers", "\"serve\"", "--print-config", "Ctrl-C", "Ctrl-D"] {
         assert!(said.contains(part), "{part}: {said}");
     }
     let (_, quiet) = at_a_terminal(&user, "serve --agent claude --user ada --quiet", Stdio::null()).unwrap();

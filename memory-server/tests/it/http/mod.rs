@@ -10,6 +10,7 @@ mod limits;
 mod mcp;
 mod operating;
 mod page;
+mod page_fuzz;
 mod replicas;
 mod tenants;
 mod tokens;

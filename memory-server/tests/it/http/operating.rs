@@ -41,6 +41,8 @@ fn metrics_count_operations_refusals_and_latencies_without_names() {
         "memory_http_in_flight 1",
         "memory_mcp_sessions 1",
         "memory_audit_missing_total 0",
+        "memory_sqlite_text_index_hits_total 0",
+        "memory_sqlite_text_index_misses_total 0",
         "# TYPE memory_http_seconds histogram",
     ] {
         assert!(text.lines().any(|known| known == line), "{line}:\n{text}");
@@ -217,4 +219,12 @@ fn it_serves_tls_with_a_certificate_and_refuses_what_is_none() {
     client.wait().unwrap();
     assert!(answered.starts_with("HTTP/1.1 200") && answered.ends_with("ok\n"), "{answered}");
     assert_ne!(door.get("/healthz", &[]).status, 200, "without TLS");
+}
+
+#[test]
+fn the_start_says_which_store_is_served() {
+    let mut door = Door::open("");
+    door.signal("TERM");
+    let (_, said) = door.ended();
+    assert!(said.contains("The store is sqlite:memory.db.\n"), "{said}");
 }

@@ -45,7 +45,7 @@ impl<'a> Browser<'a> {
     }
 
     /// Sends a form with these headers.
-    fn send(&self, path: &str, headers: &[(&str, &str)], fields: &[(&str, &str)]) -> Answer {
+    pub(super) fn send(&self, path: &str, headers: &[(&str, &str)], fields: &[(&str, &str)]) -> Answer {
         let body: Vec<String> =
             fields.iter().map(|(name, value)| format!("{name}={}", encoded(value))).collect();
         let cookie = [("Cookie", self.cookie.as_str())];
@@ -58,14 +58,14 @@ impl<'a> Browser<'a> {
         self.send(path, &[("Origin", &origin)], &[&[("form_key", key.as_str())], fields].concat())
     }
 
-    fn form_key(&self) -> String {
+    pub(super) fn form_key(&self) -> String {
         let page = self.shown("/");
         let (_, rest) = page.split_once("name=\"form_key\" value=\"").unwrap();
         rest.split('"').next().unwrap().to_owned()
     }
 }
 
-fn own(door: &Door) -> String {
+pub(super) fn own(door: &Door) -> String {
     format!("http://127.0.0.1:{}", door.port)
 }
 

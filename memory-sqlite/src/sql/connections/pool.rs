@@ -46,6 +46,8 @@ pub(crate) struct Pool {
     readers: usize,
     log_bytes: u64,
     resting: Mutex<Resting>,
+    reused: AtomicU64,
+    opened: AtomicU64,
     /// Connections beyond the capacity, until somebody closes them.
     evicted: Mutex<Vec<Conn>>,
     scopes: Mutex<(HashMap<ScopeDigest, Weak<ScopeState>>, usize)>,
@@ -60,6 +62,8 @@ impl Pool {
             readers,
             log_bytes,
             resting: Mutex::default(),
+            reused: AtomicU64::new(0),
+            opened: AtomicU64::new(0),
             evicted: Mutex::default(),
             scopes: Mutex::new((HashMap::new(), 256)),
         }
@@ -88,6 +92,11 @@ impl Pool {
         });
         known.insert(digest, Arc::downgrade(&state));
         state
+    }
+
+    /// How often a connection was taken that was idle, and how often one was opened.
+    pub(crate) fn uses(&self) -> (u64, u64) {
+        (self.reused.load(Ordering::Relaxed), self.opened.load(Ordering::Relaxed))
     }
 
     pub(crate) fn log_bytes(&self) -> u64 {
@@ -208,12 +217,14 @@ impl Pool {
             let conn = resting.warm.take(slot).or_else(|| resting.cold.take(slot))?;
             drop(resting);
             if conn.is_current() {
+                self.reused.fetch_add(1, Ordering::Relaxed);
                 return Some(Conn { rested: true, ..conn });
             }
         }
     }
 
     fn open(&self, state: &Arc<ScopeState>, role: Role, layers: Layers) -> Result<Conn> {
+        self.opened.fetch_add(1, Ordering::Relaxed);
         let epoch = state.epoch.load(Ordering::SeqCst);
         let file = state.place.file();
         let (opener, entries) = (&self.opener, self.entries(state));
