@@ -24,10 +24,10 @@ use super::caller::{Caller, needs};
 use super::jwt::is_jwt;
 use super::metrics::{Metrics, Refused, Route};
 use super::page;
+use super::place::shares::{LATER, SOON, Shares};
 use super::place::{Place, Tally};
 use super::recording::Reads;
 use super::refusal::{late, refused};
-use super::shares::{LATER, SOON, Shares};
 use super::span;
 
 /// What is known of a request that is let in.

@@ -16,7 +16,6 @@ mod refusal;
 mod routes;
 mod rules;
 mod server;
-mod shares;
 mod span;
 pub(crate) mod token;
 pub(crate) mod tokens;

@@ -1,12 +1,14 @@
 //! A request's place, and what its body takes in memory.
 
+pub(super) mod shares;
+
 use std::sync::{Arc, Mutex, PoisonError};
 
 use memory_core::Result;
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::caller::Caller;
-use super::shares::{Share, Shares};
+use self::shares::{Share, Shares};
+use crate::http::caller::Caller;
 
 /// Bytes that every body may have without being counted.
 const FREE: usize = 64 << 10;
@@ -87,9 +89,9 @@ mod tests {
     use memory_core::ErrorKind;
     use tokio::sync::Semaphore;
 
-    use super::super::caller::Grant;
-    use super::super::shares::SOON;
+    use super::shares::SOON;
     use super::*;
+    use crate::http::caller::Grant;
 
     #[test]
     fn of_a_stream_the_line_counts_that_is_not_whole_and_of_others_all() {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use memory_core::{Error, ErrorKind, Result, Retry};
 
-use super::caller::Caller;
+use crate::http::caller::Caller;
 
 /// When to come back for what is free soon, and for what is kept long.
 pub(crate) const SOON: Duration = Duration::from_secs(1);
@@ -97,8 +97,8 @@ impl Drop for Share {
 
 #[cfg(test)]
 mod tests {
-    use super::super::caller::Grant;
     use super::*;
+    use crate::http::caller::Grant;
 
     fn caller(id: &str) -> Caller {
         Caller::new(id.into(), Grant::default(), &memory::Policy::default(), Arc::default())
