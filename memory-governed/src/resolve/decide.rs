@@ -7,7 +7,7 @@ use super::model::Model;
 use super::note_words::NoteWords;
 use super::plain::tokens::{name_words, without_statements};
 use super::plain::{Unclear, commands, is_calm_where_it_ends, states_plainly};
-use super::report::{is_undone, report};
+use super::report::{is_taken_back, report};
 use super::resolution::{Binding, BoundBy, DeferReason, Place, Resolution, Scored};
 use super::row::{Row, Space};
 use super::same_work::is_other_work;
@@ -216,7 +216,7 @@ impl Ending<'_> {
             };
         }
         let spoken = without_quotes(text);
-        if is_undone(&spoken) {
+        if is_taken_back(&spoken) {
             return not_plain(Place::Beside);
         }
         if !has_verb_of_ending(text) {

@@ -11,10 +11,7 @@ const TITLE: usize = 3;
 /// Words anywhere in a report that may undo it, or say that it is not all.
 const UNDONE: &str = "wip draft drafts reverted reverts reverting revert undone undid unmerged rollback backlog roadmap accident \
      accidentally mistake mistakenly";
-const UNDONE_PAIRS: [[&str; 2]; 15] = [
-    ["is", "left"],
-    ["are", "left"],
-    ["more", "left"],
+const UNDONE_PAIRS: [[&str; 2]; 12] = [
     ["removed", "it"],
     ["deleted", "it"],
     ["dropped", "it"],
@@ -30,10 +27,18 @@ const UNDONE_PAIRS: [[&str; 2]; 15] = [
 ];
 
 /// Whether a text has such words.
-pub(super) fn is_undone(spoken: &str) -> bool {
+fn is_undone(spoken: &str) -> bool {
     let words = tokens(spoken);
     words.iter().any(|word| UNDONE.split_whitespace().any(|one| one == word))
         || words.windows(2).any(|two| UNDONE_PAIRS.iter().any(|pair| pair[..] == two[..]))
+}
+
+/// Whether a later sentence takes back what the first one tells, or some of it is left: "another is left".
+pub(super) fn is_taken_back(spoken: &str) -> bool {
+    let words = tokens(spoken);
+    words.windows(2).any(
+        |two| matches!(two, [of, left] if left == "left" && ["is", "are", "more"].contains(&of.as_str())),
+    ) || sentences(spoken).into_iter().skip(1).any(is_undone)
 }
 
 /// The first sentence of a note that tells of work.
@@ -60,6 +65,7 @@ pub(crate) fn report(text: &str) -> Option<Report> {
         || relapses(&spoken)
         || sentences.iter().any(|sentence| turned(sentence).is_some())
         || is_undone(&spoken)
+        || is_taken_back(&spoken)
     {
         return None;
     }
