@@ -110,10 +110,13 @@ async fn told(shared: &SharedMemory, one: &Pending) -> memory_core::Result<Vec<S
     lines.push(format!("{} {}", if decided { "decided: " } else { "waits:   " }, one.reason));
     for candidate in &one.candidates {
         let row = shared.row(request.bucket, &candidate.id).await?;
-        let said = row.as_ref().map_or("gone".to_owned(), |row| {
-            let said = ["title", "text", "statement"].iter().find_map(|name| row.fields.get(*name));
-            format!("{}, {}", row.status, said.map(ToString::to_string).unwrap_or_default())
-        });
+        let said = row.as_ref().map_or_else(
+            || "gone".to_owned(),
+            |row| {
+                let said = ["title", "text", "statement"].iter().find_map(|name| row.fields.get(*name));
+                format!("{}, {}", row.status, said.map(ToString::to_string).unwrap_or_default())
+            },
+        );
         lines.push(format!("likely:   {} ({said})", candidate.id));
     }
     if !decided {
