@@ -17,7 +17,6 @@ use super::authority::Authority;
 use super::caller::Grant;
 use super::gate::Gate;
 use super::jwt::Jwt;
-use super::listen;
 use super::mcp::{Hub, Mcp};
 use super::metrics::Metrics;
 use super::page::{Beside, Page};
@@ -61,14 +60,14 @@ pub(crate) async fn run(context: &Context, args: ServeArgs) -> Result<Exit, Fail
     let has_tokens = authority.has_tokens()?;
     let address = safe(&args, has_tokens)?;
     let acceptor = match (&args.http.tls_cert, &args.http.tls_key) {
-        (Some(chain), Some(key)) => Some(listen::tls(chain, key)?),
+        (Some(chain), Some(key)) => Some(memory_listen::tls(chain, key)?),
         _ => None,
     };
     let scheme = if acceptor.is_some() { "https" } else { "http" };
 
     let settings = context.settings()?;
     let mut memory = settings.open(Access::Create).await?;
-    let mut warnings: Vec<_> = listen::fit(&mut limits.max_connections).into_iter().collect();
+    let mut warnings: Vec<_> = memory_listen::fit(&mut limits.max_connections).into_iter().collect();
     let (mut auditor, mut sweeps, mut interpreter) = (None, None, None);
     if let Some(config) = &config {
         warnings.extend(config.warnings());
@@ -116,7 +115,7 @@ pub(crate) async fn run(context: &Context, args: ServeArgs) -> Result<Exit, Fail
 
     let (stopping, stopped) = watch::channel(None);
     let ending = tokio::spawn(end(stopping, gate, mcp, Duration::from_secs(args.http.drain)));
-    listen::serve(listener, acceptor, served, stopped.clone()).await;
+    served.listen(listener, acceptor, stopped.clone()).await;
     ending.abort();
     let over = stopped.borrow().unwrap_or_else(Instant::now) + STEP;
     let swept = async {

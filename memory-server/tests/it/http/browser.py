@@ -175,10 +175,16 @@ def visit(browser, problems):
         problems.extend(f"{name}: {lack}" for lack in browser.evaluate(AUDIT))
         problems.extend(f"{name}: {said}" for said in browser.complaints())
 
-    browser.open("/login")
-    examine("login")
-    browser.call("Emulation.setDeviceMetricsOverride", width=390, height=500, deviceScaleFactor=1, mobile=False)
-    browser.picture("login", 500)
+    def look(width, scheme):
+        across, down = WIDTHS[width]
+        browser.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+        browser.call("Emulation.setDeviceMetricsOverride", width=across, height=down, deviceScaleFactor=1, mobile=False)
+
+    for width, scheme in LOOKS:
+        look(width, scheme)
+        browser.open("/login")
+        examine(f"login, {width}, {scheme}")
+        browser.picture(f"login-{width}", 500)
     # The field has the focus already.
     browser.call("Input.insertText", text=TOKEN)
     browser.press("Enter", 13)
@@ -189,9 +195,7 @@ def visit(browser, problems):
     if browser.evaluate("document.activeElement.className") != "skip":
         problems.append("the first Tab does not reach the link to the content")
     for width, scheme in LOOKS:
-        across, down = WIDTHS[width]
-        browser.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
-        browser.call("Emulation.setDeviceMetricsOverride", width=across, height=down, deviceScaleFactor=1, mobile=False)
+        look(width, scheme)
         for name, path in json.loads(PATHS).items():
             browser.open(path)
             examine(f"{name}, {width}, {scheme}")
