@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use memory_core::ErrorKind;
 use memory_hierarchical::GraphStore as _;
 
-use crate::support::{World, agent, semantic, similar};
+use crate::support::{World, agent, logged, semantic, similar};
 use crate::transfer::files::{multiset, stored};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -67,15 +67,6 @@ async fn what_was_acknowledged_survives_a_kill_of_the_process_that_has_it_open()
     }
 }
 
-/// A file of the engine with these statements done, and not yet taken from its log into the file.
-fn logged(path: &Path, statements: &[String]) {
-    let database = lbug::Database::new(path, lbug::SystemConfig::default().max_db_size(1 << 30)).unwrap();
-    let connection = lbug::Connection::new(&database).unwrap();
-    for statement in ["CALL force_checkpoint_on_close = false".to_owned()].iter().chain(statements) {
-        connection.query(statement).unwrap();
-    }
-}
-
 /// Where the engine that reads such a log crashes: a value goes over the end of a page of it, and is not there as a whole.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_log_that_a_kill_cut_off_is_never_read() {
@@ -88,7 +79,7 @@ async fn a_log_that_a_kill_cut_off_is_never_read() {
     drop(graphs);
     let rows = (0..100).map(|at| format!("CREATE (:A {{id: 'node {at}', text: 'some text {at}'}})"));
     let table = "CREATE NODE TABLE A(id STRING, text STRING, PRIMARY KEY(id))".to_owned();
-    logged(&folder, &std::iter::once(table).chain(rows).collect::<Vec<_>>());
+    logged(&folder, std::iter::once(table).chain(rows));
     let log = fs::read(folder.with_extension("wal")).unwrap();
     assert!(log.len() > 9_000, "{}", log.len());
     for cut in (4_096..4_140).chain(8_192..8_196) {
