@@ -19,7 +19,7 @@ use memory_hierarchical::transfer::PrivateFolder;
 use tokio::sync::{OwnedMutexGuard, oneshot};
 
 use crate::cypher::{AGENTS, SCHEMA};
-use crate::error::{ended, failed, is_locked, locked, undecided, unopened};
+use crate::error::{ended, failed, is_locked, locked, undecided, unopened, unread_log};
 use crate::log::{self, Records};
 use crate::rows::Cells;
 use crate::{files, lock};
@@ -263,6 +263,7 @@ fn opened(path: &Path, opening: Opening, lock: File) -> Result<Option<Opened>> {
     match Database::new(place, config) {
         Ok(database) => Ok(Some(Opened { database, _lock: lock, _copy: copy })),
         Err(error) if is_locked(&error) => Ok(None),
+        Err(error) if copy.is_some() => Err(unread_log(unopened(error))),
         Err(error) => Err(unopened(error)),
     }
 }

@@ -31,6 +31,16 @@ pub(crate) fn unopened(error: lbug::Error) -> Error {
     told.with_source(error)
 }
 
+/// A file cannot be opened with what is beside it.
+pub(crate) fn unread_log(error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::Corrupt => error.retold(
+            "the agent's graph cannot be opened with the log (.wal) beside it; move the log away to read what was in the file before",
+        ),
+        _ => error,
+    }
+}
+
 /// A statement failed. The engine's message quotes stored values, so only its first words are kept: `Runtime exception`.
 pub(crate) fn failed(error: &lbug::Error) -> Error {
     let message = error.to_string();

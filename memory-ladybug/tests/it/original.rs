@@ -128,7 +128,7 @@ async fn a_log_beside_one_is_read_up_to_where_a_kill_cut_it_off_and_nothing_is_c
     logged(&file, (0..40).map(node));
     let (log, path) = (fs::read(file.with_extension("wal")).unwrap(), file.with_extension("wal"));
     assert!(log.len() > 8_200, "{}", log.len());
-    for cut in (4_096..4_140).chain(8_192..8_196).chain([0, 30, log.len() - 1, log.len()]) {
+    for cut in (4_096..4_140).step_by(4).chain(8_192..8_195).chain([0, 30, log.len() - 1, log.len()]) {
         fs::write(&path, &log[..cut]).unwrap();
         let before = (fs::read(&file).unwrap(), beside(&file));
         let committed = log[..cut].windows(COMMIT.len()).filter(|bytes| *bytes == COMMIT).count();
@@ -142,4 +142,10 @@ async fn a_log_beside_one_is_read_up_to_where_a_kill_cut_it_off_and_nothing_is_c
             (fs::read(&file).unwrap(), beside(&file)) == before && fs::read(&path).unwrap() == log[..cut]
         );
     }
+    // What was committed and is damaged is not passed over.
+    let text = log.windows(11).position(|bytes| bytes == b"it happened").unwrap();
+    fs::write(&path, [&log[..text], b"I", &log[text + 1..]].concat()).unwrap();
+    let refused = world.others().counts(&agent).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Corrupt);
+    assert!(refused.message().contains("move the log away"), "{refused}");
 }
