@@ -229,6 +229,9 @@ impl Kind {
             (Self::Real, _) => wrong("a number"),
             (Self::Share, _) if number.is_some_and(|share| (0.0..=1.0).contains(&share)) => Ok(()),
             (Self::Share, _) => wrong("a number from 0 to 1"),
+            (Self::Json, held) if name == "plan_json" && is_nothing(held) => {
+                Err(Error::invalid(format!("`payload.{name}` is empty")))
+            }
             (Self::Json, Value::Object(_) | Value::Array(_) | Value::String(_)) => {
                 if value.to_string().contains("\\u0000") {
                     return wrong("without NUL characters");
@@ -239,6 +242,15 @@ impl Kind {
             (Self::Status, Value::String(status)) if TASK_STATUSES.contains(&status.as_str()) => Ok(()),
             (Self::Status, _) => wrong(&format!("one of {}", TASK_STATUSES.join(", "))),
         }
+    }
+}
+
+fn is_nothing(value: &Value) -> bool {
+    match value {
+        Value::Object(members) => members.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::String(text) => text.trim().is_empty(),
+        _ => false,
     }
 }
 

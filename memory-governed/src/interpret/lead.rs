@@ -1,6 +1,6 @@
 //! What stands before an explicit form, and below: it may say that the form is not meant.
 
-use super::rules::{MAX_LINES, bare, is_fence, prefixed, tells_a_task};
+use super::rules::{MAX_LINES, bare, form, is_fence, prefixed, tells_a_task};
 use crate::bucket::Bucket;
 use crate::resolve::speech::{Mood, ends_in, states_an_end, tokens, turned, without_quotes};
 use crate::resolve::{is_understood, is_unturned};
@@ -17,6 +17,7 @@ const HEADING_WORDS: usize = 3;
 /// words, an example, a denial, a condition or a promise; or a line below takes one of them back.
 pub(crate) fn doubtful_lead(text: &str) -> Option<&'static str> {
     let (mut before, mut in_block, mut forms) = (Vec::new(), false, 0);
+    let mut said = Vec::new();
     for line in text.trim().lines().take(MAX_LINES) {
         let fence = is_fence(line);
         in_block ^= fence;
@@ -27,16 +28,30 @@ pub(crate) fn doubtful_lead(text: &str) -> Option<&'static str> {
         if let Some(reason) = if forms == 0 { lead(&before) } else { between(&before) } {
             return Some(reason);
         }
+        if let Some(request) = form(line).filter(|request| STATES.contains(&request.bucket)) {
+            let is_of = |(bucket, id, _): &(Bucket, Option<String>, _)| {
+                *bucket == request.bucket && (*bucket == Bucket::Plan || *id == request.target_id)
+            };
+            match said.iter().find(|one| is_of(one)) {
+                Some((.., payload)) if *payload != request.payload => return Some(CONTRADICTED),
+                Some(_) => {}
+                None => said.push((request.bucket, request.target_id, request.payload)),
+            }
+        }
         before.clear();
         forms += 1;
     }
     retraction(text)
 }
 
+/// Buckets of which a note gives a row one state.
+const STATES: [Bucket; 2] = [Bucket::Plan, Bucket::TaskState];
+
 const INTRODUCED: &str =
     "what stands before it introduces it, and may be somebody else's words or an example";
 const NOT_UNDERSTOOD: &str =
     "what stands before it is not understood, and may turn it; the form alone says it";
+const CONTRADICTED: &str = "the note says two things of one row; the one that holds says it alone";
 const RETRACTED: &str = "a line below may take it back";
 
 /// What is wrong with all that stands before the first form.

@@ -17,7 +17,7 @@ pub(crate) use context::MOST_ROWS;
 pub use context::{Context, ContextRow};
 pub(crate) use lead::doubtful_lead;
 pub(crate) use reopened::{is_turned, reopened};
-pub(crate) use replaced::{replaced, supposes, takes_back};
+pub(crate) use replaced::{is_news, may_be_an_end, replaced, supposes, takes_back};
 
 pub use model::ModelInterpreter;
 pub use rules::Rules;

@@ -9,7 +9,9 @@ use crate::resolve::{folded, is_unturned, stems};
 
 /// Words that begin the news of a plan, and no plan.
 const NEWS: &str = "on see same as is was has unchanged ok okay none tbd ready approved active over ended expired obsolete stopped \
-     paused suspended delayed late merged shipped waived paused changed updated";
+     paused suspended delayed late merged shipped waived paused changed updated scrapped dead agreed yes lgtm";
+/// Phrases that do.
+const NEWS_PHRASES: [&str; 5] = ["the plan is ", "we have no ", "there is no ", "to be ", "no plan"];
 
 /// Words that may tell of an end, in no form that is known.
 pub(super) const MAY_END: &str = "patched repaired mitigated remedied corrected addressed eliminated removed cured disappeared vanished stopped ended ends over expired cancelled \
@@ -58,13 +60,76 @@ pub(crate) fn takes_back(row: &Row, request: &WriteRequest) -> bool {
     row.is_live() && text.is_some_and(|(said, before)| folded(said) != folded(before) && turns(said, before))
 }
 
-/// Whether a rule or a decision only asks or supposes: it has a question mark, or begins with "if" or "maybe".
+/// First words of what only asks, or is not decided yet; the others ask before a pronoun ("should we move").
+const SUPPOSES: [&str; 11] = [
+    "if",
+    "unless",
+    "whether",
+    "tbd",
+    "tba",
+    "proposal",
+    "proposed",
+    "draft",
+    "suggestion",
+    "idea",
+    "pending",
+];
+const ASKING: [&str; 12] =
+    ["should", "shall", "is", "are", "was", "do", "does", "did", "can", "could", "would", "will"];
+const ASKED: [&str; 9] = ["we", "i", "you", "they", "it", "the", "this", "that", "anybody"];
+/// Doubts of whoever writes, where they stand among the first words.
+const DOUBTS: [&str; 13] = [
+    "maybe",
+    "perhaps",
+    "possibly",
+    "probably",
+    "presumably",
+    "apparently",
+    "hopefully",
+    "tentatively",
+    "think",
+    "believe",
+    "guess",
+    "suppose",
+    "might",
+];
+const DOUBTS_WITHIN: usize = 4;
+
+/// Whether a text has a doubt of whoever writes it.
+pub(super) fn doubts(text: &str) -> bool {
+    tokens(text).iter().any(|word| DOUBTS.contains(&word.as_str()))
+}
+
+/// Whether a rule or a decision only asks or supposes: it has a question mark, begins with "if", "proposal" or "should we", or has a
+/// doubt among its first words ("we might …").
 pub(crate) fn supposes(request: &WriteRequest) -> bool {
     let said = main_text(request.bucket).and_then(|member| request.payload.get(member)?.as_str());
     said.is_some_and(|said| {
-        let first = tokens(said).into_iter().next().unwrap_or_default();
-        asks(said) || ["if", "maybe", "perhaps", "possibly", "whether"].contains(&first.as_str())
+        let words = tokens(said);
+        let is = |at: usize, list: &[&str]| words.get(at).is_some_and(|word| list.contains(&word.as_str()));
+        asks(said)
+            || is(0, &SUPPOSES)
+            || (is(0, &ASKING) && is(1, &ASKED))
+            || (is(0, &["to"]) && is(1, &["be"]))
+            || (0..DOUBTS_WITHIN).any(|at| is(at, &DOUBTS))
     })
+}
+
+/// Words after a verb of ending that make it the news of something: "fixed the importer", not "fixed IP addresses only".
+const AFTER_AN_END: &str = "the a an our my this that it them all both by in on with via using through since because as so for now today \
+     yesterday already";
+
+/// Whether the words of a new row may say that something has ended: "resolved", "fixed the importer", "solved by Ida". A title may
+/// begin with such a word, too ("Done button missing").
+pub(crate) fn may_be_an_end(said: &str) -> bool {
+    let words = tokens(said);
+    let Some(first) = words.first() else { return false };
+    let is_end = first == "gone" || first == "done" || first == "unblocked" || first.ends_with("ed");
+    let known = !ends_in(std::slice::from_ref(first)).is_empty()
+        || MAY_END.split_whitespace().any(|word| word == first)
+        || ["solved", "unblocked"].contains(&first.as_str());
+    let next = words.get(1);
+    is_end && known && next.is_none_or(|next| AFTER_AN_END.split_whitespace().any(|word| word == next))
 }
 
 /// Words that a condition in a text may have.
@@ -86,13 +151,29 @@ fn turns(said: &str, before: &str) -> bool {
                 _ => false,
             }
     };
-    (asks(said) && !asks(before)) || tokens(said).iter().any(|word| !known.contains(word) && turns_one(word))
+    let words = tokens(said);
+    let denies = |words: &[String]| {
+        words.iter().any(|word| word.ends_with("n't") || DENIES.split_whitespace().any(|one| one == word))
+    };
+    (asks(said) && !asks(before))
+        || words.iter().any(|word| !known.contains(word) && turns_one(word))
+        || (denies(&known) && !denies(&words))
 }
 
+/// Without these a text may say the contrary: "deploys on Fridays" for "no deploys on Fridays".
+const DENIES: &str = "no not never cannot none without nobody nothing neither";
+
 /// Whether a text begins as news of something do.
-pub(super) fn is_news(text: &str) -> bool {
-    let Some(first) = &tokens(text).into_iter().next() else { return true };
-    NEWS.split_whitespace().any(|word| word == first)
+pub(crate) fn is_news(text: &str) -> bool {
+    let words = tokens(text);
+    let Some(first) = words.first() else { return true };
+    let lower = text.trim_start().to_lowercase();
+    // "Scrap it", "+1".
+    let is_remark = words.len() <= 3 && words.last().is_some_and(|last| last == "it")
+        || words.iter().all(|word| word.parse::<u32>().is_ok());
+    is_remark
+        || NEWS_PHRASES.iter().any(|phrase| lower.starts_with(phrase))
+        || NEWS.split_whitespace().any(|word| word == first)
         || ((first.ends_with("ed") || first == "done" || first == "gone")
             && !ends_in(std::slice::from_ref(first)).is_empty())
         || !is_unturned(first)

@@ -5,7 +5,7 @@ use memory_core::Json;
 use serde_json::{Map, Value};
 
 use super::reopened::{may_reopen, reopened};
-use super::replaced::{MAY_END, is_news};
+use super::replaced::{MAY_END, doubts, is_news};
 use super::restated::restated;
 use super::{Context, Interpretation, Interpreter};
 use crate::bucket::{Bucket, Operation};
@@ -211,6 +211,18 @@ pub(crate) fn has_form(text: &str, bucket: Bucket, id: Option<&str>) -> bool {
     })
 }
 
+/// The write of a line that has a form, alone.
+pub(super) fn form(line: &str) -> Option<WriteRequest> {
+    match prefixed(line) {
+        Some(request) => request.ok(),
+        None if tells_a_task(line) => match tokens(line).as_slice() {
+            [_, id, rest @ ..] => task(id, rest).ok(),
+            _ => None,
+        },
+        None => None,
+    }
+}
+
 /// Verbs between a task and its state.
 const IS: [&str; 3] = ["is", "now", "was"];
 
@@ -319,8 +331,7 @@ pub(super) fn prefixed(text: &str) -> Option<Result<WriteRequest, String>> {
     if let Some(end) = request.target_id.as_deref().and_then(|id| ended(bucket, id, body)) {
         return Some(Ok(end));
     }
-    if bucket == Bucket::Decisions && request.target_id.is_some() && is_news(body) && tokens(body).len() == 1
-    {
+    if bucket == Bucket::Decisions && is_news(body) && tokens(body).len() == 1 {
         return Some(Err(
             "it does not say what was decided; a decision ends by `decision ID is revoked`".to_owned()
         ));
@@ -370,7 +381,7 @@ fn called<'a>(body: &'a str, member: &str) -> &'a str {
 fn says_nothing(body: &str) -> bool {
     const NOTHING: &str = "none no not nothing n/a na nope nil tbd tba unknown - see";
     const SO_FAR: &str = "so far yet today that i we know of known at the moment right now currently here from me this week above \
-         below really new issues problems blockers bugs decisions made taken decided";
+         below really new a an issue issues problem problems blocker blockers bug bugs decision decisions made taken decided";
     let is = |list: &str, word: &str| list.split_whitespace().any(|one| one == word);
     let body = body.to_lowercase();
     let mut words = body.split_whitespace().map(|word| word.trim_matches(['.', ',', '!', ';', '(', ')']));
@@ -390,6 +401,9 @@ fn titled(body: &str) -> Map<String, Value> {
 /// `METRIC = VALUE`.
 fn measured(body: &str) -> Result<Map<String, Value>, String> {
     let (name, value) = body.split_once('=').ok_or("a result is written `result: METRIC = VALUE`")?;
+    if doubts(name) {
+        return Err("a result is what was measured, in no doubt: `result: METRIC = VALUE`".to_owned());
+    }
     let value = value.trim();
     let value =
         serde_json::from_str::<serde_json::Number>(value).map_or_else(|_| Value::from(value), Value::Number);

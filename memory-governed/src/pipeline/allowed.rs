@@ -2,7 +2,7 @@
 
 use crate::bucket::{Bucket, Operation};
 use crate::columns::{OWNER, main_text};
-use crate::interpret::{has_form, replaced, supposes};
+use crate::interpret::{has_form, is_news, may_be_an_end, replaced, supposes};
 use crate::note::{Note, NoteSource, Trust};
 use crate::projection::Row;
 use crate::request::WriteRequest;
@@ -40,8 +40,21 @@ pub(super) fn may_not_create(note: &Note, request: &WriteRequest) -> Option<&'st
         Bucket::Decisions => is_foreign(note),
         _ => false,
     };
+    let said = main_text(request.bucket).and_then(|member| request.payload.get(member)?.as_str());
     let is_said = || match request.bucket {
+        Bucket::Plan
+            if request.payload.get("plan_json").and_then(|plan| plan.as_str()).is_some_and(is_news) =>
+        {
+            Some("it may tell how the plan stands, and is none: a plan says what will be done")
+        }
         Bucket::Plan | Bucket::TaskState => is_unsaid(note, request),
+        Bucket::Issues | Bucket::Constraints | Bucket::Decisions
+            if request.target_id.is_none() && said.is_some_and(may_be_an_end) =>
+        {
+            Some(
+                "it may say that something has ended, and not what is new: `ID is resolved` ends a row, `issue ID: TEXT` begins one",
+            )
+        }
         Bucket::Constraints | Bucket::Decisions if supposes(request) => {
             Some("it may only ask or suppose: what holds is written without `?`, `if` and `maybe` before it")
         }

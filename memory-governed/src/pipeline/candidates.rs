@@ -6,15 +6,15 @@ use crate::bucket::Bucket;
 use crate::columns::{columns, id_column, main_text, rev_column, table};
 use crate::interpret::{Context, MOST_ROWS};
 use crate::note::Note;
-use crate::projection::is_live;
+use crate::projection::{Row, is_live, read};
 use crate::request::WriteRequest;
-use crate::resolve::speech::tokens;
-use crate::resolve::{possible_ids, report};
+use crate::resolve::speech::{has_verb_of_ending, states_an_end, tokens};
+use crate::resolve::{names, possible_ids, report};
 use crate::seams::Candidate;
 use crate::store::{Cells, Session, int, text};
 
 /// Buckets whose rows notes refer to.
-const REFERRED: [Bucket; 3] = [Bucket::Constraints, Bucket::Issues, Bucket::Decisions];
+pub(super) const REFERRED: [Bucket; 3] = [Bucket::Constraints, Bucket::Issues, Bucket::Decisions];
 const LIVE: &str = "status IN ('open', 'active')";
 /// Buckets whose rows end, and what is said of those that have.
 const LIFECYCLE: [Bucket; 4] = [Bucket::Constraints, Bucket::Issues, Bucket::Decisions, Bucket::TaskState];
@@ -121,6 +121,42 @@ pub(super) async fn shares_its_id(session: &Session<'_>, row: &Candidate, note: 
     }
     Ok(is_doubtful)
 }
+
+/// The row that the words of a new one may be news of, wherever it stands: they begin with its id, or name it and state or command an
+/// end. One that has ended counts too, so that nothing follows from its end.
+pub(super) async fn spoken_of(session: &Session<'_>, said: &str) -> Result<Option<Row>> {
+    let words = tokens(said);
+    let first = words.first().map(String::as_str).unwrap_or_default();
+    let tells = COMMANDS.contains(&first) || (has_verb_of_ending(said) && states_an_end(said).is_none());
+    let is_name = |id: &String| id.contains(|c: char| !c.is_ascii_lowercase());
+    for id in possible_ids(said, MOST_IDS).into_iter().filter(is_name) {
+        if !(tells || first == id) || !names(said, &id) {
+            continue;
+        }
+        for bucket in REFERRED {
+            if let Some(row) = read(session, bucket, &id).await? {
+                return Ok(Some(row));
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// First words of a command to end, or to open again.
+const COMMANDS: [&str; 12] = [
+    "resolve",
+    "close",
+    "fix",
+    "finish",
+    "invalidate",
+    "revoke",
+    "lift",
+    "drop",
+    "withdraw",
+    "retire",
+    "rescind",
+    "reopen",
+];
 
 /// Words that say which kind of row is meant.
 const fn kinds(bucket: Bucket) -> &'static [&'static str] {

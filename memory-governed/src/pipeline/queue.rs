@@ -60,7 +60,7 @@ pub struct Pending {
     pub observed_at: Timestamp,
     /// What it asks for; `None`: erased.
     pub request: Option<WriteRequest>,
-    /// Why it waits.
+    /// Why it waits; once it is rejected or was so already: why it was.
     pub reason: String,
     /// The likeliest rows when it was deferred, best first.
     pub candidates: Vec<Scored>,
@@ -371,9 +371,13 @@ pub(super) async fn finish(tx: &Session<'_>, pending: &Pending, outcome: Outcome
         Outcome::NoOp { .. } => (PendingStatus::NoOp, None),
         _ => (PendingStatus::Rejected, None),
     };
+    let reason = match &outcome {
+        Outcome::NoOp { reason } | Outcome::Rejected { reason } => Some(reason),
+        _ => None,
+    };
     tx.exec(
-        "UPDATE pending_memory_events SET status = ?, resolved_event = ? WHERE pending_id = ?",
-        &[text(word(&status)?), maybe(event.map(text)), text(&pending.id)],
+        "UPDATE pending_memory_events SET status = ?, resolved_event = ?, reason = COALESCE(?, reason) WHERE pending_id = ?",
+        &[text(word(&status)?), maybe(event.map(text)), maybe(reason.map(text)), text(&pending.id)],
     )
     .await?;
     Ok(outcome)

@@ -3,11 +3,12 @@
 use memory_core::Result;
 
 use super::allowed::{is_foreign, may_not_change, may_not_create};
-use super::candidates::{candidates, shares_its_id};
+use super::candidates::{REFERRED, candidates, shares_its_id, spoken_of};
 use super::inputter::{Appended, Entry, Inputter};
 use super::outcome::Outcome;
 use super::target::{Target, target};
 use crate::bucket::{Bucket, Operation};
+use crate::columns::main_text;
 use crate::encoding::digest;
 use crate::interpret::{doubtful_lead, is_turned, reopened, takes_back};
 use crate::ledger::{Event, SourceRef};
@@ -286,6 +287,17 @@ async fn commit(
         return Ok(waits(
             "it may take back the decision of that id, as `decision ID is revoked` does",
             frozen(bound.candidates, Some(row)),
+        ));
+    }
+    let said = main_text(request.bucket).and_then(|member| request.payload.get(member)?.as_str());
+    let begins = prior.is_none() && request.target_id.is_none() && reviewed_by.is_none();
+    if let Some(said) = said.filter(|_| begins && REFERRED.contains(&request.bucket))
+        && let Some(row) = spoken_of(tx, said).await?
+    {
+        let meant = Some(row).filter(|row| row.bucket == request.bucket);
+        return Ok(waits(
+            "it may be news of the row that it names, and not a new one: `ID is resolved` ends a row, `issue ID: TEXT` begins one",
+            frozen(bound.candidates, meant),
         ));
     }
     let refused = || {

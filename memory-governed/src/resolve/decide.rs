@@ -7,7 +7,7 @@ use super::model::Model;
 use super::note_words::NoteWords;
 use super::plain::tokens::{name_words, without_statements};
 use super::plain::{Unclear, commands, is_calm_where_it_ends, states_plainly};
-use super::report::report;
+use super::report::{is_undone, report};
 use super::resolution::{Binding, BoundBy, DeferReason, Place, Resolution, Scored};
 use super::row::{Row, Space};
 use super::same_work::is_other_work;
@@ -216,7 +216,7 @@ impl Ending<'_> {
             };
         }
         if !has_verb_of_ending(text) {
-            return None;
+            return if is_undone(&without_quotes(text)) { not_plain(Place::Beside) } else { None };
         }
         if !is_calm_where_it_ends(&without_quotes(text)) {
             return not_plain(Place::After);

@@ -8,6 +8,31 @@ use super::words::stems;
 /// Fewer words of a title are no description of work.
 const TITLE: usize = 3;
 
+/// Words anywhere in a report that may undo it, or say that it is not all.
+const UNDONE: &str = "wip draft drafts reverted reverts reverting revert undone undid unmerged rollback backlog roadmap accident \
+     accidentally mistake mistakenly";
+const UNDONE_PAIRS: [[&str; 2]; 12] = [
+    ["removed", "it"],
+    ["deleted", "it"],
+    ["dropped", "it"],
+    ["disabled", "it"],
+    ["review", "requested"],
+    ["review", "pending"],
+    ["in", "review"],
+    ["found", "bugs"],
+    ["a", "ticket"],
+    ["to", "jira"],
+    ["a", "flag"],
+    ["not", "merged"],
+];
+
+/// Whether a text has such words.
+pub(super) fn is_undone(spoken: &str) -> bool {
+    let words = tokens(spoken);
+    words.iter().any(|word| UNDONE.split_whitespace().any(|one| one == word))
+        || words.windows(2).any(|two| UNDONE_PAIRS.iter().any(|pair| pair[..] == two[..]))
+}
+
 /// The first sentence of a note that tells of work.
 pub(crate) struct Report {
     sentence: String,
@@ -28,7 +53,10 @@ pub(crate) fn report(text: &str) -> Option<Report> {
     let spoken = without_quotes(text);
     let sentences = sentences(&spoken);
     let first = sentences.first()?;
-    if !is_unturned(first) || relapses(&spoken) || sentences.iter().any(|sentence| turned(sentence).is_some())
+    if !is_unturned(first)
+        || relapses(&spoken)
+        || sentences.iter().any(|sentence| turned(sentence).is_some())
+        || is_undone(&spoken)
     {
         return None;
     }

@@ -7,7 +7,7 @@ use super::words::{stems, title_acts};
 /// A clause has at least as many stems.
 const CLAUSE: usize = 3;
 /// Words of a part.
-const PARTS: &str = "first initial one two three four five some half several part parts";
+const PARTS: &str = "another other second first initial one two three four five some half several part parts";
 /// Before what the work was done on: "an issue for …", "a prototype of …".
 const OF: &str = "of for to about on in";
 /// Words after which a report goes on to tell why or how.
@@ -144,7 +144,7 @@ fn has_another_word(asked: &[Item], clause: &[Item], is_shared: impl Fn(&Item) -
                 let is_end = clause.first().is_some_and(|item| item.is(ENDED) || item.is(DONE));
                 let rest = clause.get(usize::from(is_verb)..).unwrap_or_default();
                 let most = if is_verb && !is_end { length - 1 } else { length };
-                let is_thing = |item: &Item| is_other(item) && !item.is_act();
+                let is_thing = |item: &Item| is_other(item) && (!item.is_act() || item.is_noun());
                 is_in_between(rest, asked.get(after), most, is_marked(after), is_thing, &is_shared)
             }
             (None, None) => false,
@@ -198,8 +198,7 @@ fn clause<'a>(items: &'a [Item], asked: &[Item]) -> &'a [Item] {
         let ends = match item {
             Item::Mark => !(is_marked && goes_on(at)),
             Item::Word { said, .. } => {
-                item.is("so because")
-                    || item.is(MEANS) && !(asked.iter().any(|asked| asked.is(said)) && goes_on(at))
+                item.is("so because") || item.is(MEANS) && !asked.iter().any(|asked| asked.is(said))
             }
         };
         if stems >= CLAUSE && ends {
@@ -248,6 +247,14 @@ impl Item {
     /// Whether it may be a verb of work, as titles begin with one: "review", "create".
     fn is_act(&self) -> bool {
         self.is_work() || self.said().is_some_and(|said| title_acts(said) != 0)
+    }
+
+    /// Whether it ends as a verb may and is none that is known: "sorting", where "fixing" is one.
+    fn is_noun(&self) -> bool {
+        let Some(stem) = self.said().and_then(|said| said.strip_suffix("ing")) else { return false };
+        let of = |list: &str| list.split_whitespace().any(|word| word.strip_suffix("ed") == Some(stem));
+        !self.said().is_some_and(|said| title_acts(said) != 0)
+            && ![WORKED, REPORTED, ENDED, DONE].into_iter().any(of)
     }
 
     /// Whether it may begin a report of the work itself: a verb, or what the work is called.
@@ -325,6 +332,11 @@ mod tests {
                 &["Added an issue for retry logic to the upload worker"],
             ),
             ("Rename account service to identity service", &["Renamed account service to billing service"]),
+            (
+                "Implement pagination for the audit log endpoint",
+                &["Implemented sorting for the audit log endpoint"],
+            ),
+            ("Search is slow for queries with umlauts", &["Search is slow for queries with emojis: fixed"]),
             ("Add health check endpoint to the gateway", &["Added health check endpoint to the worker"]),
             (
                 "Translate the onboarding emails",

@@ -255,7 +255,7 @@ pub(crate) fn asks(text: &str) -> bool {
 }
 
 /// Whether any sentence has a verb of ending.
-pub(super) fn has_verb_of_ending(spoken: &str) -> bool {
+pub(crate) fn has_verb_of_ending(spoken: &str) -> bool {
     sentences(spoken).iter().any(|sentence| !ends_in(&tokens(sentence)).is_empty())
 }
 
@@ -390,6 +390,7 @@ fn unquoted(line: &str, kept: &mut String) {
                     '«' => Some('»'),
                     '‘' => Some('’'),
                     '\'' if !before.is_alphanumeric() => Some('\''),
+                    '`' if quotes_an_end(letters.get(at + 1..).unwrap_or_default()) => Some('`'),
                     _ => None,
                 }
                 // A mark that is never closed quotes nothing.
@@ -399,6 +400,14 @@ fn unquoted(line: &str, kept: &mut String) {
         }
         before = c;
     }
+}
+
+/// Whether what stands before the next back-tick is several words with one of ending: a quotation, and no name.
+fn quotes_an_end(rest: &[char]) -> bool {
+    let end = rest.iter().position(|c| *c == '`');
+    let inner: String = end.and_then(|end| rest.get(..end)).unwrap_or_default().iter().collect();
+    let words = tokens(&inner);
+    words.len() > 1 && !ends_in(&words).is_empty()
 }
 
 /// Words in lower case, without marks around them.

@@ -1,4 +1,4 @@
-//! GOV-1 to GOV-7, GOV-37 and GOV-51: the state machine of each bucket.
+//! GOV-1 to GOV-7, GOV-37 and GOV-51 to GOV-53: the state machine of each bucket.
 
 use memory_governed::{Bucket, NoteSource, Outcome};
 use serde_json::{Value, json};
@@ -102,6 +102,7 @@ pub(crate) const CASES: &[Case] = &[
             "issue belt_jam: Conveyor belt 3 no longer jams when boxes are wet",
             "issue belt_jam: Conveyor belt 3 jams when boxes are wet (resolved)",
             "issue belt_jam: Conveyor belt 3 jams when boxes are wet? maybe when dry",
+            "issue belt_jam: Conveyor belt 3 does not jam when boxes are wet",
         ] {
             expect_eq!(kind(&shared.write_by(&lead, text).await?), "deferred", "`{text}`");
         }
@@ -112,6 +113,45 @@ pub(crate) const CASES: &[Case] = &[
             &[append("issues", "other", json!({ "title": "t" })), invalidate("issues", "redis_timeout")],
         )
         .await?;
+        shared.is_sound().await?;
+    }),
+    case!("gov.rows.news-begins-none", [Sql, HostTables], ["GOV-52"], |cx| {
+        let shared = cx.shared().await?;
+        let lead = authority("lead");
+        shared.write("issue belt_jam: Conveyor belt 3 jams when boxes are wet").await?;
+        shared.write("constraint no_night: No shift at night").await?;
+        shared.write("decision use_rollers: Boxes go over rollers").await?;
+        let before = shared.count("events_memory").await?;
+        for text in [
+            "issue: belt_jam is fixed",
+            "issue: belt_jam is back",
+            "bug: resolve belt_jam",
+            "constraint: no_night is lifted",
+            "decision: use_rollers is revoked",
+            "decision: revoke use_rollers",
+            "blocker: resolved",
+            "problem: solved by the night shift",
+        ] {
+            expect_eq!(kind(&shared.write_by(&lead, text).await?), "deferred", "`{text}`");
+        }
+        expect_eq!(shared.issue("belt_jam").await?, "open", "after its news");
+        expect_eq!(shared.count("events_memory").await?, before, "events after news of rows");
+        for text in ["issue: Boxes fall off, as told in belt_jam", "issue: Closed gates are not locked"] {
+            expect_eq!(kind(&shared.write_by(&lead, text).await?), "applied", "`{text}`");
+        }
+        shared.is_sound().await?;
+    }),
+    case!("gov.tasks.one-state-a-note", [Sql, HostTables], ["GOV-53"], |cx| {
+        let shared = cx.shared().await?;
+        shared.write("task build: pending").await?;
+        for (text, became, now) in [
+            ("task build: done\ntask build: failed", "deferred", "pending"),
+            ("task build: done\ntask ship: failed", "applied", "done"),
+        ] {
+            let outcomes = shared.say_by(&agent("ada"), text).await?.outcomes;
+            expect_eq!(outcomes.iter().map(kind).collect::<Vec<_>>(), [became; 2], "`{text}`");
+            expect_eq!(shared.row(Bucket::TaskState, "build").await?.status, now, "after `{text}`");
+        }
         shared.is_sound().await?;
     }),
     case!("gov.issues.reopened", [Sql, HostTables], ["GOV-51"], |cx| {

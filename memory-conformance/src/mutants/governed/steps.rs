@@ -43,6 +43,10 @@ mutants! {
         => stages(|setup| setup.wrap = |stages| Box::new(Decides(stages, "may not change")));
     "gov.anybody-reopens": ["GOV-51"] needs [Sql, HostTables], "whoever writes reopens an issue that was resolved"
         => stages(|setup| setup.wrap = |stages| Box::new(Decides(stages, "may not reopen")));
+    "gov.news-is-a-change": ["GOV-52"] needs [Sql, HostTables], "what may be news of a row is written into it"
+        => stages(|setup| setup.wrap = |stages| Box::new(Decides(stages, "it may be news of the row")));
+    "gov.last-state-wins": ["GOV-53"] needs [Sql, HostTables], "of two states that a note gives a task, one is taken"
+        => stages(|setup| setup.wrap = |stages| Box::new(Decides(stages, "two things of one row")));
     "gov.review-lends-authority": ["GOV-18"] needs [Sql, HostTables], "who may not end a row decides that its own note meant it"
         => stages(|setup| setup.wrap = |stages| Box::new(ReviewsAll(stages)));
     "gov.rebuild-verifies-last": ["GOV-49"] needs [Sql, HostTables], "a rebuild refuses once the tables are changed"

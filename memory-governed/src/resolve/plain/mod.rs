@@ -15,9 +15,10 @@ use tokens::{
     skip, take, without_statements, word,
 };
 use words::{
-    ADVERBS, ARTICLES, BE, CAUSES, CHANGES, CHECKED, CONFIRMS, DETERMINERS, ENDED, ENDING, ENDS_NOW,
-    EVERYONE, FINISHED, GREETINGS, HAVE, INVALIDATES, IT, KINDS, KNOWN_MEANS, LABELS, LEADS, MEANS, PEOPLE,
-    PREPOSITIONS, PROVE, PROVES, REASONS, REQUESTED, ROWS, SOUND, THANKS, WATCHES, WORKED,
+    ADVERBS, ARTICLES, BE, CAUSES, CHANGES, CHECKED, CHECKS, CONFIRMS, DETERMINERS, ENDED, ENDING, ENDS_NOW,
+    EVERYONE, FAULTS, FINISHED, GERUNDS, GONE, GREETINGS, HAVE, INVALIDATES, IT, KINDS, KNOWN_MEANS, LABELS,
+    LEADS, MEANS, MOVES, NOT_YET, PEOPLE, PREPOSITIONS, PROVE, PROVES, REASONS, REPORTED, REQUESTED, ROWS,
+    SOUND, THANKS, WATCHES, WORKED,
 };
 
 /// Longest sentence that is read, in tokens: a bound on the time that a note can take.
@@ -327,7 +328,9 @@ fn act(tokens: &[Token]) -> Option<(&[Token], bool)> {
         let verb =
             rest.iter().take(SUBJECT).position(|token| is_word(token, ENDING) || is_word(token, HAVE))?;
         let (noun, rest) = (rest.get(..verb)?, rest.get(verb..)?);
-        let is_noun = |token: &Token| matches!(token, Token::Word(word) if !word.ends_with("ly"));
+        let is_noun = |token: &Token| {
+            !is_word(token, NOT_YET) && matches!(token, Token::Word(word) if !word.ends_with("ly"))
+        };
         if noun.is_empty() || !is_calm(noun) || !noun.iter().all(is_noun) {
             return None;
         }
@@ -414,8 +417,20 @@ fn is_means(by: &str, phrase: &[Token]) -> bool {
     let end = phrase.iter().position(|token| is_word(token, "in on")).unwrap_or(phrase.len());
     !["by", "with"].contains(&by)
         || change(phrase).is_some()
-        || (by == "by" && word(phrase).ends_with("ing"))
+        || (by == "by" && is_work_in_hand(phrase))
         || phrase.get(..end).and_then(<[Token]>::last).is_some_and(|token| is_word(token, KNOWN_MEANS))
+}
+
+/// "Restarting it", "bumping the driver", and not "moving it", "pretending".
+fn is_work_in_hand(phrase: &[Token]) -> bool {
+    let Some(stem) = word(phrase).strip_suffix("ing") else { return false };
+    let rest = phrase.get(1..).unwrap_or_default();
+    let of = |list: &str| {
+        let forms = list.split_whitespace().filter_map(|word| word.strip_suffix("ed"));
+        forms.into_iter().any(|form| form == stem)
+    };
+    let is_gone = is(word(phrase), GONE.split_whitespace()) && is_word_of(rest, IT);
+    !is_gone && ([WORKED, REPORTED].into_iter().any(of) || is(word(phrase), GERUNDS.split_whitespace()))
 }
 
 /// Whether a noun phrase, and then a tail follow.
@@ -496,7 +511,9 @@ fn is_aside(tokens: &[Token]) -> bool {
     let is_known = is_harmless(piece)
         || is_watch(piece)
         || change(piece).is_some_and(<[Token]>::is_empty)
-        || (is(word(piece), CAUSES.split_whitespace()) && is_calm(piece));
+        || (is(word(piece), CAUSES.split_whitespace())
+            && is_calm(piece)
+            && !piece.iter().any(|token| is_word(token, "unknown unclear to")));
     is_known && tail(rest, true)
 }
 
@@ -524,21 +541,36 @@ fn is_harmless(clause: &[Token]) -> bool {
     }
     clause.iter().enumerate().skip(1).take(SUBJECT).any(|(at, token)| {
         let rest = clause.get(at + 1..).unwrap_or_default();
+        let subject = clause.get(..at).unwrap_or_default();
+        // "To be verified" has not been.
+        if subject.iter().any(|token| is_word(token, "to be get")) {
+            return false;
+        }
+        // "The outage is live" is no good news.
+        let is_fault = subject.iter().any(|token| [ROWS, FAULTS].iter().any(|list| is_word(token, list)));
+        let is_move = |rest: &[Token]| is_fault && is_word_of(rest, MOVES);
+        // "The tests are running."
+        let is_under_way = |rest: &[Token]| {
+            is_word_of(rest, "running run")
+                && subject.iter().any(|token| [CHANGES, CHECKS].iter().any(|list| is_word(token, list)))
+        };
         let is_plural = matches!(clause.get(at - 1), Some(Token::Word(word)) if word.ends_with('s'));
         match token {
             _ if is_word(token, BE) => {
                 let rest = skip(skip(rest, "been all"), ADVERBS);
                 let is_blamed = take(rest, "to").and_then(|rest| take(rest, "blame")).is_some_and(is_quiet);
-                // "The outage is live" is no good news.
-                let is_fault = clause.iter().take(at).any(|token| is_word(token, ROWS));
-                is_blamed
-                    || [SOUND, FINISHED, WORKED]
-                        .get(usize::from(is_fault)..)
-                        .unwrap_or_default()
-                        .iter()
-                        .any(|list| take(rest, list).is_some_and(is_quiet))
+                let is_so = || {
+                    let lists = [SOUND, FINISHED, WORKED];
+                    let lists = lists.get(usize::from(is_fault)..).unwrap_or_default();
+                    lists.iter().any(|list| take(rest, list).is_some_and(is_quiet))
+                };
+                is_blamed || (!is_move(rest) && !is_under_way(rest) && is_so())
             }
-            _ if is_word(token, PROVE) => is_plural && is_quiet(rest),
+            _ if is_word(token, PROVE) => {
+                is_plural && !is_under_way(clause.get(at..).unwrap_or_default()) && is_quiet(rest)
+            }
+            // "The errors increased", "latency moved": what happened to it, and not what was done.
+            _ if is_word(token, MOVES) && (is_fault || rest.is_empty()) => false,
             _ if is_word(token, WORKED) => is_object(rest),
             _ => is_word(token, PROVES) && is_quiet(rest),
         }

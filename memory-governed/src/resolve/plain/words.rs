@@ -19,6 +19,20 @@ pub(in crate::resolve) const KINDS: &str =
 /// What a row may be about, and rows themselves.
 pub(in crate::resolve) const ROWS: &str = "issue issues bug bugs blocker blockers problem problems ticket tickets incident incidents outage outages \
      failure failures error errors crash crashes leak leaks";
+/// Further words for what goes wrong.
+pub(in crate::resolve) const FAULTS: &str =
+    "timeout timeouts latency lag alert alerts warning warnings complaint complaints load";
+/// Work that a fault does by itself: "the errors increased", "the problem moved".
+pub(in crate::resolve) const MOVES: &str = "added changed created enabled extended increased introduced moved raised rebooted restarted split swapped switched";
+/// What is under way where it is running.
+pub(in crate::resolve) const CHECKS: &str = "test tests check checks ci suite pipeline job jobs review";
+/// What has ended something nowhere yet, or not for good.
+pub(in crate::resolve) const NOT_YET: &str = "staging local dev demo mock mocks draft experimental beta canary sandbox design old previous bot stale fork";
+/// Gerunds of work whose past does not end in "ed".
+pub(in crate::resolve) const GERUNDS: &str = "running rerunning making putting setting building rebuilding writing rewriting using splitting \
+     cutting letting giving replacing removing reverting retrying limiting avoiding freeing";
+/// Of work, what takes the row itself elsewhere: "by moving it".
+pub(in crate::resolve) const GONE: &str = "moving merging splitting removing deleting dropping renaming";
 /// Before the name of a row.
 pub(in crate::resolve) const ARTICLES: &str = "the this our my";
 /// Before any noun.

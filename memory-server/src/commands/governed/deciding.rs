@@ -9,10 +9,13 @@ use memory::governed::{
 use memory_core::{Error, ErrorKind};
 
 use super::{SpaceArgs, actor, open};
-use crate::terminal::{Context, Exit, Failure, Out};
+use crate::terminal::{Context, Exit, Failure, Out, excerpt, word};
 
 /// Deferred writes listed at once.
 const LISTED: usize = 1_000;
+
+/// Characters of a note in a list; `review show` prints it whole.
+const NOTE: usize = 120;
 
 /// The state of a deferred write.
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -72,17 +75,54 @@ fn list(found: &[Pending], out: &mut Out) -> Result<Exit, Failure> {
             [
                 one.id.clone(),
                 one.actor.agent.clone(),
-                one.text.clone().unwrap_or_else(|| "(erased)".to_owned()),
+                one.text.as_deref().map_or_else(|| "(erased)".to_owned(), |text| excerpt(text, NOTE)),
                 one.reason.clone(),
                 likely.join(", "),
             ]
         };
-        out.table(
-            ["ID", "AGENT", "NOTE", "WAITS BECAUSE", "LIKELY"],
-            &found.iter().map(cells).collect::<Vec<_>>(),
-        )
+        let waits = |one: &Pending| matches!(one.status, PendingStatus::Waiting | PendingStatus::NeedsReview);
+        let because = if found.iter().all(waits) { "WAITS BECAUSE" } else { "BECAUSE" };
+        out.table(["ID", "AGENT", "NOTE", because, "LIKELY"], &found.iter().map(cells).collect::<Vec<_>>())
     })?;
     Ok(Exit::Ok)
+}
+
+/// One deferred write for people: what was said, why it waits, what the rows that it may mean say, and how to decide.
+async fn told(shared: &SharedMemory, one: &Pending) -> memory_core::Result<Vec<String>> {
+    let mut lines = vec![
+        format!(
+            "{} by {} ({}), seen at {}",
+            one.id,
+            one.actor.agent,
+            word(&one.actor.trust),
+            one.observed_at
+        ),
+        // Its own lines are set in, so that none passes for one of these.
+        format!("note:     {}", one.text.as_deref().unwrap_or("(erased)").replace('\n', "\n          ")),
+    ];
+    let Some(request) = &one.request else { return Ok(lines) };
+    let ends = request.operation.is_lifecycle();
+    let unnamed = if ends { "a row that it does not name" } else { "a new row" };
+    let id = request.target_id.as_deref().unwrap_or(unnamed);
+    lines.push(format!("asks for: {} of {}: {id}", request.operation, request.bucket));
+    lines.extend(request.payload.iter().map(|(name, value)| format!("          {name}: {value}")));
+    let decided = !matches!(one.status, PendingStatus::Waiting | PendingStatus::NeedsReview);
+    lines.push(format!("{} {}", if decided { "decided: " } else { "waits:   " }, one.reason));
+    for candidate in &one.candidates {
+        let row = shared.row(request.bucket, &candidate.id).await?;
+        let said = row.as_ref().map_or("gone".to_owned(), |row| {
+            let said = ["title", "text", "statement"].iter().find_map(|name| row.fields.get(*name));
+            format!("{}, {}", row.status, said.map(ToString::to_string).unwrap_or_default())
+        });
+        lines.push(format!("likely:   {} ({said})", candidate.id));
+    }
+    if !decided {
+        let likely = one.candidates.first().filter(|_| ends).map(|candidate| candidate.id.as_str());
+        let target = likely.or(request.target_id.as_deref()).unwrap_or(if ends { "ROW" } else { "NEW_ID" });
+        lines.push(format!("decide:   memory review bind {} {target}", one.id));
+        lines.push(format!("          memory review reject {} --reason WHY", one.id));
+    }
+    Ok(lines)
 }
 
 #[derive(Args, Debug)]
@@ -142,8 +182,8 @@ pub(crate) async fn review(context: &Context, args: ReviewArgs, out: &mut Out) -
             let found = queue.show(&id).await?.ok_or_else(|| {
                 Error::new(ErrorKind::NotFound, "there is no such deferred write in this space")
             })?;
-            let text = serde_json::to_string_pretty(&found).unwrap_or_default();
-            out.tell(&found, |out| out.raw_line(&text))?;
+            let lines = told(&SharedMemory::new(&space), &found).await?;
+            out.tell(&found, |out| lines.into_iter().try_for_each(|line| out.line(line)))?;
             return Ok(Exit::Ok);
         }
         Action::Bind { id, target } => Review::new(queue).bind(&id, &target, &person).await?,

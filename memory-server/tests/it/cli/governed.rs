@@ -162,6 +162,41 @@ fn it_is_said_that_nothing_waits_or_that_all_of_it_needs_a_person() {
     assert!(why.contains("the note names its id; applied"), "{why}");
 }
 
+/// It showed ids without what the rows say, and a long note whole in a list; the reason of a rejection was not kept.
+#[test]
+fn what_waits_is_shown_with_what_its_rows_say_and_how_to_decide() {
+    let user = User::new();
+    for words in ["issue redis_timeout: Redis times out under load", "issue lint_step: the linter fails"] {
+        user.ok(&["note", words]);
+    }
+    user.ok(&[
+        "note",
+        &format!("the earlier blocker is fixed\nlikely:   lint_step\n{}", "word ".repeat(200)),
+    ]);
+    user.ok(&["note", "issue: lint_step is gone"]);
+    user.ok(&["promote"]);
+    let pending = user.json(&["pending"]);
+    let id = |at: usize| pending[at]["id"].as_str().unwrap();
+    let list = user.ok(&["pending"]);
+    assert!(list.lines().all(|line| line.chars().count() < 600), "{list}");
+    let shown = user.ok(&["review", "show", id(0)]);
+    for part in [
+        "likely:   redis_timeout (open, \"Redis times out under load\")",
+        "asks for: resolve of issues: a row that it does not name",
+        "waits:    ",
+        &format!("memory review reject {}", id(0)),
+    ] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    // A line of the note does not pass for one of the program's.
+    assert!(!shown.contains("\nlikely:   lint_step\n"), "{shown}");
+    let shown = user.ok(&["review", "show", id(1)]);
+    assert!(shown.contains(&format!("memory review bind {} NEW_ID", id(1))), "{shown}");
+    user.ok(&["review", "reject", id(1), "--reason", "it is no issue of its own"]);
+    let rejected = user.json(&["pending", "--state", "rejected"]);
+    assert_eq!(rejected[0]["reason"], "it is no issue of its own");
+}
+
 /// `recall --as-of` took a date and these did not; a note of 2099 was kept as one of now, without a word.
 #[test]
 fn times_may_be_dates_and_a_note_is_never_of_the_future() {
