@@ -63,7 +63,11 @@ pub(super) fn check_message_id(what: &'static str, id: &str) -> Result<()> {
     Ok(())
 }
 
-pub(super) fn check_messages(messages: &[Message]) -> Result<()> {
+/// Checks messages like an `add` through [`Checked`](crate::Checked) does, for callers that ask what it would do.
+///
+/// # Errors
+/// `invalid_argument`, `too_large`; `details.index` says of which message, where it is one.
+pub fn check_messages(messages: &[Message]) -> Result<()> {
     if messages.len() > MAX_MESSAGES {
         return Err(Error::too_large("messages", messages.len(), MAX_MESSAGES, "messages"));
     }

@@ -7,6 +7,8 @@ mod provider;
 mod records;
 mod sql;
 
+pub use arguments::check_messages;
+pub use backend::check_entry;
 pub use records::check_record;
 
 use crate::capabilities::Capabilities;

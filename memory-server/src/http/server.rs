@@ -1,5 +1,6 @@
 //! `memory serve --http`, from its options to its end.
 
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -102,7 +103,11 @@ pub(crate) async fn run(context: &Context, args: ServeArgs) -> Result<Exit, Fail
     let page = Page::new(memory.clone(), beside, authority, api.clone(), secure);
     let served = Served::new(memory, api, page, Arc::clone(&mcp), Arc::clone(&gate));
 
-    let unbound = |error| Failure::File(format!("{address} cannot be listened on"), error);
+    let unbound = |error: io::Error| {
+        let do_what =
+            if error.kind() == io::ErrorKind::AddrInUse { "; give another port with --http" } else { "" };
+        Failure::File(format!("{address} cannot be listened on{do_what}"), error)
+    };
     let listener = TcpListener::bind(address).await.map_err(unbound)?;
     let bound = listener.local_addr().map_err(unbound)?;
     for warning in warnings {
