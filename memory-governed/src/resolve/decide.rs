@@ -215,10 +215,14 @@ impl Ending<'_> {
                 false => None,
             };
         }
-        if !has_verb_of_ending(text) {
-            return if is_undone(&without_quotes(text)) { not_plain(Place::Beside) } else { None };
+        let spoken = without_quotes(text);
+        if is_undone(&spoken) {
+            return not_plain(Place::Beside);
         }
-        if !is_calm_where_it_ends(&without_quotes(text)) {
+        if !has_verb_of_ending(text) {
+            return None;
+        }
+        if !is_calm_where_it_ends(&spoken) {
             return not_plain(Place::After);
         }
         let title = stems(&row.title);

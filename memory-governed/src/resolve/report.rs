@@ -11,7 +11,10 @@ const TITLE: usize = 3;
 /// Words anywhere in a report that may undo it, or say that it is not all.
 const UNDONE: &str = "wip draft drafts reverted reverts reverting revert undone undid unmerged rollback backlog roadmap accident \
      accidentally mistake mistakenly";
-const UNDONE_PAIRS: [[&str; 2]; 12] = [
+const UNDONE_PAIRS: [[&str; 2]; 15] = [
+    ["is", "left"],
+    ["are", "left"],
+    ["more", "left"],
     ["removed", "it"],
     ["deleted", "it"],
     ["dropped", "it"],
