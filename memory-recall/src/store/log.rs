@@ -277,8 +277,7 @@ pub(crate) fn cut(mut text: String, most: usize) -> String {
 
 /// Too many others wrote at the same time.
 pub(crate) fn contended() -> Error {
-    Error::new(
-        ErrorKind::Unavailable,
+    Error::unavailable(
         "other writers changed this conversation at the same time, again and again; nothing was written: try again",
     )
     .with_retry(Retry::Now)

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Cursor, Read};
 
-use memory_core::{Error, ErrorKind};
+use memory_core::Error;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
@@ -64,7 +64,7 @@ pub(crate) fn undetected(file: &str, why: Unknown) -> Error {
         }
         Unknown::Other => "its format cannot be detected from its beginning; name it with --format",
     };
-    Error::new(ErrorKind::Corrupt, format!("{file}: {advice}"))
+    Error::corrupt(format!("{file}: {advice}"))
 }
 
 /// Examines the beginning of `input`.

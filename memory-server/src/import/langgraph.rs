@@ -7,7 +7,7 @@ use std::io::{self, BufRead, Read as _};
 use std::path::Path;
 
 use memory::hierarchical::transfer::Foreign;
-use memory_core::{Entry, Error, ErrorKind, Json, Key, Result, Source, Timestamp};
+use memory_core::{Entry, Error, Json, Key, Result, Source, Timestamp};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags};
 use serde::Deserialize;
@@ -95,8 +95,7 @@ impl LangGraph {
             .map_err(unreadable)?;
         let has = |name: &str| columns.iter().any(|column| column == name);
         if !["prefix", "key", "value", "created_at", "updated_at"].into_iter().all(has) {
-            return Err(Error::new(
-                ErrorKind::Corrupt,
+            return Err(Error::corrupt(
                 "the SQLite file has no table `store` of LangGraph; a store of `memory` is copied with `memory migrate`",
             ));
         }
@@ -234,12 +233,13 @@ fn entry(
 }
 
 fn unreadable(error: impl std::error::Error + Send + Sync + 'static) -> Error {
-    Error::new(ErrorKind::Corrupt, "the SQLite file cannot be read").with_source(error)
+    Error::corrupt("the SQLite file cannot be read").with_source(error)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use memory_core::ErrorKind;
 
     /// What `SqliteStore.setup` makes.
     const TABLES: &str = "CREATE TABLE store (prefix text NOT NULL, key text NOT NULL, value text NOT NULL, \

@@ -261,8 +261,7 @@ impl<'a> Turns<'a> {
         let options = AddOptions::default().with_again(self.again);
         let outcome = self.add_with(scope, messages, options).await?;
         if outcome.status == AddStatus::Unknown {
-            return Err(Error::new(
-                ErrorKind::OutcomeUnknown,
+            return Err(Error::outcome_unknown(
                 "it is not known whether the last turns were stored; run the import again, which stores only what is missing",
             ));
         }

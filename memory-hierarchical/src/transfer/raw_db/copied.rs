@@ -88,8 +88,7 @@ impl Copied {
                 return Ok(Some(copied));
             }
         }
-        Err(Error::new(ErrorKind::Unavailable, "another program is writing the file; try again")
-            .with_retry(Retry::Now))
+        Err(Error::unavailable("another program is writing the file; try again").with_retry(Retry::Now))
     }
 
     pub(super) fn database(&self) -> PathBuf {
@@ -144,8 +143,7 @@ fn head(log: &Path) -> Result<Option<Vec<u8>>> {
 }
 
 fn no_room(error: std::io::Error) -> Error {
-    Error::new(
-        ErrorKind::Unavailable,
+    Error::unavailable(
         format!(
             "a database with a write-ahead log is copied to be read, and that failed in {}: make room there, or name another folder \
              in the variable for temporary files",

@@ -32,11 +32,11 @@ fn sql(error: rusqlite::Error) -> Error {
         Some(rusqlite::ErrorCode::DatabaseBusy | rusqlite::ErrorCode::DatabaseLocked)
     );
     if busy {
-        return Error::new(ErrorKind::Unavailable, "another program is writing the file; try again")
+        return Error::unavailable("another program is writing the file; try again")
             .with_retry(Retry::Now)
             .with_source(error);
     }
-    Error::new(ErrorKind::Corrupt, "the file is damaged, or no database of this layout").with_source(error)
+    Error::corrupt("the file is damaged, or no database of this layout").with_source(error)
 }
 
 /// A database of another program, read in one transaction.
@@ -64,8 +64,7 @@ impl Foreign {
         let path = ordinary(path)?;
         magic(&path)?;
         if has_bytes(&path, "-journal") {
-            return Err(Error::new(
-                ErrorKind::Unavailable,
+            return Err(Error::unavailable(
                 "a program is writing the file, or was interrupted; try again, or open it once with that program, which repairs it",
             ));
         }
@@ -111,7 +110,7 @@ impl Foreign {
                 if fs::metadata(&path).map(|found| (found.len(), found.modified().ok())).ok()
                     != Some((length, time)) =>
             {
-                Err(Error::new(ErrorKind::Unavailable, "the file was changed while it was read; try again")
+                Err(Error::unavailable("the file was changed while it was read; try again")
                     .with_retry(Retry::Now))
             }
             _ => Ok(()),
