@@ -54,10 +54,10 @@ pub trait Embedder: Send + Sync + fmt::Debug {
 /// non-finite or an all-zero vector.
 pub fn check_embeddings(model: &EmbeddingModel, asked: usize, vectors: &[Vec<f32>]) -> Result<()> {
     if vectors.len() != asked {
-        return Err(Error::new(
-            ErrorKind::Unavailable,
-            format!("the embedder returned {} vectors for {asked} texts", vectors.len()),
-        ));
+        return Err(Error::unavailable(format!(
+            "the embedder returned {} vectors for {asked} texts",
+            vectors.len()
+        )));
     }
     for vector in vectors {
         if vector.len() != model.dimensions {
@@ -73,10 +73,7 @@ pub fn check_embeddings(model: &EmbeddingModel, asked: usize, vectors: &[Vec<f32
             .with_detail("actual", vector.len()));
         }
         if vector.iter().any(|x| !x.is_finite()) || vector.iter().all(|x| *x == 0.0) {
-            return Err(Error::new(
-                ErrorKind::Unavailable,
-                "the embedder returned a vector that is zero or not finite",
-            ));
+            return Err(Error::unavailable("the embedder returned a vector that is zero or not finite"));
         }
     }
     Ok(())
@@ -147,7 +144,7 @@ pub fn timed_out(limit: Duration) -> Error {
         "the embedder did not answer within {} ms; look after it, or allow it more time",
         limit.as_millis()
     );
-    Error::new(ErrorKind::Timeout, message)
+    Error::timeout(message)
 }
 
 /// Asks an embedder, and believes nothing of its reply that can be checked.

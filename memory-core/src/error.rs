@@ -196,6 +196,18 @@ struct Inner {
     source: Option<Source>,
 }
 
+/// In an `impl` block, `name: Kind;` becomes a constructor of errors of that kind, from their message.
+macro_rules! of_kind {
+    ($($(#[$about:meta])* $name:ident: $kind:ident;)*) => {$(
+        #[doc = concat!("[`ErrorKind::", stringify!($kind), "`].")]
+        $(#[$about])*
+        #[must_use]
+        pub fn $name(message: impl Into<Cow<'static, str>>) -> Self {
+            Self::new(ErrorKind::$kind, message)
+        }
+    )*};
+}
+
 impl Error {
     /// An error of `kind`; the message says what is wrong and what to do next.
     #[must_use]
@@ -211,10 +223,26 @@ impl Error {
         Self(Box::new(Inner { kind, message: message.into(), details: Map::new(), retry, source: None }))
     }
 
-    /// [`ErrorKind::InvalidArgument`].
-    #[must_use]
-    pub fn invalid(message: impl Into<Cow<'static, str>>) -> Self {
-        Self::new(ErrorKind::InvalidArgument, message)
+    of_kind! {
+        corrupt: Corrupt;
+        forbidden: Forbidden;
+        invalid: InvalidArgument;
+        not_found: NotFound;
+        outcome_unknown: OutcomeUnknown;
+        quota_exceeded: QuotaExceeded;
+        rate_limited: RateLimited;
+        read_only: ReadOnly;
+        result_too_large: ResultTooLarge;
+        scope_denied: ScopeDenied;
+        statement_refused: StatementRefused;
+        timeout: Timeout;
+        transaction_lost: TransactionLost;
+        unauthenticated: Unauthenticated;
+        unavailable: Unavailable;
+        vector_unsupported: VectorUnsupported;
+        wrong_type: WrongType;
+        /// A bug, not the caller's fault.
+        internal: Internal;
     }
 
     /// [`ErrorKind::TooLarge`], with `details.what`, `limit`, `actual` and `unit`.
@@ -265,12 +293,6 @@ impl Error {
             "the run has ended and its scope is gone; write to the agent's or the user's scope, or start \
              another run with a new id",
         )
-    }
-
-    /// [`ErrorKind::Internal`]: a bug, not the caller's fault.
-    #[must_use]
-    pub fn internal(message: impl Into<Cow<'static, str>>) -> Self {
-        Self::new(ErrorKind::Internal, message)
     }
 
     /// Adds one machine-readable detail.

@@ -181,10 +181,7 @@ impl<'a> Session<'a> {
         let (run, scope) = (&self.tables.run, &self.tables.scope);
         let rows = self.facet()?.query(run, scope, sql, args, self.options()).await?;
         if rows.truncated {
-            return Err(Error::new(
-                ErrorKind::ResultTooLarge,
-                "this space holds more than one read may take",
-            ));
+            return Err(Error::result_too_large("this space holds more than one read may take"));
         }
         Ok(rows.rows.into_iter().map(Cells::of).collect())
     }
@@ -313,6 +310,5 @@ fn strange(found: Option<&SqlValue>) -> Error {
         SqlValue::Int(_) => "integer",
         _ => "other",
     });
-    Error::new(ErrorKind::Corrupt, "a table of the runtime holds what it did not write")
-        .with_detail("found", kind)
+    Error::corrupt("a table of the runtime holds what it did not write").with_detail("found", kind)
 }

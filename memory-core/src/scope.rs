@@ -478,13 +478,6 @@ impl RunContext {
         self
     }
 
-    /// Sets the root of the spawn tree.
-    #[must_use]
-    pub fn with_root_run(mut self, root_run: ScopeId) -> Self {
-        self.root_run = root_run;
-        self
-    }
-
     /// The scope of `kind` that belongs to this run; `None` for the user scope of a run without user, and for the host.
     #[must_use]
     pub fn scope(&self, kind: ScopeKind) -> Option<Scope> {

@@ -1,18 +1,19 @@
-//! Generates builder methods.
+//! Methods that set one field each.
 
-/// Gives a type methods that set one field each: `with_x(field: Type)`, or `with_x(field: Type) as Some` for an
-/// optional field.
+/// In an `impl` block, `with_field(field: Type);` becomes a method that sets the field of that name; with `=> value`, to that
+/// value.
+#[doc(hidden)]
+#[macro_export]
 macro_rules! setters {
-    ($type:ident { $($(#[$doc:meta])* $method:ident($field:ident: $value:ty) $(as $wrap:ident)?;)* }) => {
-        impl $type { $(
-            $(#[$doc])*
-            #[must_use]
-            pub fn $method(mut self, $field: $value) -> Self {
-                self.$field = $($wrap)? ($field);
-                self
-            }
-        )* }
-    };
+    ($($(#[$about:meta])* $name:ident($field:ident: $type:ty $(=> $value:expr)?);)*) => {$(
+        #[doc = concat!("Sets `", stringify!($field), "`.")]
+        $(#[$about])*
+        #[must_use]
+        pub fn $name(mut self, $field: $type) -> Self {
+            self.$field = $crate::setters!(@ $field $($value)?);
+            self
+        }
+    )*};
+    (@ $field:ident) => { $field };
+    (@ $field:ident $value:expr) => { $value };
 }
-
-pub(crate) use setters;

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use memory_core::{
-    Backend, BulkOptions, Embed, Embedding, EmbeddingModel, Error, ErrorKind, Key, NewEntry, Provider,
-    Result, Scope, SearchMode, SearchQuery,
+    Backend, BulkOptions, Embed, Embedding, EmbeddingModel, Error, Key, NewEntry, Provider, Result, Scope,
+    SearchMode, SearchQuery,
 };
 
 use crate::locomo::{Dialogue, Evidence, Turn};
@@ -100,8 +100,7 @@ fn backend_for(provider: &dyn Provider, mode: SearchMode) -> Result<&dyn Backend
     let backend = backend.ok_or_else(|| Error::unsupported("bulk_insert", provider.name()))?;
     let vectors = matches!(mode, SearchMode::Vector | SearchMode::Hybrid);
     if vectors && !capabilities.vector_search {
-        return Err(Error::new(
-            ErrorKind::VectorUnsupported,
+        return Err(Error::vector_unsupported(
             format!(
                 "provider `{}` serves no vectors here; measure `lexical`, or configure an embedder where it takes one",
                 provider.name()
@@ -171,8 +170,7 @@ async fn model_of(backend: &dyn Backend, scope: &Scope, turns: usize) -> Result<
     match stats.models.into_iter().find(|model| model.rows >= turns) {
         Some(model) => Ok(Some(model.model)),
         None if turns == 0 => Ok(None),
-        None => Err(Error::new(
-            ErrorKind::Unavailable,
+        None => Err(Error::unavailable(
             "not every turn has a vector, so vectors cannot be measured; see what the embedder says of its texts",
         )),
     }
@@ -193,10 +191,9 @@ async fn store(backend: &dyn Backend, scope: &Scope, dialogue: &Dialogue, mode: 
         let outcomes = backend.bulk_insert(scope, entries, BulkOptions::default()).await?;
         for outcome in &outcomes {
             if let Embedding::Failed(reason) = &outcome.embedding {
-                return Err(Error::new(
-                    ErrorKind::Unavailable,
-                    format!("the embedder failed, so vectors cannot be measured: {reason}"),
-                ));
+                return Err(Error::unavailable(format!(
+                    "the embedder failed, so vectors cannot be measured: {reason}"
+                )));
             }
         }
     }

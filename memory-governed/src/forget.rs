@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use memory_core::sql::SqlValue;
-use memory_core::{Error, ErrorKind, Result};
+use memory_core::{Error, Result};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -109,8 +109,7 @@ struct Erasure<'a> {
 impl<'a> Erasure<'a> {
     async fn begin(space: &'a Space, by: &'a Actor) -> Result<Self> {
         if by.trust < Trust::Authority {
-            return Err(Error::new(
-                ErrorKind::Forbidden,
+            return Err(Error::forbidden(
                 "only a person, or an agent with authority, has shared state forgotten",
             ));
         }
@@ -173,8 +172,7 @@ impl<'a> Erasure<'a> {
         if self.by.trust >= trust {
             return Ok(());
         }
-        Err(Error::new(
-            ErrorKind::Forbidden,
+        Err(Error::forbidden(
             "part of this was written by someone who is trusted further, so nothing is forgotten: ask a person",
         ))
     }

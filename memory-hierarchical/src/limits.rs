@@ -1,6 +1,6 @@
 //! What a memory and an edge may hold.
 
-use memory_core::{Error, ErrorKind, Result};
+use memory_core::{Error, Result};
 use serde_json::Value;
 
 /// Most bytes of an id.
@@ -46,10 +46,9 @@ pub fn check_entity(name: &str) -> Result<()> {
 /// The error of an edge that ends at a memory which the agent does not have, or has only as one of the other kind.
 #[must_use]
 pub fn missing_end(id: &str, kind: &str) -> Error {
-    Error::new(
-        ErrorKind::NotFound,
-        format!("an edge ends at `{id}`, which is no {kind} memory of this agent; store that first"),
-    )
+    Error::not_found(format!(
+        "an edge ends at `{id}`, which is no {kind} memory of this agent; store that first"
+    ))
     .with_detail("memory_id", id)
     .with_detail("kind", kind)
 }

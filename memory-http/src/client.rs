@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use memory_core::{Clock, Error, ErrorKind, IdGen, Result, Retry};
+use memory_core::{Clock, Error, IdGen, Result, Retry};
 use tracing::Instrument as _;
 
 use crate::call::breaker::{BreakerPolicy, Breakers};
@@ -108,39 +108,15 @@ pub struct HttpClientBuilder {
 }
 
 impl HttpClientBuilder {
-    /// Sets caps and timeouts.
-    #[must_use]
-    pub fn limits(mut self, limits: Limits) -> Self {
-        self.limits = limits;
-        self
-    }
-
-    /// Sets the retry policy.
-    #[must_use]
-    pub fn retry(mut self, retry: RetryPolicy) -> Self {
-        self.retry = retry;
-        self
-    }
-
-    /// Sets the circuit breaker policy.
-    #[must_use]
-    pub fn breaker(mut self, breaker: BreakerPolicy) -> Self {
-        self.breaker = breaker;
-        self
-    }
-
-    /// Replaces Tokio's timer for waits.
-    #[must_use]
-    pub fn timer(mut self, timer: Arc<dyn Timer>) -> Self {
-        self.timer = Some(timer);
-        self
-    }
-
-    /// Replaces the operating system's resolver. The policy applies to its answers too.
-    #[must_use]
-    pub fn resolver(mut self, resolver: Arc<dyn Resolver>) -> Self {
-        self.resolver = resolver;
-        self
+    memory_core::setters! {
+        /// Caps and timeouts.
+        limits(limits: Limits);
+        retry(retry: RetryPolicy);
+        breaker(breaker: BreakerPolicy);
+        /// Replaces Tokio's timer for waits.
+        timer(timer: Arc<dyn Timer> => Some(timer));
+        /// Replaces the operating system's resolver. The policy applies to its answers too.
+        resolver(resolver: Arc<dyn Resolver>);
     }
 
     /// Trusts these roots in addition to the system's.
@@ -478,10 +454,10 @@ async fn read(
 }
 
 fn left_alone(call: &Call, wait: Duration) -> Error {
-    Error::new(
-        ErrorKind::Unavailable,
-        format!("calls to {} are suspended after repeated failures; try again later", call.origin),
-    )
+    Error::unavailable(format!(
+        "calls to {} are suspended after repeated failures; try again later",
+        call.origin
+    ))
     .with_detail("breaker", "open")
     .with_retry(Retry::After(wait))
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use clap::Args;
 use memory::Memory;
 use memory_core::{
-    BulkOptions, Error, ErrorKind, GetOptions, Json, Key, NewEntry, Provider as _, Result, Scope, SetOptions,
+    BulkOptions, Error, GetOptions, Json, Key, NewEntry, Provider as _, Result, Scope, SetOptions,
 };
 use memory_server::terminal::{Context, Exit, Failure, Out};
 use serde::Serialize;
@@ -222,7 +222,7 @@ async fn client(load: Arc<Load>) -> Seen {
         seen.sent += 1;
         let ended = timeout(PATIENCE, load.once(number))
             .await
-            .unwrap_or_else(|_| Err(Error::new(ErrorKind::Timeout, "the request took too long")));
+            .unwrap_or_else(|_| Err(Error::timeout("the request took too long")));
         match ended {
             Ok(()) => seen.micros.push(u64::try_from(due.elapsed().as_micros()).unwrap_or(u64::MAX)),
             Err(error) => *seen.errors.entry(error.kind().code()).or_default() += 1,
@@ -259,7 +259,7 @@ impl Load {
         }
         match store.get(&self.scope, &key, GetOptions::default()).await? {
             Some(_) => Ok(()),
-            None => Err(Error::new(ErrorKind::NotFound, "an entry that was written is gone")),
+            None => Err(Error::not_found("an entry that was written is gone")),
         }
     }
 }

@@ -19,5 +19,5 @@ pub(crate) fn fresh(folder: &tempfile::TempDir) -> memory_core::Result<String> {
 
 /// An error of the file system.
 pub(crate) fn broken(doing: &str, error: std::io::Error) -> Error {
-    Error::new(memory_core::ErrorKind::Unavailable, format!("cannot {doing}: {error}")).with_source(error)
+    Error::unavailable(format!("cannot {doing}: {error}")).with_source(error)
 }

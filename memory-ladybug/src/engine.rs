@@ -3,7 +3,9 @@
 //! A file is open at most once in a process. The engine's lock on it keeps other processes away, but would not keep this one
 //! from opening it again, and two openings would damage it.
 
+use std::cell::Cell;
 use std::collections::HashMap;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
@@ -13,12 +15,14 @@ use std::time::Duration;
 use lbug::{Connection, Database, SystemConfig, Value};
 use memory_core::{Error, ErrorKind, Result};
 use memory_hierarchical::rows::Cells as _;
+use memory_hierarchical::transfer::PrivateFolder;
 use tokio::sync::{OwnedMutexGuard, oneshot};
 
 use crate::cypher::{AGENTS, SCHEMA};
-use crate::error::{ended, failed, is_locked, unopened};
-use crate::files;
+use crate::error::{ended, failed, is_locked, locked, undecided, unopened, unread_log};
+use crate::log::{self, Records};
 use crate::rows::Cells;
+use crate::{files, lock};
 
 /// The engine's pages in memory.
 const BUFFER_BYTES: u64 = 512 << 20;
@@ -26,6 +30,8 @@ const BUFFER_BYTES: u64 = 512 << 20;
 const MAX_FILE_BYTES: u64 = 64 << 30;
 /// How long a statement may take.
 const STATEMENT_MILLIS: u64 = 600_000;
+/// After so many checkpoints a file is opened anew: each takes addresses of [`MAX_FILE_BYTES`], about 8 MiB, for good.
+const MAX_CHECKPOINTS: u32 = 1_000;
 /// How long to wait for another process to close the file, and how often to look.
 const OPENING: (u32, Duration) = (300, Duration::from_millis(100));
 
@@ -33,6 +39,25 @@ const OPENING: (u32, Duration) = (300, Duration::from_millis(100));
 pub(crate) struct Connections<'db> {
     pub(crate) reader: Side<'db>,
     pub(crate) writer: Side<'db>,
+    checkpoints: Cell<u32>,
+    /// What the engine has in memory may differ from what the file has.
+    is_doubtful: Cell<bool>,
+}
+
+impl Connections<'_> {
+    /// Commits the writer's transaction: it is kept once the engine's checkpoint is complete, of which it leaves one record.
+    pub(crate) fn commit(&self) -> Result<()> {
+        self.is_doubtful.set(true);
+        self.writer.run("COMMIT", Vec::new())?;
+        self.writer.run("CHECKPOINT", Vec::new()).map_err(undecided)?;
+        self.is_doubtful.set(false);
+        self.checkpoints.set(self.checkpoints.get() + 1);
+        Ok(())
+    }
+
+    fn is_worn(&self) -> bool {
+        self.is_doubtful.get() || self.checkpoints.get() >= MAX_CHECKPOINTS
+    }
 }
 
 /// A connection.
@@ -117,7 +142,7 @@ impl Engine {
             Arc::clone(slots.entry(path.clone()).or_default())
         };
         let mut known = slot.engine.lock().await;
-        if let Some(engine) = known.upgrade() {
+        if let Some(engine) = known.upgrade().filter(|engine| !engine.has_ended()) {
             return Ok(engine);
         }
         // The one before may still be closing it.
@@ -132,10 +157,7 @@ impl Engine {
         let (tell, told) = oneshot::channel();
         let work = move || {
             let _running = running;
-            match open(&path, opening, &tell) {
-                Ok(database) => serve(&database, opening, tell, &queue),
-                Err(error) => drop(tell.send(Err(error))),
-            }
+            work(&path, opening, tell, &queue);
         };
         let thread = thread::Builder::new().name("memory-ladybug".to_owned()).spawn(work);
         let thread = thread.map_err(|error| {
@@ -144,6 +166,11 @@ impl Engine {
         let engine = Self { jobs: Some(jobs), thread: Some(thread), turn: Arc::default() };
         told.await.unwrap_or_else(|_| Err(ended()))?;
         Ok(engine)
+    }
+
+    /// Whether the file could not be opened anew.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
     /// Runs work on the thread.
@@ -174,40 +201,94 @@ impl Drop for Engine {
     }
 }
 
-fn open(path: &Path, opening: Opening, tell: &oneshot::Sender<Result<()>>) -> Result<Database> {
+/// An open file.
+struct Opened {
+    database: Database,
+    /// Closing it would end the engine's lock too.
+    _lock: File,
+    /// What is read in the place of the file.
+    _copy: Option<PrivateFolder>,
+}
+
+/// Opens a file and serves it until nobody can send a job any more.
+fn work(path: &Path, opening: Opening, tell: oneshot::Sender<Result<()>>, queue: &mpsc::Receiver<Job>) {
+    let mut is_worn = match open(path, opening, || tell.is_closed()) {
+        Ok(opened) => serve(&opened.database, opening, Some(tell), queue),
+        Err(error) => return drop(tell.send(Err(error))),
+    };
+    while is_worn {
+        // Nobody waits for this answer; whoever sends a job sees that the thread has ended.
+        let Ok(opened) = open(path, opening, || false) else { return };
+        is_worn = serve(&opened.database, opening, None, queue);
+    }
+}
+
+fn open(path: &Path, opening: Opening, is_given_up: impl Fn() -> bool) -> Result<Opened> {
+    // Before the lock, which closing the file would end.
     files::check(path, opening == Opening::Own)?;
-    let config = SystemConfig::default()
-        .buffer_pool_size(BUFFER_BYTES)
-        .max_db_size(MAX_FILE_BYTES)
-        .read_only(opening == Opening::Foreign);
     let (mut left, pause) = OPENING;
     loop {
-        match Database::new(path, config.clone()) {
-            // Nobody waits any more once the channel is closed.
-            Err(error) if is_locked(&error) && left > 0 && !tell.is_closed() => {
+        let opened = match lock::of(path, opening)? {
+            Some(lock) => opened(path, opening, lock)?,
+            None => None,
+        };
+        match opened {
+            Some(opened) => return Ok(opened),
+            None if left > 0 && !is_given_up() => {
                 left -= 1;
                 thread::sleep(pause);
             }
-            opened => return opened.map_err(unopened),
+            None => return Err(locked()),
         }
     }
 }
 
+/// Opens a file that is locked for this process; nothing if the engine's lock is refused.
+fn opened(path: &Path, opening: Opening, lock: File) -> Result<Option<Opened>> {
+    log::refuse_links(path)?;
+    let copy = match opening {
+        Opening::Own => {
+            log::mend(path, Records::Own)?;
+            None
+        }
+        Opening::Foreign if log::is_beside(path) => Some(log::copied(path, &lock)?),
+        Opening::Foreign => None,
+    };
+    let config = SystemConfig::default()
+        .buffer_pool_size(BUFFER_BYTES)
+        .max_db_size(MAX_FILE_BYTES)
+        .auto_checkpoint(false)
+        .read_only(opening == Opening::Foreign && copy.is_none());
+    let place = copy.as_ref().map_or_else(|| path.to_owned(), |copy| copy.path().join(log::COPY));
+    match Database::new(place, config) {
+        Ok(database) => Ok(Some(Opened { database, _lock: lock, _copy: copy })),
+        Err(error) if is_locked(&error) => Ok(None),
+        Err(error) if copy.is_some() => Err(unread_log(unopened(error))),
+        Err(error) => Err(unopened(error)),
+    }
+}
+
+/// Whether the file has to be opened anew.
 fn serve(
     database: &Database,
     opening: Opening,
-    tell: oneshot::Sender<Result<()>>,
+    tell: Option<oneshot::Sender<Result<()>>>,
     queue: &mpsc::Receiver<Job>,
-) {
-    let connections = match connect(database, opening) {
-        Ok(connections) => connections,
-        Err(error) => return drop(tell.send(Err(error))),
+) -> bool {
+    let connected = connect(database, opening);
+    let (connections, told) = match connected {
+        Ok(connections) => (Some(connections), Ok(())),
+        Err(error) => (None, Err(error)),
     };
-    if tell.send(Ok(())).is_ok() {
-        while let Ok(job) = queue.recv() {
-            job(&connections);
+    let is_waited_for = tell.is_none_or(|tell| tell.send(told).is_ok());
+    let Some(connections) = connections.filter(|_| is_waited_for) else { return false };
+    while let Ok(job) = queue.recv() {
+        job(&connections);
+        if connections.is_worn() {
+            return true;
         }
     }
+    false
 }
 
 fn connect(database: &Database, opening: Opening) -> Result<Connections<'_>> {
@@ -216,7 +297,14 @@ fn connect(database: &Database, opening: Opening) -> Result<Connections<'_>> {
         connection.set_query_timeout(STATEMENT_MILLIS);
         Ok(Side { connection, is_own: opening == Opening::Own })
     };
-    let connections = Connections { reader: side()?, writer: side()? };
+    let connections = Connections {
+        reader: side()?,
+        writer: side()?,
+        checkpoints: Cell::new(0),
+        is_doubtful: Cell::new(false),
+    };
+    // What is not in the file by then was never acknowledged.
+    connections.writer.run("CALL force_checkpoint_on_close = false", Vec::new())?;
     let labels = connections.reader.labels()?;
     let has = |label: &str| labels.iter().any(|known| known == label);
     match opening {
@@ -226,7 +314,7 @@ fn connect(database: &Database, opening: Opening) -> Result<Connections<'_>> {
             for statement in SCHEMA {
                 connections.writer.run(statement, Vec::new())?;
             }
-            connections.writer.run("COMMIT", Vec::new())?;
+            connections.commit()?;
         }
         Opening::Own => return Err(no_graph()),
         Opening::Foreign => {}

@@ -10,11 +10,14 @@ pub(crate) fn is_locked(error: &lbug::Error) -> bool {
     error.to_string().contains(LOCKED)
 }
 
+/// Another process has the file open, and keeps it.
+pub(crate) fn locked() -> Error {
+    Error::new(ErrorKind::Unavailable, "another process has the agent's graph open; try again later")
+}
+
 /// A file cannot be opened. Nothing of its content is in the engine's message.
 pub(crate) fn unopened(error: lbug::Error) -> Error {
-    let told = if is_locked(&error) {
-        Error::new(ErrorKind::Unavailable, "another process has the agent's graph open; try again later")
-    } else if error.to_string().contains("IO exception") {
+    let told = if error.to_string().contains("IO exception") {
         Error::new(
             ErrorKind::Unavailable,
             "the agent's graph cannot be opened; check its folder and the disk",
@@ -26,6 +29,16 @@ pub(crate) fn unopened(error: lbug::Error) -> Error {
         )
     };
     told.with_source(error)
+}
+
+/// A file cannot be opened with what is beside it.
+pub(crate) fn unread_log(error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::Corrupt => error.retold(
+            "the agent's graph cannot be opened with the log (.wal) beside it; move the log away to read what was in the file before",
+        ),
+        _ => error,
+    }
 }
 
 /// A statement failed. The engine's message quotes stored values, so only its first words are kept: `Runtime exception`.
@@ -40,6 +53,15 @@ pub(crate) fn failed(error: &lbug::Error) -> Error {
     } else {
         Error::internal("the graph engine failed").with_detail("class", class)
     }
+}
+
+/// The checkpoint of a write failed, which may be complete all the same.
+pub(crate) fn undecided(error: Error) -> Error {
+    Error::new(
+        ErrorKind::OutcomeUnknown,
+        "the graph engine may have stored the write or not; read the graph to see",
+    )
+    .with_source(error)
 }
 
 /// The thread of the engine has ended.

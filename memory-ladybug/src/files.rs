@@ -106,7 +106,7 @@ impl Folders {
     }
 }
 
-fn unread(message: &'static str, error: std::io::Error) -> Error {
+pub(crate) fn unread(message: &'static str, error: std::io::Error) -> Error {
     Error::new(ErrorKind::Unavailable, message).with_source(error)
 }
 

@@ -47,8 +47,12 @@ impl LadybugGraphs {
 
     async fn engine(&self, found: Found) -> Result<Arc<Engine>> {
         let lock = || self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, engine)) = lock().iter().find(|(known, _)| *known == found) {
-            return Ok(Arc::clone(engine));
+        {
+            let mut open = lock();
+            open.retain(|(_, engine)| !engine.has_ended());
+            if let Some((_, engine)) = open.iter().find(|(known, _)| *known == found) {
+                return Ok(Arc::clone(engine));
+            }
         }
         let engine = match &found {
             Found::Own(path) => Engine::open(path, Opening::Own).await?,

@@ -9,6 +9,8 @@ mod engine;
 mod error;
 mod files;
 mod graphs;
+mod lock;
+mod log;
 mod migrate;
 mod rows;
 mod write;

@@ -170,9 +170,11 @@ impl GraphWrite for LadybugWrite {
     }
 
     async fn commit(mut self: Box<Self>) -> Result<()> {
-        self.run(|side, _, _| side.run("COMMIT", Vec::new())).await?;
+        if !self.is_open {
+            return Err(lost());
+        }
         self.is_open = false;
-        Ok(())
+        self.engine.run(|all| all.commit()).await
     }
 
     async fn rollback(mut self: Box<Self>) -> Result<()> {

@@ -74,10 +74,7 @@ impl Session<'_> {
                     .map(|event| AddStatus::Pending(Some(event))),
                 None => Ok(AddStatus::Pending(None)),
             },
-            _ => Err(Error::new(
-                ErrorKind::Corrupt,
-                "mem0's reply to an add does not say whether it was stored",
-            )),
+            _ => Err(Error::corrupt("mem0's reply to an add does not say whether it was stored")),
         }
     }
 }
@@ -123,7 +120,7 @@ pub(crate) fn stored(rows: Vec<AddedRow>, owner: &Owner) -> Result<Vec<FactId>> 
     }
     let distinct: BTreeSet<&FactId> = ids.iter().collect();
     if distinct.len() != ids.len() {
-        return Err(Error::new(ErrorKind::Corrupt, "mem0 reports the same memory as stored twice"));
+        return Err(Error::corrupt("mem0 reports the same memory as stored twice"));
     }
     Ok(ids)
 }

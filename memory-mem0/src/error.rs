@@ -1,6 +1,6 @@
 //! What a status other than 2xx means at mem0. A reply's message may quote what was sent, so it is never passed on.
 
-use memory_core::{Error, ErrorKind, Retry};
+use memory_core::{Error, Retry};
 use memory_http::Reply;
 use serde::Deserialize;
 
@@ -53,19 +53,16 @@ pub(crate) fn error_of(reply: &Reply, flavour: Flavour) -> Option<Error> {
     let plain = reply.error()?;
     let code = code(reply);
     let error = match (reply.status(), code) {
-        (_, Some("provider_auth_failed")) => Error::new(
-            ErrorKind::Unavailable,
+        (_, Some("provider_auth_failed")) => Error::unavailable(
             "the language model that mem0 uses rejects mem0's key; set the key on the server's configuration page",
         )
         .with_retry(Retry::Never),
-        (_, Some("provider_bad_request")) => Error::new(
-            ErrorKind::Unavailable,
+        (_, Some("provider_bad_request")) => Error::unavailable(
             "the language model that mem0 uses rejects the request; check which model the server is configured for",
         )
         .with_retry(Retry::Never),
         (_, Some("provider_rate_limited")) => {
-            let error = Error::new(
-                ErrorKind::RateLimited,
+            let error = Error::rate_limited(
                 "the language model that mem0 uses limits its rate; call less often",
             );
             match reply.retry_after() {
@@ -73,12 +70,10 @@ pub(crate) fn error_of(reply: &Reply, flavour: Flavour) -> Option<Error> {
                 None => error,
             }
         }
-        (_, Some("provider_unavailable" | "provider_timeout")) => Error::new(
-            ErrorKind::Unavailable,
+        (_, Some("provider_unavailable" | "provider_timeout")) => Error::unavailable(
             "the language model that mem0 uses does not answer; nothing was stored, so try again later",
         ),
-        (404, _) => Error::new(
-            ErrorKind::NotFound,
+        (404, _) => Error::not_found(
             match flavour {
                 Flavour::SelfHosted => {
                     "there is no self-hosted mem0 at this address; check `base_url`, and set `flavour` if it is the Platform"
@@ -89,12 +84,10 @@ pub(crate) fn error_of(reply: &Reply, flavour: Flavour) -> Option<Error> {
             },
         ),
         // The Platform uses these two statuses with meanings of its own, as its client shows.
-        (413, _) if flavour == Flavour::Platform => Error::new(
-            ErrorKind::QuotaExceeded,
+        (413, _) if flavour == Flavour::Platform => Error::quota_exceeded(
             "the mem0 Platform refuses more: the account's quota is used up, or the request is too large; look at its dashboard",
         ),
-        (403, _) if flavour == Flavour::Platform => Error::new(
-            ErrorKind::Forbidden,
+        (403, _) if flavour == Flavour::Platform => Error::forbidden(
             "the mem0 Platform does not allow this key to do that, or restricts the account because it is new; look at its dashboard",
         ),
         _ => return Some(plain),

@@ -3,7 +3,7 @@
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use memory_core::layer::EventId;
-use memory_core::{Error, ErrorKind, Result, Scope, Secret};
+use memory_core::{Error, Result, Scope, Secret};
 use sha2::Sha256;
 
 /// Digits of the proof.
@@ -15,10 +15,7 @@ const MAX_REMOTE_DIGITS: usize = 128;
 /// Fails with `corrupt` if the Platform's id is malformed.
 pub(crate) fn bind(key: &Secret, scope: &Scope, remote: &str) -> Result<EventId> {
     if !is_plain(remote) {
-        return Err(Error::new(
-            ErrorKind::Corrupt,
-            "mem0 answered with a malformed event id; check the server",
-        ));
+        return Err(Error::corrupt("mem0 answered with a malformed event id; check the server"));
     }
     EventId::new(format!("{}.{remote}", tag(key, scope, remote)?))
 }
@@ -36,7 +33,7 @@ pub(crate) fn unbind<'a>(key: &Secret, scope: &Scope, event: &'a EventId) -> Res
 
 /// The error for an event that is not this scope's. It does not say whether the event exists.
 pub(crate) fn unknown() -> Error {
-    Error::new(ErrorKind::NotFound, "this scope has no such event; use the id that `add` returned")
+    Error::not_found("this scope has no such event; use the id that `add` returned")
 }
 
 fn is_plain(id: &str) -> bool {

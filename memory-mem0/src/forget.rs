@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use memory_core::layer::{FactId, ForgetOutcome};
-use memory_core::{Error, ErrorKind, Result};
+use memory_core::{Error, Result};
 use memory_http::service::{
     Forgets, Forgetting, Request, Service, is_uuid, may_have_forgotten, some_may_remain,
 };
@@ -55,10 +55,7 @@ impl Session<'_> {
         let row: Option<Row> = reply.trusted_json()?;
         let Some(row) = row else { return Ok(false) };
         if !row.id.eq_ignore_ascii_case(id) {
-            return Err(Error::new(
-                ErrorKind::Corrupt,
-                "mem0 answered with another memory than the requested one",
-            ));
+            return Err(Error::corrupt("mem0 answered with another memory than the requested one"));
         }
         Ok(row.user_id.as_deref() == Some(self.owner.id()))
     }

@@ -5,7 +5,7 @@ use memory_core::layer::{
     AddOptions, AddOutcome, EventId, EventStatus, Fact, FactsPage, FactsQuery, Forget, ForgetOutcome,
     Message, RecallQuery,
 };
-use memory_core::{Error, ErrorKind, MemoryLayer, Op, Provider as _, Result, RunContext, Scope, Secret, Ttl};
+use memory_core::{Error, MemoryLayer, Op, Provider as _, Result, RunContext, Scope, Secret, Ttl};
 use memory_http::Method;
 use memory_http::service::{Forgets as _, Owner, Request};
 use serde::Deserialize;
@@ -109,10 +109,7 @@ struct Event {
 
 fn event_status(event: Event, asked: &str, owner: &Owner) -> Result<EventStatus> {
     if event.id.is_some_and(|id| id != asked) {
-        return Err(Error::new(
-            ErrorKind::Corrupt,
-            "mem0 answered with another event than the requested one",
-        ));
+        return Err(Error::corrupt("mem0 answered with another event than the requested one"));
     }
     match event.status.as_str() {
         "PENDING" | "RUNNING" => Ok(EventStatus::Pending),
@@ -121,6 +118,6 @@ fn event_status(event: Event, asked: &str, owner: &Owner) -> Result<EventStatus>
         "FAILED" => {
             Ok(EventStatus::Failed("mem0 could not process the messages; its dashboard says why".to_owned()))
         }
-        _ => Err(Error::new(ErrorKind::Corrupt, "mem0 answered with an unknown status of an event")),
+        _ => Err(Error::corrupt("mem0 answered with an unknown status of an event")),
     }
 }

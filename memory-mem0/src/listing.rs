@@ -1,7 +1,7 @@
 //! `recall` and `facts`: requests and paging.
 
 use memory_core::layer::{Fact, FactsPage, FactsQuery, RecallQuery};
-use memory_core::{Error, ErrorKind, Result};
+use memory_core::{Error, Result};
 use memory_http::Method;
 use memory_http::service::{Cursors, Request};
 use serde_json::{Value, json};
@@ -72,13 +72,10 @@ impl Session<'_> {
         let rest: Vec<Fact> = listed.into_iter().filter(is_after).collect();
         let more = rest.len() > query.limit;
         if full && !more {
-            return Err(Error::new(
-                ErrorKind::ResultTooLarge,
-                format!(
-                    "a self-hosted mem0 lists at most {MOST} memories of a scope, and this one may have more; \
+            return Err(Error::result_too_large(format!(
+                "a self-hosted mem0 lists at most {MOST} memories of a scope, and this one may have more; \
                      forget some, or search with recall"
-                ),
-            ));
+            )));
         }
         let page: Vec<Fact> = rest.into_iter().take(query.limit).collect();
         let last = page.last().filter(|_| more).map(sort_key);
@@ -112,7 +109,7 @@ impl Session<'_> {
         let rows: Rows = self.request(request).await?.trusted_json()?;
         let more = rows.next.as_ref().is_some_and(|next| !matches!(next, Value::Null | Value::Bool(false)));
         if rows.results.len() > size {
-            return Err(Error::new(ErrorKind::Corrupt, "mem0 answered with a larger page than requested"));
+            return Err(Error::corrupt("mem0 answered with a larger page than requested"));
         }
         if more && rows.results.is_empty() {
             return Err(SERVICE.corrupt("an empty page of which it says that more follow"));

@@ -1,6 +1,6 @@
 //! Calls to mem9.
 
-use memory_core::{Error, ErrorKind, Result, Secret};
+use memory_core::{Error, Result, Secret};
 use memory_http::service::{Connection, Owner, Request};
 use memory_http::{Credential, Endpoint, HttpClient, Reply};
 
@@ -57,8 +57,7 @@ impl Session<'_> {
 /// Refuses a key for a chain of spaces: it would show memories of other tenants.
 pub(crate) fn check_key(key: &Secret) -> Result<()> {
     if key.expose().starts_with(CHAIN) {
-        return Err(Error::new(
-            ErrorKind::InvalidArgument,
+        return Err(Error::invalid(
             "the key is for a chain of spaces, which would mix tenants' memories; use the key of a single space",
         ));
     }

@@ -1,7 +1,7 @@
 //! `forget`: each memory is fetched and its owner checked first, because an id alone reaches every memory of a space.
 
 use memory_core::layer::{FactId, ForgetOutcome};
-use memory_core::{Error, ErrorKind, Result};
+use memory_core::{Error, Result};
 use memory_http::service::{
     Forgets, Forgetting, Request, Service, is_uuid, may_have_forgotten, some_may_remain,
 };
@@ -77,10 +77,7 @@ impl Forgets for Session<'_> {
         }
         let row: Row = reply.trusted_json()?;
         if !row.id.eq_ignore_ascii_case(id.as_str()) {
-            return Err(Error::new(
-                ErrorKind::Corrupt,
-                "mem9 answered with another memory than the requested one",
-            ));
+            return Err(Error::corrupt("mem9 answered with another memory than the requested one"));
         }
         if row.agent_id.as_deref() != Some(self.owner.id())
             || row.state.as_deref().is_some_and(|state| state != "active")

@@ -51,7 +51,7 @@ fn status(reply: &Reply) -> Result<AddStatus> {
     match (reply.status(), added.status.as_str()) {
         (202, "accepted") => Ok(AddStatus::Pending(None)),
         (200, "ok") => Ok(AddStatus::Done(Vec::new())),
-        _ => Err(Error::new(ErrorKind::Corrupt, "mem9's reply to an add does not say whether it was stored")),
+        _ => Err(Error::corrupt("mem9's reply to an add does not say whether it was stored")),
     }
 }
 

@@ -1,7 +1,7 @@
 //! `recall` and `facts`: requests and paging.
 
 use memory_core::layer::{Fact, FactsPage, FactsQuery, RecallQuery};
-use memory_core::{Error, ErrorKind, Op, Result};
+use memory_core::{Error, Op, Result};
 use memory_http::Method;
 use memory_http::service::{Cursors, Request};
 
@@ -57,7 +57,7 @@ impl Session<'_> {
         let rows = self.list("active", seen, size).await?;
         let (count, total) = (rows.memories.len(), rows.total);
         if count > size {
-            return Err(Error::new(ErrorKind::Corrupt, "mem9 answered with a larger page than requested"));
+            return Err(Error::corrupt("mem9 answered with a larger page than requested"));
         }
         let seen = seen.saturating_add(count);
         let more = match total.and_then(|total| usize::try_from(total).ok()) {

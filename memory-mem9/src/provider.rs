@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use memory_core::{
-    Capabilities, Clock, Consistency, EmbeddingOwner, Error, ErrorKind, Health, IdGen, MemoryLayer, Provider,
-    Result, ScopeId, TenantId,
+    Capabilities, Clock, Consistency, EmbeddingOwner, Error, Health, IdGen, MemoryLayer, Provider, Result,
+    ScopeId, TenantId,
 };
 use memory_http::service::{self, Request};
 use memory_http::{EgressPolicy, HttpClient, Keyring, Method};
@@ -74,7 +74,7 @@ impl Mem9Provider {
             .client
             .exchange(Request::new(Method::Get, &["v1alpha2", "status"], timeout), Some(key))
             .await?;
-        let refused = |what: &'static str| Err(Error::new(ErrorKind::Unauthenticated, what));
+        let refused = |what: &'static str| Err(Error::unauthenticated(what));
         match reply.status() {
             401 | 404 => {
                 return refused(

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 
 use memory_core::limits::MAX_DIMENSIONS;
-use memory_core::{Error, ErrorKind, Result};
+use memory_core::{Error, Result};
 
 use crate::wordpiece::pieces;
 
@@ -139,5 +139,5 @@ fn take<'a>(rest: &mut &'a [u8], count: usize) -> Result<&'a [u8]> {
 }
 
 fn wrong(what: &str) -> Error {
-    Error::new(ErrorKind::Corrupt, format!("the model's file cannot be used: {what}"))
+    Error::corrupt(format!("the model's file cannot be used: {what}"))
 }

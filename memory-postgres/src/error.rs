@@ -253,25 +253,20 @@ pub(crate) fn outcome_unknown() -> Error {
 
 /// The connection was lost before anything was sent.
 pub(crate) fn gone() -> Error {
-    Error::new(
-        ErrorKind::Unavailable,
-        "the connection to the PostgreSQL server was lost; nothing was sent, try again",
-    )
-    .with_retry(Retry::Now)
+    Error::unavailable("the connection to the PostgreSQL server was lost; nothing was sent, try again")
+        .with_retry(Retry::Now)
 }
 
 /// No connection was free in time.
 pub(crate) fn no_connection() -> Error {
-    Error::new(
-        ErrorKind::Unavailable,
+    Error::unavailable(
         "every connection to PostgreSQL is in use; nothing was sent, try again, or raise `pool_size`",
     )
 }
 
 /// A snapshot would take the last connection, without which not even the snapshot can be read.
 pub(crate) fn only_one_left() -> Error {
-    Error::new(
-        ErrorKind::Unavailable,
+    Error::unavailable(
         "a snapshot keeps one connection to PostgreSQL and is read through another, and only one is left; end another \
          snapshot, or set `pool_size` to at least 2 and one more for each snapshot that is open at a time",
     )
@@ -279,29 +274,24 @@ pub(crate) fn only_one_left() -> Error {
 
 /// No answer came in time, and the statement had no effect.
 pub(crate) fn late() -> Error {
-    Error::new(
-        ErrorKind::Timeout,
-        "the PostgreSQL server did not answer in time; nothing was written, try again",
-    )
+    Error::timeout("the PostgreSQL server did not answer in time; nothing was written, try again")
 }
 
 /// The provider was closed.
 pub(crate) fn closed() -> Error {
-    Error::new(ErrorKind::Unavailable, "the database was closed; open it again").with_retry(Retry::Never)
+    Error::unavailable("the database was closed; open it again").with_retry(Retry::Never)
 }
 
 /// A stored row that this crate would not have written.
 pub(crate) fn malformed(what: &'static str) -> Error {
-    Error::new(
-        ErrorKind::Corrupt,
-        format!("a stored {what} is malformed; the table was changed by another program or is damaged"),
-    )
+    Error::corrupt(format!(
+        "a stored {what} is malformed; the table was changed by another program or is damaged"
+    ))
 }
 
 /// Vectors were requested without an embedder or pgvector.
 pub(crate) fn vector_unsupported(operation: &'static str) -> Error {
-    Error::new(
-        ErrorKind::VectorUnsupported,
+    Error::vector_unsupported(
         "provider `postgres` was opened without an embedder, or its server has no pgvector; configure both, or search by \
          words and write with `embed` left at `auto`",
     )

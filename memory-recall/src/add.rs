@@ -177,12 +177,12 @@ pub(crate) fn stored(embedder: &dyn Embedder, answers: Vec<Result<Vec<f32>>>) ->
 }
 
 /// What people said is kept, also a picture of which there is but a caption; what the runtime and its tools said is not memory.
-fn is_kept(message: &Message) -> bool {
+pub(crate) fn is_kept(message: &Message) -> bool {
     matches!(message.role, Role::User | Role::Assistant) && !message.is_blank()
 }
 
 /// The writes of the new turns, each with what is known of its digest.
-async fn turns(
+pub(crate) async fn turns(
     log: &Log<'_>,
     new: &[(Said<'_>, Expect)],
     digests: &[String],

@@ -217,7 +217,7 @@ pub(crate) async fn named(log: &Log<'_>, digests: &[&str]) -> Result<Vec<Option<
 /// The turns of ids, in their order.
 pub(crate) async fn turns(log: &Log<'_>, ids: &[FactId], doing: &str) -> Result<Vec<Found>> {
     let unknown = |id: &FactId| {
-        Error::new(ErrorKind::NotFound, format!("there is no fact `{id}` to {doing}; nothing was changed"))
+        Error::not_found(format!("there is no fact `{id}` to {doing}; nothing was changed"))
             .with_retry(Retry::Never)
             .with_detail("id", id.as_str())
     };

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use memory_core::backend::NewEntry;
 use memory_core::layer::{FactId, Forget, ForgetOutcome};
-use memory_core::{Entry, Error, ErrorKind, Expect, Op, Provider, Result, Retry, Scope, Ttl};
+use memory_core::{Entry, Error, Expect, Op, Provider, Result, Retry, Scope, Ttl};
 
 use crate::add::NO_QUOTA;
 use crate::changes;
@@ -185,12 +185,9 @@ enum Batch {
 }
 
 fn partly(forgotten: u64, error: Error) -> Error {
-    Error::new(
-        ErrorKind::OutcomeUnknown,
-        format!("{forgotten} facts are forgotten, and the rest may not be; forget again"),
-    )
-    .with_retry(Retry::Now)
-    .with_source(error)
+    Error::outcome_unknown(format!("{forgotten} facts are forgotten, and the rest may not be; forget again"))
+        .with_retry(Retry::Now)
+        .with_source(error)
 }
 
 /// The writes that leave of these records nothing but digests.

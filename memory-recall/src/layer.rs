@@ -10,8 +10,8 @@ use memory_core::layer::{
 };
 use memory_core::limits::{MAX_BULK_BYTES, MAX_PAGE_BYTES};
 use memory_core::{
-    Cursor, Entry, Error, ErrorKind, Key, ListQuery, MemoryLayer, Op, Provider, Result, Retry, RunContext,
-    Scope, Timestamp,
+    Cursor, Entry, Error, Key, ListQuery, MemoryLayer, Op, Provider, Result, Retry, RunContext, Scope,
+    Timestamp,
 };
 
 use crate::cache::{Moment, Slot};
@@ -124,7 +124,7 @@ impl<P: Provider> Recall<P> {
             if bytes > MAX_BULK_BYTES {
                 let why =
                     format!("the facts of the answer have more than {MAX_BULK_BYTES} bytes; ask for fewer");
-                return Err(Error::new(ErrorKind::ResultTooLarge, why)
+                return Err(Error::result_too_large(why)
                     .with_retry(Retry::Never)
                     .with_detail("limit", MAX_BULK_BYTES)
                     .with_detail("unit", "bytes"));

@@ -17,6 +17,7 @@ pub mod extract;
 mod forget;
 mod known;
 mod layer;
+mod plan;
 mod provider;
 pub mod rank;
 mod recall;
@@ -24,6 +25,7 @@ mod records;
 mod reembed;
 mod store;
 
+pub use plan::AddPlan;
 pub use provider::advertise;
 pub use recall::{DEFAULT_MEMORY_BYTES, Recall, RecallOptions};
 pub use records::{ConversationEntry, ConversationHead, KnownFact, fact_of_message, known_facts};

@@ -32,25 +32,10 @@ impl Default for RecallOptions {
 }
 
 impl RecallOptions {
-    /// Sets the embedder.
-    #[must_use]
-    pub fn with_embedder(mut self, embedder: Arc<dyn Embedder>) -> Self {
-        self.embedder = Some(embedder);
-        self
-    }
-
-    /// Sets the weights.
-    #[must_use]
-    pub fn with_weights(mut self, weights: Weights) -> Self {
-        self.weights = weights;
-        self
-    }
-
-    /// Sets the limit of the memory for conversations.
-    #[must_use]
-    pub fn with_memory_bytes(mut self, bytes: usize) -> Self {
-        self.memory_bytes = bytes;
-        self
+    memory_core::setters! {
+        with_embedder(embedder: Arc<dyn Embedder> => Some(embedder));
+        with_weights(weights: Weights);
+        with_memory_bytes(memory_bytes: usize);
     }
 }
 

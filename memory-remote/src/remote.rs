@@ -246,9 +246,8 @@ fn read(op: Op, reply: &HttpReply) -> Result<Reply> {
     if !reply.is_success() {
         return Err(error_of(reply));
     }
-    let text = std::str::from_utf8(reply.body()).map_err(|error| {
-        Error::new(ErrorKind::Corrupt, "the reply is not UTF-8; check the server").with_source(error)
-    });
+    let text = std::str::from_utf8(reply.body())
+        .map_err(|error| Error::corrupt("the reply is not UTF-8; check the server").with_source(error));
     text.and_then(|text| Reply::from_json(op, text)).map_err(|error| {
         let error = reply.page_error().unwrap_or(error);
         if op.is_read() { error } else { lost(error) }
@@ -257,10 +256,10 @@ fn read(op: Op, reply: &HttpReply) -> Result<Reply> {
 
 /// `outcome_unknown`: the reply to a write cannot be read.
 fn lost(error: Error) -> Error {
-    Error::new(
-        ErrorKind::OutcomeUnknown,
-        format!("{}; the call may have had its effect, so read before calling again", error.message()),
-    )
+    Error::outcome_unknown(format!(
+        "{}; the call may have had its effect, so read before calling again",
+        error.message()
+    ))
     .with_source(error)
 }
 

@@ -6,7 +6,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use futures_core::Stream;
-use memory_core::{Error, ErrorKind, Failure, Result};
+use memory_core::{Error, Failure, Result};
 use tokio::time::{Sleep, sleep};
 
 /// What ended a stream that was sent.
@@ -68,8 +68,7 @@ impl<T, S: Stream<Item = Result<T>> + Unpin> Stream for Timed<S> {
         let timeout = this.timeout;
         ready!(this.deadline.get_or_insert_with(|| Box::pin(sleep(timeout))).as_mut().poll(context));
         this.items = None;
-        Poll::Ready(Some(Err(Error::new(
-            ErrorKind::Timeout,
+        Poll::Ready(Some(Err(Error::timeout(
             "the server did not send the next part of the stream in time; try again, or raise `stream_timeout_ms`",
         ))))
     }

@@ -212,8 +212,9 @@ impl HttpServer {
             };
             HttpAnswer { status: parts.status.as_u16(), kind, body }
         };
-        self.runtime.block_on(async { tokio::time::timeout(PATIENCE, answer).await }).map(Some).map_err(
-            |error| Error::new(memory_core::ErrorKind::Timeout, "no answer in time").with_source(error),
-        )
+        self.runtime
+            .block_on(async { tokio::time::timeout(PATIENCE, answer).await })
+            .map(Some)
+            .map_err(|error| Error::timeout("no answer in time").with_source(error))
     }
 }

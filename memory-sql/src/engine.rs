@@ -52,13 +52,13 @@ pub trait Engine: Send + Sync + Sized + 'static {
     ) -> impl Future<Output = Result<Turn<Self>>> + Send {
         async move {
             let transaction = self.transactions().find(scope, tx)?;
-            let turn = self.until(deadline, Arc::clone(&transaction.turn).lock_owned()).await.ok_or_else(|| {
-                Error::new(
-                    ErrorKind::Timeout,
-                    "another call uses this transaction for longer than the deadline; nothing was done, try again",
+            let turn =
+                self.until(deadline, Arc::clone(&transaction.turn).lock_owned()).await.ok_or_else(|| {
+                    Error::timeout(
+                        "another call uses this transaction for longer than the deadline; nothing was done, try again",
                 )
                 .with_detail("transaction", "open")
-            })?;
+                })?;
             // It may have ended while this call waited.
             self.transactions().find(scope, tx)?;
             Ok((transaction, turn))
@@ -82,8 +82,7 @@ pub trait Engine: Send + Sync + Sized + 'static {
                 }
                 let turn = Arc::clone(&transaction.turn);
                 if self.until(deadline, turn.lock_owned()).await.is_none() {
-                    return Err(Error::new(
-                        ErrorKind::Timeout,
+                    return Err(Error::timeout(
                         "a statement of a transaction that was to end did not; it is rolled back as it ends",
                     ));
                 }

@@ -5,8 +5,7 @@ use memory_core::{Error, ErrorKind, Retry};
 /// The statement was ended at its deadline.
 #[must_use]
 pub fn timeout() -> Error {
-    Error::new(
-        ErrorKind::Timeout,
+    Error::timeout(
         "the statement took longer than its deadline and was ended without effect; \
          let it read less, or raise the timeout",
     )
@@ -17,14 +16,13 @@ pub fn timeout() -> Error {
 /// The statement was ended because its caller went away or its transaction had to end.
 #[must_use]
 pub fn cancelled() -> Error {
-    Error::new(ErrorKind::Timeout, "the statement was cancelled and had no effect").with_retry(Retry::Never)
+    Error::timeout("the statement was cancelled and had no effect").with_retry(Retry::Never)
 }
 
 /// The scope's write lock was not free before the deadline.
 #[must_use]
 pub fn locked() -> Error {
-    Error::new(
-        ErrorKind::Timeout,
+    Error::timeout(
         "another transaction writes to this scope for longer than the deadline; nothing was done, \
          try again when it has ended",
     )
@@ -33,17 +31,16 @@ pub fn locked() -> Error {
 /// A statement that writes was sent as a query.
 #[must_use]
 pub fn writes() -> Error {
-    Error::new(ErrorKind::ReadOnly, "the statement writes, and a query may only read; use sql_exec for it")
+    Error::read_only("the statement writes, and a query may only read; use sql_exec for it")
         .with_detail("layer", "readonly")
 }
 
 /// The scope's database would hold more than its quota.
 #[must_use]
 pub fn quota_exceeded(bytes: u64) -> Error {
-    Error::new(
-        ErrorKind::QuotaExceeded,
-        format!("the scope's database would grow past its {bytes} bytes; delete rows or drop tables first"),
-    )
+    Error::quota_exceeded(format!(
+        "the scope's database would grow past its {bytes} bytes; delete rows or drop tables first"
+    ))
     .with_detail("layer", "quota")
     .with_detail("quota_bytes", bytes)
 }
@@ -68,8 +65,7 @@ pub fn not_empty() -> Error {
 /// The next line of a dump did not come in time.
 #[must_use]
 pub fn dump_stalled() -> Error {
-    Error::new(
-        ErrorKind::Timeout,
+    Error::timeout(
         "the restore was given up: the dump's next line did not come in time; nothing was restored",
     )
 }

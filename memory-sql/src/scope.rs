@@ -1,6 +1,6 @@
 //! Checks that come before anything else.
 
-use memory_core::{Error, ErrorKind, Result, RunContext, Scope};
+use memory_core::{Error, Result, RunContext, Scope};
 
 /// Checks that the scope is of the run's own tenant.
 ///
@@ -10,6 +10,6 @@ pub fn check_tenant(run: &RunContext, scope: &Scope) -> Result<()> {
     if run.tenant == scope.tenant {
         Ok(())
     } else {
-        Err(Error::new(ErrorKind::ScopeDenied, "the scope belongs to another tenant than the run"))
+        Err(Error::scope_denied("the scope belongs to another tenant than the run"))
     }
 }

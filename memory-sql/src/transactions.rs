@@ -61,7 +61,7 @@ impl Ended {
                 "no such transaction is open in this scope; begin one, and carry the `tx` it answers"
             }
         };
-        Error::new(ErrorKind::TransactionLost, message).with_detail("transaction", "lost")
+        Error::transaction_lost(message).with_detail("transaction", "lost")
     }
 }
 

@@ -63,8 +63,7 @@ pub(crate) fn engine(error: rusqlite::Error) -> Error {
 /// An error of COMMIT. If the file system failed, it is unknown whether the commit is in the log.
 pub(crate) fn commit(error: rusqlite::Error) -> Error {
     if code(&error) == Some(ErrorCode::SystemIoFailure) {
-        return Error::new(
-            ErrorKind::OutcomeUnknown,
+        return Error::outcome_unknown(
             "the disk failed during the commit; read the key to see whether the write was stored",
         )
         .with_source(error);
@@ -74,60 +73,52 @@ pub(crate) fn commit(error: rusqlite::Error) -> Error {
 
 /// Another process held the lock past the timeout.
 pub(crate) fn locked() -> Error {
-    Error::new(
-        ErrorKind::Unavailable,
+    Error::unavailable(
         "another process kept the database locked for the whole busy timeout; nothing was written, try again",
     )
 }
 
 /// This process may not write the file.
 pub(crate) fn read_only() -> Error {
-    Error::new(
-        ErrorKind::ReadOnly,
+    Error::read_only(
         "the database file or its folder is read-only; give this process the right to write both",
     )
 }
 
 /// The provider was closed.
 pub(crate) fn closed() -> Error {
-    Error::new(ErrorKind::Unavailable, "the database was closed; open it again").with_retry(Retry::Never)
+    Error::unavailable("the database was closed; open it again").with_retry(Retry::Never)
 }
 
 /// The file was renamed or deleted: writes to it are lost when this process ends.
 pub(crate) fn displaced() -> Error {
-    Error::new(ErrorKind::Unavailable, DriftReason::FileReplaced.message())
+    Error::unavailable(DriftReason::FileReplaced.message())
         .with_retry(Retry::Never)
         .with_detail("reason", DriftReason::FileReplaced.as_str())
 }
 
 /// The queue is full.
 pub(crate) fn overloaded(what: &'static str) -> Error {
-    Error::new(
-        ErrorKind::Unavailable,
-        format!("too many {what} are waiting already; nothing was done, try again later"),
-    )
+    Error::unavailable(format!("too many {what} are waiting already; nothing was done, try again later"))
 }
 
 /// The thread that should have answered is gone.
 pub(crate) fn lost() -> Error {
-    Error::new(
-        ErrorKind::OutcomeUnknown,
+    Error::outcome_unknown(
         "the operation ended without an answer, which is a bug; read the key to see whether it was stored",
     )
 }
 
 /// A stored row that this crate would not have written.
 pub(crate) fn malformed(what: &'static str) -> Error {
-    Error::new(
-        ErrorKind::Corrupt,
-        format!("a stored {what} is malformed; the file was changed by another program or is damaged"),
-    )
+    Error::corrupt(format!(
+        "a stored {what} is malformed; the file was changed by another program or is damaged"
+    ))
 }
 
 /// A row of the table `scope`, identified by its `space`, that names no scope.
 pub(crate) fn malformed_scope(space: i64) -> Error {
-    Error::new(
-        ErrorKind::Corrupt,
+    Error::corrupt(
         format!(
             "the row with space {space} of the table scope names no scope: the file was changed by another program or is \
              damaged; correct or delete that row, then try again"
@@ -138,7 +129,7 @@ pub(crate) fn malformed_scope(space: i64) -> Error {
 
 /// A file that is not ours, or of a later version.
 pub(crate) fn foreign(message: &'static str) -> Error {
-    Error::new(ErrorKind::Corrupt, message)
+    Error::corrupt(message)
 }
 
 /// An error of the file system while opening.

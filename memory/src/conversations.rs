@@ -16,7 +16,7 @@ pub use memory_recall::extract;
 pub use memory_recall::rank::{Bm25, Signal, Weights};
 #[cfg(feature = "recall")]
 pub use memory_recall::{
-    ConversationEntry, ConversationHead, KnownFact, RESERVED_PREFIX, TurnVectorStats, TurnVectors,
+    AddPlan, ConversationEntry, ConversationHead, KnownFact, RESERVED_PREFIX, TurnVectorStats, TurnVectors,
     fact_of_message, known_facts,
 };
 

@@ -50,7 +50,6 @@ pub mod policy;
 mod private;
 pub mod registry;
 pub mod schemas;
-mod setters;
 pub mod snapshot;
 mod stream;
 pub mod system;

@@ -7,8 +7,6 @@ use memory_core::sql::DEFAULT_MAX_ROWS;
 use memory_core::{DriftPolicy, Quota, ScopeId, ScopeKind};
 use serde::{Deserialize, Serialize};
 
-use crate::setters::setters;
-
 /// Default limit of a call's input, in bytes.
 pub const DEFAULT_MAX_INPUT_BYTES: usize = 16 << 20;
 /// Default limit of an answer's rows.
@@ -123,7 +121,7 @@ impl Policy {
         Self::default()
     }
 
-    setters! {
+    memory_core::setters! {
         with_memory_scopes(memory_scopes: impl IntoIterator<Item = ScopeKind> => memory_scopes.into_iter().collect());
         with_sql_scopes(sql_scopes: impl IntoIterator<Item = ScopeKind> => sql_scopes.into_iter().collect());
         with_shared_state(shared_state: SharedAccess => Some(shared_state));

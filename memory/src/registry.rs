@@ -236,12 +236,9 @@ impl Registry {
 }
 
 pub(crate) fn takes_no_embedder(provider: &str) -> Error {
-    Error::new(
-        ErrorKind::VectorUnsupported,
-        format!("provider `{provider}` takes no embedder; open it without one"),
-    )
-    .with_retry(Retry::Never)
-    .with_detail("provider", provider)
+    Error::vector_unsupported(format!("provider `{provider}` takes no embedder; open it without one"))
+        .with_retry(Retry::Never)
+        .with_detail("provider", provider)
 }
 
 /// Opens a backend with the default [`Registry`]: `sqlite:PATH`, `sqlite::memory:`, and with the features `postgres`,

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use memory_core::{Clock, Error, ErrorKind, IdGen, Result, Timestamp};
+use memory_core::{Clock, Error, IdGen, Result, Timestamp};
 
 /// The host's clock, in milliseconds; a time before 1970 reads as 1970.
 #[derive(Clone, Copy, Debug, Default)]
@@ -38,7 +38,7 @@ impl IdGen for RandomIds {
 pub fn secret() -> Result<[u8; 32]> {
     let mut bytes = [0; 32];
     getrandom::fill(&mut bytes).map_err(|error| {
-        Error::new(ErrorKind::Unavailable, "the host gives no random bytes; try again").with_source(error)
+        Error::unavailable("the host gives no random bytes; try again").with_source(error)
     })?;
     Ok(bytes)
 }

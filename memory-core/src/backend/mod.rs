@@ -413,7 +413,7 @@ pub trait Backend: Send + Sync + Debug {
 /// What `increment` stores.
 fn incremented(current: Option<&Json>, delta: i64) -> Result<i64> {
     let before = current.map_or(Some(0), Json::as_i64_exact).ok_or_else(|| {
-        Error::new(ErrorKind::WrongType, "the value is not a 64-bit integer in plain decimal; set one first")
+        Error::wrong_type("the value is not a 64-bit integer in plain decimal; set one first")
     })?;
     let sum = before.checked_add(delta);
     sum.ok_or_else(|| Error::invalid("the sum does not fit 64 bits; use a smaller delta"))
@@ -453,7 +453,7 @@ fn moved_on(last: &mut Option<u64>, live: Option<&Entry>) -> Result<()> {
 }
 
 fn contended() -> Error {
-    Error::new(ErrorKind::Unavailable, "others kept writing this key, and nothing was changed; try again")
+    Error::unavailable("others kept writing this key, and nothing was changed; try again")
 }
 
 fn unserved(operation: &'static str) -> Error {

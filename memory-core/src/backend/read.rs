@@ -11,7 +11,6 @@ use crate::error::Result;
 use crate::filter::Filter;
 use crate::limits::{DEFAULT_PAGE, MAX_PAGE_BYTES};
 use crate::scope::{Scope, ScopeKind, TenantId, successor};
-use crate::setters::setters;
 
 /// Options of [`Backend::get`](super::Backend::get) and [`Backend::get_many`](super::Backend::get_many).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -76,16 +75,13 @@ impl ListQuery {
         let after = self.cursor.as_ref().map(|cursor| cursor.key(scope, &self.prefix)).transpose()?;
         Ok(after.map_or_else(|| self.prefix.clone(), |key| successor(key.as_str())))
     }
-}
 
-setters! { ListQuery {
-    /// Sets the filter.
-    with_filter(filter: Filter) as Some;
-    /// Sets the cursor.
-    with_cursor(cursor: Option<Cursor>);
-    /// Sets the page size.
-    with_limit(limit: usize);
-} }
+    crate::setters! {
+        with_filter(filter: Filter => Some(filter));
+        with_cursor(cursor: Option<Cursor>);
+        with_limit(limit: usize);
+    }
+}
 
 /// One page of a listing.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -196,14 +192,13 @@ impl Default for ScopesQuery {
     }
 }
 
-setters! { ScopesQuery {
-    /// Sets the kind.
-    with_kind(kind: ScopeKind) as Some;
-    /// Sets the cursor.
-    with_cursor(cursor: Option<Cursor>);
-    /// Sets the page size.
-    with_limit(limit: usize);
-} }
+impl ScopesQuery {
+    crate::setters! {
+        with_kind(kind: ScopeKind => Some(kind));
+        with_cursor(cursor: Option<Cursor>);
+        with_limit(limit: usize);
+    }
+}
 
 /// A scope that holds at least one live entry.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -7,7 +7,6 @@ use crate::filter::Filter;
 use crate::limits::{DEFAULT_TOP_K, HYBRID_POOL, RANK_POOL};
 use crate::rank::{Dedup, RankOptions, SearchMode};
 use crate::scope::Key;
-use crate::setters::setters;
 
 /// The query of [`Backend::search`](super::Backend::search).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -93,22 +92,16 @@ impl SearchQuery {
         self.prefix = prefix.into();
         self
     }
-}
 
-setters! { SearchQuery {
-    /// Sets the mode.
-    with_mode(mode: SearchMode);
-    /// Sets the filter.
-    with_filter(filter: Filter) as Some;
-    /// Sets the number of hits.
-    with_top_k(top_k: usize);
-    /// Sets the threshold.
-    with_threshold(threshold: f64) as Some;
-    /// Sets the ranking.
-    with_rank(rank: RankOptions);
-    /// Sets the treatment of near-duplicates.
-    with_dedup(dedup: Dedup) as Some;
-} }
+    crate::setters! {
+        with_mode(mode: SearchMode);
+        with_filter(filter: Filter => Some(filter));
+        with_top_k(top_k: usize);
+        with_threshold(threshold: f64 => Some(threshold));
+        with_rank(rank: RankOptions);
+        with_dedup(dedup: Dedup => Some(dedup));
+    }
+}
 
 /// One hit of a search.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -8,7 +8,6 @@ use crate::error::{Error, Result};
 use crate::json;
 use crate::lifecycle::erase::Taken;
 use crate::limits::{MAX_DIMENSIONS, MAX_MODEL_NAME_BYTES, MAX_RECORD_VECTORS, MAX_TEXT_BYTES};
-use crate::setters::setters;
 use crate::time::Timestamp;
 
 /// A stored vector in transfer.
@@ -162,18 +161,14 @@ pub struct ImportOptions {
     pub taken: Taken,
 }
 
-setters! { ImportOptions {
-    /// Sets how to treat existing keys.
-    with_on_existing(on_existing: OnExisting);
-    /// Sets the quota.
-    with_quota(quota: Quota);
-    /// Sets what is stored together.
-    with_atomicity(atomicity: Atomicity);
-    /// Sets the age of the copy.
-    with_taken(taken: Taken);
-} }
-
 impl ImportOptions {
+    crate::setters! {
+        with_on_existing(on_existing: OnExisting);
+        with_quota(quota: Quota);
+        with_atomicity(atomicity: Atomicity);
+        with_taken(taken: Taken);
+    }
+
     /// What an import stores of a record over the live entry, counted in `outcome`; `None`: nothing. `version` is one that the key
     /// never had; the record's is kept if it is higher. Quota, vectors and what was forgotten are the backend's.
     ///

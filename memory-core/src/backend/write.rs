@@ -7,7 +7,6 @@ use crate::error::{Error, Result};
 use crate::json::Json;
 use crate::lifecycle::drift::{DriftChange, DriftCheck};
 use crate::scope::Key;
-use crate::setters::setters;
 use crate::time::Timestamp;
 
 /// Whether a write embeds the entry's text.
@@ -122,24 +121,18 @@ impl SetOptions {
         self.text = Some(text.into());
         self
     }
-}
 
-setters! { SetOptions {
-    /// Sets the metadata.
-    with_metadata(metadata: Metadata);
-    /// Sets the source.
-    with_source(source: Source) as Some;
-    /// Sets the lifetime.
-    with_ttl(ttl: Ttl);
-    /// Sets the precondition.
-    with_expect(expect: Expect);
-    /// Sets whether to embed.
-    with_embed(embed: Embed);
-    /// Sets the quota.
-    with_quota(quota: Quota);
-    /// Sets what the caller last saw.
-    with_drift(drift: DriftCheck);
-} }
+    crate::setters! {
+        with_metadata(metadata: Metadata);
+        with_source(source: Source => Some(source));
+        with_ttl(ttl: Ttl);
+        with_expect(expect: Expect);
+        with_embed(embed: Embed);
+        with_quota(quota: Quota);
+        /// What the caller last saw.
+        with_drift(drift: DriftCheck);
+    }
+}
 
 /// The result of [`Backend::set`](super::Backend::set).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -187,12 +180,12 @@ impl DeleteOptions {
     pub const fn expecting(expect: Expect) -> Self {
         Self { expect, drift: DriftCheck::Off }
     }
-}
 
-setters! { DeleteOptions {
-    /// Sets what the caller last saw.
-    with_drift(drift: DriftCheck);
-} }
+    crate::setters! {
+        /// What the caller last saw.
+        with_drift(drift: DriftCheck);
+    }
+}
 
 /// The result of [`Backend::delete`](super::Backend::delete).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -229,14 +222,14 @@ pub struct UpdateOptions {
     pub drift: DriftCheck,
 }
 
-setters! { UpdateOptions {
-    /// Sets the lifetime.
-    with_ttl(ttl: Ttl);
-    /// Sets the quota.
-    with_quota(quota: Quota);
-    /// Sets whether the outcome reports the scope's tokens.
-    with_drift(drift: DriftCheck);
-} }
+impl UpdateOptions {
+    crate::setters! {
+        with_ttl(ttl: Ttl);
+        with_quota(quota: Quota);
+        /// The outcome then reports the scope's tokens.
+        with_drift(drift: DriftCheck);
+    }
+}
 
 /// The result of [`Backend::increment`](super::Backend::increment).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -335,12 +328,13 @@ pub struct BulkOptions {
     pub drift: DriftCheck,
 }
 
-setters! { BulkOptions {
-    /// Sets the scope's last seen token.
-    with_drift(drift: DriftCheck);
-    /// Sets the quota.
-    with_quota(quota: Quota);
-} }
+impl BulkOptions {
+    crate::setters! {
+        /// The scope's token as it was last seen.
+        with_drift(drift: DriftCheck);
+        with_quota(quota: Quota);
+    }
+}
 
 /// Options of [`Backend::reembed`](super::Backend::reembed).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,7 +1,7 @@
 //! Checks of arguments that need no capability.
 
 use crate::cursor::Cursor;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::layer::{
     MAX_CAPTION_BYTES, MAX_MESSAGE_ID_BYTES, MAX_MESSAGES, MAX_MESSAGES_BYTES, MAX_SPEAKER_BYTES, Message,
 };
@@ -13,8 +13,7 @@ pub(super) fn check_tenant(run: &RunContext, scope: &Scope) -> Result<()> {
     if run.tenant == scope.tenant {
         return Ok(());
     }
-    Err(Error::new(
-        ErrorKind::ScopeDenied,
+    Err(Error::scope_denied(
         "the scope belongs to another tenant than the run; use a scope of the run's own tenant",
     ))
 }
@@ -63,7 +62,11 @@ pub(super) fn check_message_id(what: &'static str, id: &str) -> Result<()> {
     Ok(())
 }
 
-pub(super) fn check_messages(messages: &[Message]) -> Result<()> {
+/// Checks messages like an `add` through [`Checked`](crate::Checked) does, for callers that ask what it would do.
+///
+/// # Errors
+/// `invalid_argument`, `too_large`; `details.index` says of which message, where it is one.
+pub fn check_messages(messages: &[Message]) -> Result<()> {
     if messages.len() > MAX_MESSAGES {
         return Err(Error::too_large("messages", messages.len(), MAX_MESSAGES, "messages"));
     }

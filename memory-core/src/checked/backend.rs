@@ -14,6 +14,7 @@ use crate::backend::{
     ReembedOutcome, ScopePage, ScopeStats, ScopesQuery, SearchMode, SearchQuery, SearchResults, SetOptions,
     SetOutcome, UpdateOptions, UpdateOutcome,
 };
+use crate::capabilities::Capabilities;
 use crate::entry::{Entry, Expect, Quota, size_bytes};
 use crate::error::{Error, ErrorKind, Result};
 use crate::interposed::Op;
@@ -27,25 +28,49 @@ use crate::provider::Provider;
 use crate::reduce::{MAX_LIST_LIMIT, Reducer};
 use crate::scope::{Key, Scope, TenantId};
 
+/// Checks key, value, metadata, text and lifetime of an entry like a write through [`Checked`] does, for callers that ask what it
+/// would do.
+///
+/// # Errors
+/// `invalid_argument`, `too_large`.
+pub fn check_entry(key: &Key, value: &Json, options: &SetOptions, capabilities: &Capabilities) -> Result<()> {
+    check_key(key, capabilities)?;
+    check_value(value, capabilities)?;
+    options.metadata.check()?;
+    if let Some(text) = &options.text {
+        if text.len() > MAX_TEXT_BYTES {
+            return Err(Error::too_large("search text", text.len(), MAX_TEXT_BYTES, "bytes"));
+        }
+        if text.contains('\0') {
+            return Err(Error::invalid("the search text has a NUL character; remove it"));
+        }
+    }
+    options.ttl.check()
+}
+
+fn check_key(key: &Key, capabilities: &Capabilities) -> Result<()> {
+    let most = capabilities.max_key_bytes;
+    if key.as_str().len() > most {
+        return Err(Error::too_large("key", key.as_str().len(), most, "bytes"));
+    }
+    Ok(())
+}
+
+fn check_value(value: &Json, capabilities: &Capabilities) -> Result<()> {
+    let most = capabilities.max_value_bytes;
+    if value.len_bytes() > most {
+        return Err(Error::too_large("value", value.len_bytes(), most, "bytes"));
+    }
+    Ok(())
+}
+
 impl<P: Provider> Checked<P> {
     fn kv(&self, op: Op) -> Result<&dyn Backend> {
         self.inner.backend().filter(|_| self.capabilities.kv).ok_or_else(|| self.unsupported(op))
     }
 
     pub(super) fn check_key(&self, key: &Key) -> Result<()> {
-        let limit = self.capabilities.max_key_bytes;
-        if key.as_str().len() > limit {
-            return Err(Error::too_large("key", key.as_str().len(), limit, "bytes"));
-        }
-        Ok(())
-    }
-
-    fn check_value(&self, value: &Json) -> Result<()> {
-        let limit = self.capabilities.max_value_bytes;
-        if value.len_bytes() > limit {
-            return Err(Error::too_large("value", value.len_bytes(), limit, "bytes"));
-        }
-        Ok(())
+        check_key(key, &self.capabilities)
     }
 
     fn check_expect(&self, expect: Expect, op: Op) -> Result<()> {
@@ -73,18 +98,7 @@ impl<P: Provider> Checked<P> {
     }
 
     fn check_set(&self, key: &Key, value: &Json, options: &SetOptions, op: Op) -> Result<()> {
-        self.check_key(key)?;
-        self.check_value(value)?;
-        options.metadata.check()?;
-        if let Some(text) = &options.text {
-            if text.len() > MAX_TEXT_BYTES {
-                return Err(Error::too_large("search text", text.len(), MAX_TEXT_BYTES, "bytes"));
-            }
-            if text.contains('\0') {
-                return Err(Error::invalid("the search text has a NUL character; remove it"));
-            }
-        }
-        options.ttl.check()?;
+        check_entry(key, value, options, &self.capabilities)?;
         self.check_expect(options.expect, op)?;
         self.check_quota(options.quota, op)?;
         self.check_drift(&options.drift, op)?;
@@ -203,7 +217,7 @@ impl<P: Provider> Backend for Checked<P> {
             }
             Reducer::Merge(operand)
             | Reducer::AppendDedupe(operand)
-            | Reducer::BoundedList { item: operand, .. } => self.check_value(operand)?,
+            | Reducer::BoundedList { item: operand, .. } => check_value(operand, &self.capabilities)?,
         }
         options.ttl.check()?;
         self.check_quota(options.quota, Op::Update)?;

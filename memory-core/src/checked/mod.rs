@@ -7,10 +7,12 @@ mod provider;
 mod records;
 mod sql;
 
+pub use arguments::check_messages;
+pub use backend::check_entry;
 pub use records::check_record;
 
 use crate::capabilities::Capabilities;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::interposed::Op;
 use crate::provider::Provider;
 
@@ -76,8 +78,7 @@ impl<P: Provider> Checked<P> {
     }
 
     fn vector_unsupported(&self, op: Op) -> Error {
-        Error::new(
-            ErrorKind::VectorUnsupported,
+        Error::vector_unsupported(
             format!(
                 "provider `{}` serves no vectors; search by words, or configure an embedder if the backend takes one",
                 self.inner.name()

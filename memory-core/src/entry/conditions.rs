@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::json::Json;
 use crate::limits::MAX_TTL_MILLIS;
 use crate::time::Timestamp;
@@ -194,13 +194,10 @@ impl Quota {
                 && requested > used
                 && requested > limit
             {
-                return Err(Error::new(
-                    ErrorKind::QuotaExceeded,
-                    format!(
-                        "the write would take the scope to {requested} {resource}; its quota is {limit}; \
+                return Err(Error::quota_exceeded(format!(
+                    "the write would take the scope to {requested} {resource}; its quota is {limit}; \
                          delete or shorten entries first (both always work)"
-                    ),
-                )
+                ))
                 .with_detail("resource", resource)
                 .with_detail("limit", limit)
                 .with_detail("used", used)

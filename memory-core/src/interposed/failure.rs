@@ -63,8 +63,7 @@ mod tests {
         for error in [
             Error::conflict(Some(7)),
             Error::too_large("key", 2_000, 1_024, "bytes"),
-            Error::new(ErrorKind::RateLimited, "slower")
-                .with_retry(Retry::After(Duration::from_millis(1_500))),
+            Error::rate_limited("slower").with_retry(Retry::After(Duration::from_millis(1_500))),
             Error::unsupported("erase", "mine"),
         ] {
             let text = serde_json::to_string(&Failure::from(&error)).unwrap();

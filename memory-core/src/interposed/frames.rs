@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 
 use super::failure::Failure;
 use crate::backend::Record;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::json;
 
 /// Longest line, in bytes: a record of the largest value with all its vectors, or a line of a dump.
@@ -258,15 +258,13 @@ fn given_up(error: &Error) -> Error {
 }
 
 fn cut() -> Error {
-    Error::new(
-        ErrorKind::Unavailable,
-        "the stream ended before its last line, so part of it is missing; try again",
-    )
+    Error::unavailable("the stream ended before its last line, so part of it is missing; try again")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::ErrorKind;
 
     /// A stream of these items.
     struct Of<T>(std::vec::IntoIter<T>);

@@ -234,11 +234,8 @@ macro_rules! wire {
 operations!(wire);
 
 fn unlike(op: Op, error: serde_json::Error) -> Error {
-    Error::new(
-        crate::error::ErrorKind::Corrupt,
-        format!("this is no result of `{op}`: {error}; use the same version on both sides"),
-    )
-    .with_source(error)
+    Error::corrupt(format!("this is no result of `{op}`: {error}; use the same version on both sides"))
+        .with_source(error)
 }
 
 #[cfg(test)]

@@ -5,7 +5,6 @@ use serde::{Deserialize, Serialize};
 use super::ids::{EventId, FactId};
 use crate::entry::{Metadata, Quota, Ttl};
 use crate::lifecycle::drift::DriftChange;
-use crate::setters::setters;
 use crate::time::Timestamp;
 
 /// Most messages of one `add`.
@@ -106,24 +105,17 @@ impl Message {
         let is_blank = |text: &str| text.trim().is_empty();
         is_blank(&self.content) && self.caption.as_deref().is_none_or(is_blank)
     }
-}
 
-setters! { Message {
-    /// Sets the speaker's name.
-    with_name(name: String) as Some;
-    /// Sets when it was said.
-    with_at(at: Timestamp) as Some;
-    /// Sets its id.
-    with_id(id: String) as Some;
-    /// Sets its session.
-    with_session(session: String) as Some;
-    /// Sets the message that it answers.
-    with_answers(answers: String) as Some;
-    /// Sets the caption.
-    with_caption(caption: String) as Some;
-    /// Sets the metadata.
-    with_metadata(metadata: Metadata);
-} }
+    crate::setters! {
+        with_name(name: String => Some(name));
+        with_at(at: Timestamp => Some(at));
+        with_id(id: String => Some(id));
+        with_session(session: String => Some(session));
+        with_answers(answers: String => Some(answers));
+        with_caption(caption: String => Some(caption));
+        with_metadata(metadata: Metadata);
+    }
+}
 
 /// Options of [`MemoryLayer::add`](super::MemoryLayer::add).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -170,22 +162,17 @@ impl AddOptions {
         self.infer = false;
         self
     }
-}
 
-setters! { AddOptions {
-    /// Sets the metadata.
-    with_metadata(metadata: Metadata);
-    /// Sets whether what was forgotten is stored again.
-    with_again(again: bool);
-    /// Sets the facts that are corrected.
-    with_supersedes(supersedes: Vec<FactId>);
-    /// Sets the facts that are confirmed.
-    with_confirms(confirms: Vec<FactId>);
-    /// Sets the lifetime.
-    with_ttl(ttl: Ttl);
-    /// Sets the quota.
-    with_quota(quota: Quota);
-} }
+    crate::setters! {
+        with_metadata(metadata: Metadata);
+        /// Whether what was forgotten is stored again.
+        with_again(again: bool);
+        with_supersedes(supersedes: Vec<FactId>);
+        with_confirms(confirms: Vec<FactId>);
+        with_ttl(ttl: Ttl);
+        with_quota(quota: Quota);
+    }
+}
 
 /// The status of an `add`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -6,7 +6,6 @@ use super::fact::Fact;
 use super::ids::FactId;
 use crate::lifecycle::drift::DriftChange;
 use crate::limits::{DEFAULT_PAGE, DEFAULT_TOP_K};
-use crate::setters::setters;
 use crate::time::Timestamp;
 
 /// Longest cursor of a page of facts, in bytes.
@@ -58,22 +57,18 @@ impl RecallQuery {
             explain: false,
         }
     }
-}
 
-setters! { RecallQuery {
-    /// Sets the number of facts.
-    with_top_k(top_k: usize);
-    /// Sets the threshold.
-    with_threshold(threshold: f64) as Some;
-    /// Sets when the question is asked.
-    with_at(at: Timestamp) as Some;
-    /// Sets the time of which it asks.
-    with_as_of(as_of: Timestamp) as Some;
-    /// Asks for what nobody confirmed since.
-    with_unconfirmed_since(unconfirmed_since: Timestamp) as Some;
-    /// Sets whether scores are explained.
-    with_explain(explain: bool);
-} }
+    crate::setters! {
+        with_top_k(top_k: usize);
+        with_threshold(threshold: f64 => Some(threshold));
+        with_at(at: Timestamp => Some(at));
+        /// The time of which it asks.
+        with_as_of(as_of: Timestamp => Some(as_of));
+        /// It then asks for what nobody confirmed since.
+        with_unconfirmed_since(unconfirmed_since: Timestamp => Some(unconfirmed_since));
+        with_explain(explain: bool);
+    }
+}
 
 /// The status of an event.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -5,7 +5,6 @@ use serde::{Deserialize, Serialize};
 use crate::cursor::Cursor;
 use crate::limits::DEFAULT_PAGE;
 use crate::scope::{Scope, ScopeKind};
-use crate::setters::setters;
 use crate::time::Timestamp;
 
 /// The query of [`Provider::scope_uses`](crate::Provider::scope_uses).
@@ -28,14 +27,13 @@ impl Default for ScopeUsesQuery {
     }
 }
 
-setters! { ScopeUsesQuery {
-    /// Sets the kind.
-    with_kind(kind: Option<ScopeKind>);
-    /// Sets the cursor.
-    with_cursor(cursor: Option<Cursor>);
-    /// Sets the page size.
-    with_limit(limit: usize);
-} }
+impl ScopeUsesQuery {
+    crate::setters! {
+        with_kind(kind: Option<ScopeKind>);
+        with_cursor(cursor: Option<Cursor>);
+        with_limit(limit: usize);
+    }
+}
 
 /// A scope that is not empty, and its last use.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -17,7 +17,6 @@ use crate::cursor::Cursor;
 use crate::error::Result;
 use crate::limits::DEFAULT_PAGE;
 use crate::scope::{RunContext, Scope, TenantId};
-use crate::setters::setters;
 use crate::time::Timestamp;
 
 /// Most bytes of one statement.
@@ -266,14 +265,13 @@ pub struct RestoreOptions {
     pub quota_bytes: Option<u64>,
 }
 
-setters! { RestoreOptions {
-    /// Sets how to treat existing content.
-    with_mode(mode: RestoreMode);
-    /// Sets when the copy was taken.
-    with_taken_at(taken_at: Option<Timestamp>);
-    /// Sets the quota.
-    with_quota_bytes(quota_bytes: Option<u64>);
-} }
+impl RestoreOptions {
+    crate::setters! {
+        with_mode(mode: RestoreMode);
+        with_taken_at(taken_at: Option<Timestamp>);
+        with_quota_bytes(quota_bytes: Option<u64>);
+    }
+}
 
 /// The result of [`SqlFacet::restore`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

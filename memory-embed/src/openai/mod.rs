@@ -116,10 +116,10 @@ impl OpenAiEmbedder {
         }
         let reply = self.client.exchange(call).await.map_err(|error| match error.kind() {
             // It is the reply that is too large, not a text of the caller's.
-            ErrorKind::TooLarge => Error::new(
-                ErrorKind::Unavailable,
-                format!("the reply of {} is larger than vectors of this model can be", self.origin),
-            )
+            ErrorKind::TooLarge => Error::unavailable(format!(
+                "the reply of {} is larger than vectors of this model can be",
+                self.origin
+            ))
             .with_source(error),
             _ => error,
         })?;

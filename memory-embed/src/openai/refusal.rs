@@ -56,37 +56,30 @@ pub(super) fn error_of(reply: &Reply, model: &str) -> Option<Error> {
                  longer texts"
             ),
         ),
-        400 | 413 | 422 if says(TOO_MANY) => Error::new(
-            ErrorKind::Unavailable,
-            "the embedder takes fewer texts in one request; lower `batch_texts`",
-        )
-        .with_retry(Retry::Never),
+        400 | 413 | 422 if says(TOO_MANY) => {
+            Error::unavailable("the embedder takes fewer texts in one request; lower `batch_texts`")
+                .with_retry(Retry::Never)
+        }
         413 => Error::new(
             ErrorKind::TooLarge,
             "the embedder takes less text in one request; lower `batch_bytes` and `max_text_bytes`",
         ),
-        429 if is_unpaid(&said) => Error::new(
-            ErrorKind::QuotaExceeded,
+        429 if is_unpaid(&said) => Error::quota_exceeded(
             "the account of the embedder's key has no quota left; add some, or use another key",
         ),
-        404 => Error::new(
-            ErrorKind::NotFound,
-            format!("the embedder has no model `{model}`, or no embeddings API at this base URL; check both"),
-        ),
-        400 | 422 => Error::new(
-            ErrorKind::InvalidArgument,
+        404 => Error::not_found(format!(
+            "the embedder has no model `{model}`, or no embeddings API at this base URL; check both"
+        )),
+        400 | 422 => Error::invalid(
             "the embedder refuses the request; check `model`, `dimensions` with `send_dimensions`, and `encoding`",
         ),
         // TEI's word for a model that failed on its side.
-        424 => Error::new(ErrorKind::Unavailable, "the embedder's model failed on its side; try again"),
+        424 => Error::unavailable("the embedder's model failed on its side; try again"),
         // Not about the texts, so that no caller takes it for a refusal of one.
-        405..=407 | 411 | 415 | 421 | 426 => Error::new(
-            ErrorKind::Unavailable,
-            format!(
-                "what answers there (status {}) is no embeddings API; check the base URL",
-                reply.status()
-            ),
-        )
+        405..=407 | 411 | 415 | 421 | 426 => Error::unavailable(format!(
+            "what answers there (status {}) is no embeddings API; check the base URL",
+            reply.status()
+        ))
         .with_retry(Retry::Never),
         _ => return Some(plain),
     };

@@ -5,7 +5,7 @@ use std::fmt;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use memory_core::embed::check_embeddings;
-use memory_core::{EmbeddingModel, Error, ErrorKind, Result, Retry};
+use memory_core::{EmbeddingModel, Error, Result, Retry};
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use super::options::MAX_DIMENSIONS;
@@ -85,7 +85,7 @@ fn check_model(answered: &str, asked: &EmbeddingModel, accept: &[String]) -> Res
 }
 
 fn refused(why: &str) -> Error {
-    Error::new(ErrorKind::Unavailable, format!("the embedder's reply {why}"))
+    Error::unavailable(format!("the embedder's reply {why}"))
 }
 
 /// The place of a syntax error, and nothing of the text there.

@@ -43,18 +43,9 @@ pub struct StaticOptions {
 }
 
 impl StaticOptions {
-    /// Sets the model's name.
-    #[must_use]
-    pub fn with_name(mut self, name: impl Into<String>) -> Self {
-        self.name = Some(name.into());
-        self
-    }
-
-    /// Sets the length that vectors must have.
-    #[must_use]
-    pub fn with_dimensions(mut self, dimensions: usize) -> Self {
-        self.dimensions = Some(dimensions);
-        self
+    memory_core::setters! {
+        with_name(name: impl Into<String> => Some(name.into()));
+        with_dimensions(dimensions: usize => Some(dimensions));
     }
 
     /// Checks the ranges of the fields.

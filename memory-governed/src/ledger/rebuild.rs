@@ -98,13 +98,10 @@ async fn rebuild(tx: &Session<'_>) -> Result<Rebuilt> {
 /// Why nothing is made anew from a ledger that does not hold.
 fn unfounded(broken: &Error) -> Error {
     let seq = broken.details().get("seq").cloned().unwrap_or_default();
-    Error::new(
-        ErrorKind::Corrupt,
-        format!(
-            "event {seq} does not hold ({}), so nothing was rebuilt; restore a snapshot that verifies",
-            broken.message()
-        ),
-    )
+    Error::corrupt(format!(
+        "event {seq} does not hold ({}), so nothing was rebuilt; restore a snapshot that verifies",
+        broken.message()
+    ))
     .with_detail("seq", seq)
 }
 

@@ -1,6 +1,6 @@
 //! Proves that no event was changed, removed or cut off.
 
-use memory_core::{Error, ErrorKind, Result};
+use memory_core::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 use super::{COLUMNS, Event, Ledger, SourceRef, read_event};
@@ -137,7 +137,7 @@ fn check(event: &Event, before: &Anchor, behind: &Behind) -> Result<()> {
 }
 
 fn broken(seq: u64, what: &'static str) -> Error {
-    Error::new(ErrorKind::Corrupt, what).with_detail("seq", seq)
+    Error::corrupt(what).with_detail("seq", seq)
 }
 
 /// The last event.

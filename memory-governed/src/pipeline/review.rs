@@ -59,8 +59,7 @@ impl Review {
         // Who may not end or change a row does not do so by deciding what its own note meant. Its creator may end it.
         let is_own = |row: &Row| row.created_by == by.agent && request.operation.is_lifecycle();
         if row.is_some_and(|row| by.trust < row.trust && !is_own(&row)) {
-            return Err(Error::new(
-                ErrorKind::Forbidden,
+            return Err(Error::forbidden(
                 "whoever began this row is trusted further: only a writer of that trust decides about it",
             ));
         }
@@ -160,10 +159,7 @@ fn authorised(by: &Actor) -> Result<()> {
     if by.trust >= Trust::Authority {
         return Ok(());
     }
-    Err(Error::new(
-        ErrorKind::Forbidden,
-        "only a person, or an agent with authority, decides what is deferred",
-    ))
+    Err(Error::forbidden("only a person, or an agent with authority, decides what is deferred"))
 }
 
 async fn undecided(tx: &Session<'_>, id: &str) -> Result<Pending> {
@@ -180,5 +176,5 @@ fn refused(why: impl Into<Cow<'static, str>>) -> Error {
 }
 
 fn not_found(what: &'static str) -> Error {
-    Error::new(ErrorKind::NotFound, format!("there is no such {what} in this space"))
+    Error::not_found(format!("there is no such {what} in this space"))
 }

@@ -242,8 +242,7 @@ fn row_of(bucket: Bucket, mut cells: Cells) -> Result<Row> {
             Kind::Json => {
                 let read = |json: String| json.parse::<Json>()?.to_value();
                 cells.maybe_text()?.map(read).transpose().map_err(|error| {
-                    Error::new(memory_core::ErrorKind::Corrupt, "a shared row holds what is no JSON")
-                        .with_source(error)
+                    Error::corrupt("a shared row holds what is no JSON").with_source(error)
                 })?
             }
             _ => cells.maybe_text()?.map(Value::String),

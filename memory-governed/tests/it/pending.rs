@@ -32,18 +32,6 @@ on_both_stores! {
         world.sound().await;
     }
 
-    async fn one_candidate_less_makes_no_other_certain(world) {
-        world.open_issue("one", "build fails").await;
-        world.open_issue("two", "build fails on arm").await;
-        let pending = pending_of(&world.tell(resolve_the("one or two, the build")).await).to_owned();
-        assert!(is_committed(&world.tell(resolve("one")).await));
-        world.clock.advance(Duration::from_secs(3_600));
-        world.pipeline.promote(0).await.unwrap();
-        assert_eq!(world.row(Bucket::Issues, "two").await.status, "open");
-        assert_eq!(world.queue.show(&pending).await.unwrap().unwrap().status, PendingStatus::NeedsReview);
-        world.sound().await;
-    }
-
     async fn what_is_committed_is_told_though_others_cannot_be_tried_again(world) {
         world.open_issue("redis_timeout", "redis times out").await;
         world.open_issue("lint", "lint fails").await;
@@ -129,13 +117,6 @@ on_both_stores! {
         world.promote().await;
         assert_eq!(world.queue.show(&late).await.unwrap().unwrap().status, PendingStatus::NeedsReview);
         world.sound().await;
-    }
-
-    async fn what_has_waited_too_long_asks_for_a_person(world) {
-        let pending = pending_of(&world.tell(resolve_the("whatever")).await).to_owned();
-        world.clock.advance(Duration::from_secs(15 * 24 * 3_600));
-        world.pipeline.promote(0).await.unwrap();
-        assert_eq!(world.queue.show(&pending).await.unwrap().unwrap().status, PendingStatus::NeedsReview);
     }
 
     async fn people_bind_and_reject_and_each_decision_is_kept(world) {

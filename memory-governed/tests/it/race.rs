@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use memory_core::{Clock as _, ErrorKind};
-use memory_governed::{Bucket, Options, PromotionPipeline, Trust};
+use memory_governed::{Options, PromotionPipeline, Trust};
 use serde_json::json;
 
 use crate::support::*;
@@ -40,19 +40,6 @@ on_both_stores! {
         assert_eq!(notes, 48);
         assert_eq!(world.count("shared_results").await, 24);
         assert_eq!(world.count("notes WHERE state = 'done'").await, 48);
-        world.sound().await;
-    }
-
-    async fn two_pipelines_end_one_issue_once(world) {
-        world.open_issue("a", "one").await;
-        for _ in 0..6 {
-            world.note(resolve("a")).await;
-        }
-        let other = PromotionPipeline::new(&world.space, Arc::new(Literal), Arc::new(Exact));
-        let (mine, theirs) = tokio::join!(world.pipeline.promote(10), other.promote(10));
-        let (mine, theirs) = (mine.unwrap(), theirs.unwrap());
-        assert_eq!((mine.notes + theirs.notes, mine.committed + theirs.committed), (6, 1));
-        assert_eq!(world.row(Bucket::Issues, "a").await.rev, 2);
         world.sound().await;
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use memory_core::{Error, ErrorKind, Result};
+use memory_core::{Error, Result};
 
 use super::answers::{Neighbour, Neighbours};
 use super::memory::AgentMemory;
@@ -96,8 +96,7 @@ impl AgentMemory {
                     }
                 }
                 if reached.len() + next.len() > MAX_VISITED && !next.contains_key(to) {
-                    return Err(Error::new(
-                        ErrorKind::ResultTooLarge,
+                    return Err(Error::result_too_large(
                         "a path of so many steps passes too many memories; ask for fewer steps",
                     ));
                 }
@@ -112,10 +111,9 @@ impl AgentMemory {
         let nodes = self.graphs.nodes(&self.agent, ids).await?;
         match ids.iter().find(|id| !nodes.iter().any(|node| node.id() == id.as_str())) {
             None => Ok(()),
-            Some(id) => Err(Error::new(
-                ErrorKind::NotFound,
-                format!("this agent has no memory `{id}`; recall finds memories with their ids"),
-            )
+            Some(id) => Err(Error::not_found(format!(
+                "this agent has no memory `{id}`; recall finds memories with their ids"
+            ))
             .with_detail("memory_id", id.as_str())),
         }
     }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use memory_core::{Error, ErrorKind, Result};
+use memory_core::{Error, Result};
 
 use super::environment::Environment;
 use super::probe::{engine_graph, entries, has_graph, is_there};
@@ -114,8 +114,5 @@ impl Paths {
 }
 
 fn none_in(folder: &Path) -> Error {
-    Error::new(
-        ErrorKind::NotFound,
-        format!("there are no databases of the original in {}; name a file", folder.display()),
-    )
+    Error::not_found(format!("there are no databases of the original in {}; name a file", folder.display()))
 }

@@ -1,6 +1,6 @@
 //! Which layout a database has: told by its columns, never by its name.
 
-use memory_core::{Error, ErrorKind, Result};
+use memory_core::{Error, Result};
 use serde::Serialize;
 
 use crate::transfer::{Foreign, columns, is_graph};
@@ -99,8 +99,7 @@ impl Layout {
 }
 
 fn unknown() -> Error {
-    Error::new(
-        ErrorKind::Corrupt,
+    Error::corrupt(
         "the database has none of the layouts that are known; nothing was changed. docs/hierarchical.md lists them",
     )
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use memory_core::{Error, ErrorKind, Result};
+use memory_core::{Error, Result};
 
 use super::flat::{self, Flat};
 use super::layout::Layout;
@@ -98,13 +98,10 @@ impl Source {
         };
         for table in &tables {
             if table.rows != table.stored + table.skipped + table.refused {
-                return Err(Error::new(
-                    ErrorKind::Internal,
-                    format!(
-                        "rows of {} are not accounted for; compare before the source is removed",
-                        table.table
-                    ),
-                ));
+                return Err(Error::internal(format!(
+                    "rows of {} are not accounted for; compare before the source is removed",
+                    table.table
+                )));
             }
         }
         Ok(Migrated { layout: self.layout, tables, refusals: refusals.all() })

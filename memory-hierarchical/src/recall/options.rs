@@ -34,25 +34,10 @@ impl Default for RecallOptions {
 }
 
 impl RecallOptions {
-    /// Sets the most hits.
-    #[must_use]
-    pub const fn with_top_k(mut self, top_k: usize) -> Self {
-        self.top_k = top_k;
-        self
-    }
-
-    /// Sets the edges to walk.
-    #[must_use]
-    pub const fn with_steps(mut self, steps: usize) -> Self {
-        self.steps = steps;
-        self
-    }
-
-    /// Sets the most memories and edges to look at.
-    #[must_use]
-    pub const fn with_looks(mut self, looks: usize) -> Self {
-        self.looks = looks;
-        self
+    memory_core::setters! {
+        with_top_k(top_k: usize);
+        with_steps(steps: usize);
+        with_looks(looks: usize);
     }
 
     pub(super) fn check(&self, query: &str) -> Result<()> {

@@ -2,7 +2,7 @@
 
 use memory_core::host::{Cells, int, maybe, text};
 use memory_core::sql::SqlValue;
-use memory_core::{Error, ErrorKind, Result};
+use memory_core::{Error, Result};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -146,7 +146,7 @@ impl Entry {
 
 fn stored<T: serde::de::DeserializeOwned>(written: &str) -> Result<T> {
     serde_json::from_str(written).map_err(|error| {
-        Error::new(ErrorKind::Corrupt, "an entry holds what is not the JSON it was given").with_source(error)
+        Error::corrupt("an entry holds what is not the JSON it was given").with_source(error)
     })
 }
 

@@ -2,7 +2,7 @@
 
 use memory_core::host::{self, Session, int, text};
 use memory_core::sql::SqlValue;
-use memory_core::{Error, ErrorKind, Result};
+use memory_core::{Error, Result};
 
 use crate::model::Agent;
 use crate::rows::{Cells, Table, Values};
@@ -38,8 +38,7 @@ impl Cells for host::Cells {
     /// Read here and not by [`host::Cells::json`], so that numbers keep their bits.
     fn json<T: serde::de::DeserializeOwned>(&mut self) -> Result<T> {
         serde_json::from_str(&Self::text(self)?).map_err(|error| {
-            Error::new(ErrorKind::Corrupt, "a graph's table holds what is not the JSON it was given")
-                .with_source(error)
+            Error::corrupt("a graph's table holds what is not the JSON it was given").with_source(error)
         })
     }
 }

@@ -5,7 +5,7 @@
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 
-use memory_core::{Error, ErrorKind, Result};
+use memory_core::{Error, Result};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -155,11 +155,8 @@ impl Judge for TransitionedTo {
 }
 
 fn refused(place: String, why: &str) -> Error {
-    Error::new(
-        ErrorKind::Corrupt,
-        format!("{place} {why}; nothing was imported: mend the file, or export it again"),
-    )
-    .with_detail("place", place)
+    Error::corrupt(format!("{place} {why}; nothing was imported: mend the file, or export it again"))
+        .with_detail("place", place)
 }
 
 fn each<T: Judge>(table: &str, rows: &[T]) -> Result<()> {

@@ -1,6 +1,6 @@
 //! A whole graph, between a store and a file.
 
-use memory_core::{Error, ErrorKind, Result, Retry};
+use memory_core::{Error, Result, Retry};
 use serde_json::Value;
 
 use crate::model::{
@@ -43,17 +43,16 @@ impl Graph {
         for _ in 0..ATTEMPTS {
             let revision = store.revision(agent).await?;
             if revision == 0 {
-                return Err(Error::new(
-                    ErrorKind::NotFound,
-                    format!("the agent `{agent}` has no graph in this store; check the name"),
-                ));
+                return Err(Error::not_found(format!(
+                    "the agent `{agent}` has no graph in this store; check the name"
+                )));
             }
             let graph = Self::read_once(store, agent).await?;
             if store.revision(agent).await? == revision {
                 return Ok(graph);
             }
         }
-        Err(Error::new(ErrorKind::Unavailable, "the graph is being written all the time; try again later")
+        Err(Error::unavailable("the graph is being written all the time; try again later")
             .with_retry(Retry::Now))
     }
 

@@ -56,9 +56,7 @@ pub fn write_json(agent: &Agent, graph: &Graph, now: Timestamp, to: &mut dyn Wri
     match serde_json::to_writer_pretty(&mut counted, &written) {
         Ok(()) => Ok(counted.bytes),
         Err(_) if counted.bytes > counted.limit => Err(too_large(counted.limit)),
-        Err(error) => {
-            Err(Error::new(ErrorKind::Unavailable, "the export cannot be written").with_source(error))
-        }
+        Err(error) => Err(Error::unavailable("the export cannot be written").with_source(error)),
     }
 }
 
@@ -141,9 +139,9 @@ struct Stated {
 /// `too_large`; `corrupt`, naming the place, for anything else than a file of format 1.x; `unavailable` where the reader fails.
 pub fn read_json(from: &mut dyn Read, max_bytes: u64) -> Result<Document> {
     let mut bytes = Vec::new();
-    from.take(max_bytes.saturating_add(1)).read_to_end(&mut bytes).map_err(|error| {
-        Error::new(ErrorKind::Unavailable, "the file cannot be read to its end").with_source(error)
-    })?;
+    from.take(max_bytes.saturating_add(1))
+        .read_to_end(&mut bytes)
+        .map_err(|error| Error::unavailable("the file cannot be read to its end").with_source(error))?;
     if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > max_bytes {
         return Err(too_large(max_bytes));
     }
@@ -342,7 +340,7 @@ fn unread(what: &str, place: Option<String>, advice: &str) -> Error {
         Some(place) => format!("{place}: {what}; nothing was imported: {advice}"),
         None => format!("{what}; nothing was imported: {advice}"),
     };
-    let error = Error::new(ErrorKind::Corrupt, message);
+    let error = Error::corrupt(message);
     match place {
         Some(place) => error.with_detail("place", place),
         None => error,

@@ -19,10 +19,12 @@ pub use import::{Imported, Mode, import};
 pub use json::has_long_integer;
 pub use json::{Document, read_json, write_json};
 #[cfg(feature = "sqlite")]
-pub use raw_db::{Held, Refusal, Why, hold_raw_db, read_raw_db, read_raw_db_rows, write_raw_db};
+pub use raw_db::{
+    Foreign, Held, PrivateFolder, Refusal, Why, hold_raw_db, read_raw_db, read_raw_db_rows, write_raw_db,
+};
 pub use tables::{Outcome, Tables};
 
 #[cfg(feature = "sqlite")]
 pub(crate) use import::import_rows;
 #[cfg(feature = "sqlite")]
-pub(crate) use raw_db::{Cells, Foreign, Found, Refusals, columns, is_graph, read_rows};
+pub(crate) use raw_db::{Cells, Found, Refusals, columns, is_graph, read_rows};

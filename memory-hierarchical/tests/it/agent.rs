@@ -89,25 +89,6 @@ on_both_stores! {
         memory.store_semantic(largest).await.unwrap();
     }
 
-    async fn a_taken_id_is_a_conflict_and_the_memory_stays(world) {
-        let memory = memory(&world, "ada");
-        store(&memory, &["a"]).await;
-        let refused = memory.store_semantic(Semantic { content: "other".to_owned(), ..semantic("a") }).await;
-        assert_eq!(refused.unwrap_err().kind(), ErrorKind::Conflict);
-        assert_eq!(memory.store_episodic(episodic("a")).await.unwrap_err().kind(), ErrorKind::Conflict);
-        let kept = memory.nodes(&["a".to_owned()]).await.unwrap();
-        assert_eq!(kept, [memory_hierarchical::Node::Semantic(semantic("a"))]);
-    }
-
-    async fn an_edge_is_stored_once_and_its_weight_is_a_share(world) {
-        let memory = memory(&world, "ada");
-        store(&memory, &["a", "b"]).await;
-        assert!(memory.link(similar("a", "b")).await.unwrap());
-        assert!(!memory.link(similar("a", "b")).await.unwrap());
-        assert!(memory.link(similar("b", "a")).await.unwrap());
-        assert_eq!(memory.link(similar("a", "c")).await.unwrap_err().kind(), ErrorKind::NotFound);
-    }
-
     async fn an_edge_beyond_its_limits_is_refused_before_its_ends_are_looked_for(world) {
         let memory = memory(&world, "ada");
         let edges = (similar("a", "b"), derives("a", "e"), supersedes("a", "b"), transitioned("a", "b"));
@@ -148,13 +129,6 @@ on_both_stores! {
             assert_eq!(refused.details()["source_id"], newer);
         }
         assert_eq!(memory.stats().await.unwrap().counts.supersedes_edge_count, 3);
-    }
-
-    async fn two_writers_do_not_close_a_circle_together(world) {
-        let memory = memory(&world, "ada");
-        store(&memory, &["a", "b"]).await;
-        let (one, other) = tokio::join!(memory.supersede(replaces("a", "b")), memory.supersede(replaces("b", "a")));
-        assert_eq!(usize::from(one.is_ok()) + usize::from(other.is_ok()), 1);
     }
 
     async fn neighbours_are_seen_in_either_direction(world) {

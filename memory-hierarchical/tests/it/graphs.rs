@@ -203,26 +203,6 @@ on_both_stores! {
         assert_eq!(found, edges);
     }
 
-    async fn concurrent_writers_of_one_edge_store_it_once(world) {
-        let ada = agent("ada");
-        keep(&world, &ada, &semantics(&["a", "b"]), &[]).await;
-        let writers = (0..16).map(|_| {
-            let (graphs, ada) = (world.graphs.clone(), ada.clone());
-            tokio::spawn(async move {
-                let mut write = graphs.write(&ada).await.unwrap();
-                let stored = write.add_edges(&[similar("a", "b")]).await.unwrap().stored;
-                write.commit().await.unwrap();
-                stored
-            })
-        });
-        let mut stored = 0;
-        for writer in writers.collect::<Vec<_>>() {
-            stored += writer.await.unwrap();
-        }
-        assert_eq!(stored, 1);
-        assert_eq!(world.graphs.counts(&ada).await.unwrap().similar_to_edge_count, 1);
-    }
-
     async fn what_no_store_can_keep_is_refused_on_both(world) {
         let ada = agent("ada");
         let mut write = world.graphs.write(&ada).await.unwrap();

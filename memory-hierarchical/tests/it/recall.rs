@@ -30,28 +30,6 @@ fn ids(hits: &[GraphHit]) -> Vec<&str> {
 }
 
 on_both_stores! {
-    async fn words_find_memories_and_edges_what_belongs_to_them(world) {
-        let ada = agent("ada");
-        let nodes = [
-            says("cause", "the deploy fails with a timeout"),
-            says("near", "raise the limit of the proxy"),
-            says("far", "the proxy is configured in infra"),
-            says("farther", "infra is reviewed on fridays"),
-            says("unrelated", "lunch is at noon"),
-        ];
-        let edges = [similar("cause", "near"), similar("far", "near"), similar("far", "farther")];
-        keep(&world, &ada, &nodes, &edges).await;
-        let recall = recaller(&world);
-        let hits = recall.recall(&ada, "why does the deploy time out", &RecallOptions::default()).await.unwrap().hits;
-        assert_eq!(ids(&hits), ["cause", "near", "far"]);
-        assert!(hits[0].path.is_empty());
-        assert!((hits[1].score - hits[0].score * 0.5 * 0.7).abs() < 1e-12);
-        let steps: Vec<_> = hits[2].path.iter().map(|step| (step.from.as_str(), step.to.as_str(), step.is_forward)).collect();
-        assert_eq!(steps, [("cause", "near", true), ("near", "far", false)]);
-        let none = RecallOptions::default().with_steps(0);
-        assert_eq!(ids(&recall.recall(&ada, "deploy", &none).await.unwrap().hits), ["cause"]);
-    }
-
     async fn a_graph_that_was_erased_meanwhile_is_recalled_as_it_is(world) {
         let (ada, recall) = (agent("ada"), recaller(&world));
         let options = RecallOptions::default();
@@ -87,24 +65,6 @@ on_both_stores! {
         assert_eq!((hits[2].node.id(), hits[2].is_superseded), ("old", true));
         assert!(hits[2].score > hits[1].score);
         assert!(!hits[0].is_superseded && !hits[1].is_superseded);
-    }
-
-    async fn recall_sees_every_committed_write_and_a_clear(world) {
-        let ada = agent("ada");
-        let recall = recaller(&world);
-        let options = RecallOptions::default();
-        assert!(recall.recall(&ada, "deploy", &options).await.unwrap().hits.is_empty());
-        keep(&world, &ada, &[says("a", "deploy at night")], &[]).await;
-        assert_eq!(ids(&recall.recall(&ada, "deploy", &options).await.unwrap().hits), ["a"]);
-        keep(&world, &ada, &[says("b", "another thing")], &[similar("b", "a")]).await;
-        assert_eq!(ids(&recall.recall(&ada, "deploy", &options).await.unwrap().hits), ["a", "b"]);
-        keep(&world, &ada, &[], &[supersedes("b", "a")]).await;
-        assert_eq!(ids(&recall.recall(&ada, "deploy", &options).await.unwrap().hits), ["b", "a"]);
-        let mut write = world.graphs.write(&ada).await.unwrap();
-        write.clear().await.unwrap();
-        write.add_semantic(&[says("c", "deploy by hand")]).await.unwrap();
-        write.commit().await.unwrap();
-        assert_eq!(ids(&recall.recall(&ada, "deploy", &options).await.unwrap().hits), ["c"]);
     }
 
     async fn recall_never_leaves_the_agent(world) {

@@ -1,7 +1,5 @@
 //! Flat memories in sessions.
 
-use std::sync::Arc;
-
 use memory_core::ErrorKind;
 use memory_hierarchical::{Entry, EntryQuery, NewEntry, Sessions};
 
@@ -29,26 +27,6 @@ on_both_stores! {
         assert_eq!(sessions.entries(&EntryQuery::of(&ada)).await.unwrap().len(), 2);
         let listed = sessions.list().await.unwrap();
         assert_eq!((listed[0].agents.len(), listed[0].entries), (2, 2));
-    }
-
-    async fn sixteen_writers_of_one_learning_leave_one(world) {
-        let sessions = Arc::new(sessions(&world).await);
-        let writers: Vec<_> = (0..16)
-            .map(|_| {
-                let sessions = Arc::clone(&sessions);
-                tokio::spawn(async move {
-                    let learning = NewEntry::new("learned by all");
-                    sessions.store_session_learning("s", &agent("ada"), &learning).await.unwrap()
-                })
-            })
-            .collect();
-        let mut ids = Vec::new();
-        for writer in writers {
-            ids.extend(writer.await.unwrap());
-        }
-        assert_eq!(ids.len(), 1);
-        let kept = sessions.entries(&EntryQuery::default()).await.unwrap();
-        assert_eq!(kept.iter().map(|entry| entry.id.as_str()).collect::<Vec<_>>(), ids);
     }
 
     async fn an_expired_entry_is_nowhere_and_does_not_suppress(world) {

@@ -75,21 +75,16 @@ impl Failure {
     fn lost(call: &Call, timed_out: bool, source: Option<reqwest::Error>) -> Self {
         let origin = &call.origin;
         let error = match (call.kind, timed_out) {
-            (CallKind::NotIdempotent, _) => Error::new(
-                ErrorKind::OutcomeUnknown,
-                format!(
-                    "the reply of {origin} was lost and the call may have had its effect; \
+            (CallKind::NotIdempotent, _) => Error::outcome_unknown(format!(
+                "the reply of {origin} was lost and the call may have had its effect; \
                      read before calling again"
-                ),
-            ),
-            (_, true) => Error::new(
-                ErrorKind::Timeout,
-                format!("{origin} did not answer in time; try again, or raise the timeout"),
-            ),
-            (_, false) => Error::new(
-                ErrorKind::Unavailable,
-                format!("the reply of {origin} ended before it was whole; try again"),
-            ),
+            )),
+            (_, true) => {
+                Error::timeout(format!("{origin} did not answer in time; try again, or raise the timeout"))
+            }
+            (_, false) => {
+                Error::unavailable(format!("the reply of {origin} ended before it was whole; try again"))
+            }
         };
         let error = match source {
             Some(source) => error.with_source(source),
@@ -102,15 +97,13 @@ impl Failure {
     fn unusable(call: &Call, what: &str, source: Option<reqwest::Error>) -> Self {
         let origin = &call.origin;
         let error = if call.kind == CallKind::NotIdempotent {
-            Error::new(
-                ErrorKind::OutcomeUnknown,
-                format!("{origin} took the call, but its reply {what}; read before calling again"),
-            )
+            Error::outcome_unknown(format!(
+                "{origin} took the call, but its reply {what}; read before calling again"
+            ))
         } else {
-            Error::new(
-                ErrorKind::Unavailable,
-                format!("the reply of {origin} {what}; check the server and any proxy in between"),
-            )
+            Error::unavailable(format!(
+                "the reply of {origin} {what}; check the server and any proxy in between"
+            ))
         };
         let error = match source {
             Some(source) => error.with_source(source),
@@ -159,7 +152,7 @@ impl Failure {
                 Retry::Never,
             ),
         };
-        let error = Error::new(ErrorKind::Unavailable, message).with_retry(advice).with_source(tls);
+        let error = Error::unavailable(message).with_retry(advice).with_source(tls);
         Self { error, repeats: false, counts: true }
     }
 }

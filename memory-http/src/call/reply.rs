@@ -81,15 +81,12 @@ impl Reply {
                 serde_json::error::Category::Eof => "JSON that ends early",
                 _ => "something that is not JSON",
             };
-            Error::new(
-                ErrorKind::Unavailable,
-                format!(
-                    "{} answered with {what} (line {}, column {}); check the base URL and the server's version",
-                    self.origin,
-                    error.line(),
-                    error.column()
-                ),
-            )
+            Error::unavailable(format!(
+                "{} answered with {what} (line {}, column {}); check the base URL and the server's version",
+                self.origin,
+                error.line(),
+                error.column()
+            ))
             .with_detail("status", self.status)
         })
     }
@@ -101,7 +98,7 @@ impl Reply {
     pub fn trusted_json<T: DeserializeOwned>(&self) -> Result<T> {
         self.json().map_err(|error| match self.page_error() {
             Some(page) => page,
-            None => Error::new(ErrorKind::Corrupt, format!("a reply is invalid: {}", error.message()))
+            None => Error::corrupt(format!("a reply is invalid: {}", error.message()))
                 .with_detail("status", self.status)
                 .with_source(error),
         })
@@ -111,14 +108,11 @@ impl Reply {
     #[must_use]
     pub fn page_error(&self) -> Option<Error> {
         self.is_page().then(|| {
-            Error::new(
-                ErrorKind::Unavailable,
-                format!(
-                    "{} answered with an HTML page where JSON was expected; check the base URL, \
+            Error::unavailable(format!(
+                "{} answered with an HTML page where JSON was expected; check the base URL, \
                      and for a login page or proxy in between",
-                    self.origin
-                ),
-            )
+                self.origin
+            ))
             .with_detail("status", self.status)
             .with_retry(Retry::Never)
         })

@@ -131,20 +131,13 @@ impl Call {
         })
     }
 
-    /// Sets the effect of repeating the call.
-    #[must_use]
-    pub fn kind(mut self, kind: CallKind) -> Self {
-        self.kind = kind;
-        self
-    }
-
-    /// Lets `judge` read a whole reply and say whether the call is to be repeated, where the service says more than
-    /// its status does; `None` leaves it to the kind. A reply that it judges counts as a sign of health, whatever its
-    /// status: the service answered about this one call.
-    #[must_use]
-    pub fn judged_by(mut self, judge: fn(&Reply) -> Option<bool>) -> Self {
-        self.judge = Some(judge);
-        self
+    memory_core::setters! {
+        /// The effect of repeating the call.
+        kind(kind: CallKind);
+        /// Lets `judge` read a whole reply and say whether the call is to be repeated, where the service says more than
+        /// its status does; `None` leaves it to the kind. A reply that it judges counts as a sign of health, whatever its
+        /// status: the service answered about this one call.
+        judged_by(judge: fn(&Reply) -> Option<bool> => Some(judge));
     }
 
     /// What the judge says of a reply.
@@ -224,18 +217,11 @@ impl Call {
         Ok(self)
     }
 
-    /// The deadline over all attempts and the waits between them. Default: the client's.
-    #[must_use]
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = Some(timeout);
-        self
-    }
-
-    /// The most bytes of a reply, after decompression. Default: the client's.
-    #[must_use]
-    pub fn max_response_bytes(mut self, bytes: usize) -> Self {
-        self.max_response_bytes = Some(bytes);
-        self
+    memory_core::setters! {
+        /// The deadline over all attempts and the waits between them. Default: the client's.
+        timeout(timeout: Duration => Some(timeout));
+        /// The most bytes of a reply, after decompression. Default: the client's.
+        max_response_bytes(max_response_bytes: usize => Some(max_response_bytes));
     }
 
     /// The origin of the call.

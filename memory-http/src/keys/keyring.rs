@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use memory_core::{Error, ErrorKind, Result, RunContext, Scope, ScopeId, ScopeKind, Secret, TenantId};
+use memory_core::{Error, Result, RunContext, Scope, ScopeId, ScopeKind, Secret, TenantId};
 
 use crate::keys::options::{KeyOptions, KeyRef, MAX_TENANTS, Tenancy, scope_id};
 use crate::keys::secret::{MAX_SECRET_BYTES, SecretSource};
@@ -106,10 +106,7 @@ impl Keyring {
             let mut runs = self.runs();
             let key = (scope.tenant.clone(), scope.id.clone());
             if runs.len() >= MAX_RUNS && !runs.contains_key(&key) {
-                return Err(Error::new(
-                    ErrorKind::Unavailable,
-                    "too many runs with their own keys are open; end some",
-                ));
+                return Err(Error::unavailable("too many runs with their own keys are open; end some"));
             }
             runs.insert(key, secret);
         }
@@ -152,18 +149,14 @@ impl Keyring {
         let mut found = self.found();
         let same = |other: (&TenantId, &Secret)| other.0 != tenant && other.1.expose() == secret.expose();
         if self.tenants.iter().any(same) || found.iter().any(same) {
-            return Err(Error::new(
-                ErrorKind::Unauthenticated,
+            return Err(Error::unauthenticated(
                 "another tenant has the same key, so they would share a memory; give each its own",
             ));
         }
         if found.len() >= MAX_TENANTS && !found.contains_key(tenant) {
-            return Err(Error::new(
-                ErrorKind::Unavailable,
-                format!(
-                    "keys of more than {MAX_TENANTS} tenants are in use; use another process for the rest"
-                ),
-            ));
+            return Err(Error::unavailable(format!(
+                "keys of more than {MAX_TENANTS} tenants are in use; use another process for the rest"
+            )));
         }
         found.insert(tenant.clone(), secret.clone());
         Ok(secret)
@@ -175,8 +168,7 @@ impl Keyring {
         };
         let text = secret.expose();
         if text.is_empty() || text.len() > MAX_SECRET_BYTES || !text.bytes().all(|b| b.is_ascii_graphic()) {
-            return Err(Error::new(
-                ErrorKind::Unauthenticated,
+            return Err(Error::unauthenticated(
                 "the run's credential for this service is not one word of printable ASCII; check where it comes from",
             ));
         }
@@ -191,7 +183,7 @@ impl Keyring {
                 "pass it with the run, or configure one"
             }
         };
-        Error::new(ErrorKind::Unauthenticated, format!("there is no key for this tenant; {advice}"))
+        Error::unauthenticated(format!("there is no key for this tenant; {advice}"))
     }
 
     fn found(&self) -> MutexGuard<'_, BTreeMap<TenantId, Secret>> {
@@ -220,6 +212,7 @@ impl fmt::Debug for Keyring {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use memory_core::ErrorKind;
 
     fn file(dir: &tempfile::TempDir, name: &str, text: &str) -> KeyRef {
         let path = dir.path().join(name);

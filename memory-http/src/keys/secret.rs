@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::PathBuf;
 
-use memory_core::{Error, ErrorKind, Result, Secret};
+use memory_core::{Error, Result, Secret};
 
 /// Largest secret, in bytes.
 pub const MAX_SECRET_BYTES: usize = 16 * 1024;
@@ -37,7 +37,7 @@ impl SecretSource {
             }
             Self::Env(name) => std::env::var(name).map_err(|error| match error {
                 std::env::VarError::NotPresent => {
-                    Error::new(ErrorKind::Unauthenticated, format!("{self} is not set; set it to the secret"))
+                    Error::unauthenticated(format!("{self} is not set; set it to the secret"))
                 }
                 std::env::VarError::NotUnicode(_) => self.unfit("is not UTF-8"),
             })?,
@@ -48,10 +48,7 @@ impl SecretSource {
             return Err(Error::too_large("secret", secret.len(), MAX_SECRET_BYTES, "bytes"));
         }
         if secret.is_empty() {
-            return Err(Error::new(
-                ErrorKind::Unauthenticated,
-                format!("{self} is empty; put the secret there"),
-            ));
+            return Err(Error::unauthenticated(format!("{self} is empty; put the secret there")));
         }
         if !secret.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(self.unfit("holds more than one word of printable ASCII"));
@@ -61,11 +58,8 @@ impl SecretSource {
 
     fn read(&self, path: &PathBuf) -> Result<String> {
         let failed = |error: std::io::Error| {
-            Error::new(
-                ErrorKind::Unauthenticated,
-                format!("{self} cannot be read; check that it exists and is readable"),
-            )
-            .with_source(error)
+            Error::unauthenticated(format!("{self} cannot be read; check that it exists and is readable"))
+                .with_source(error)
         };
         // Opening a pipe would block, so check the kind first.
         if !std::fs::metadata(path).map_err(failed)?.is_file() {

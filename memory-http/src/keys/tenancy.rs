@@ -235,8 +235,7 @@ fn check_prefix(head: &str, tail: &str) -> Result<()> {
 /// The error for a tenant whose name is too long.
 pub(crate) fn without_key(failed: Error) -> Error {
     match failed.kind() {
-        ErrorKind::TooLarge => Error::new(
-            ErrorKind::Unauthenticated,
+        ErrorKind::TooLarge => Error::unauthenticated(
             "this tenant's id is too long for the pattern of keys; give its key under `tenant_keys`",
         )
         .with_source(failed),

@@ -30,25 +30,12 @@ impl<'a> Request<'a> {
         Self { method, path, parameters: &[], body: None, kind: CallKind::Safe, timeout }
     }
 
-    /// Sets the parameters of the URL.
-    #[must_use]
-    pub fn parameters(mut self, parameters: &'a [(&'a str, &'a str)]) -> Self {
-        self.parameters = parameters;
-        self
-    }
-
-    /// Sets the body.
-    #[must_use]
-    pub fn body(mut self, body: Value) -> Self {
-        self.body = Some(body);
-        self
-    }
-
-    /// Sets the effect of repeating the request.
-    #[must_use]
-    pub fn kind(mut self, kind: CallKind) -> Self {
-        self.kind = kind;
-        self
+    memory_core::setters! {
+        /// Those of the URL.
+        parameters(parameters: &'a [(&'a str, &'a str)]);
+        body(body: Value => Some(body));
+        /// The effect of repeating the request.
+        kind(kind: CallKind);
     }
 }
 

@@ -147,13 +147,10 @@ pub fn may_have_forgotten(service: Service, error: Error) -> Error {
 /// `outcome_unknown`: not everything that was to be forgotten is known to be gone.
 #[must_use]
 pub fn some_may_remain(service: Service, forgotten: Option<u64>) -> Error {
-    let error = Error::new(
-        ErrorKind::OutcomeUnknown,
-        format!(
-            "{} did not confirm every deletion; list the facts, and forget the remaining ones again",
-            service.name
-        ),
-    );
+    let error = Error::outcome_unknown(format!(
+        "{} did not confirm every deletion; list the facts, and forget the remaining ones again",
+        service.name
+    ));
     match forgotten {
         Some(forgotten) => error.with_detail("forgotten", forgotten),
         None => error,

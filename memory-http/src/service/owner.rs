@@ -1,7 +1,7 @@
 //! The owner of memories at a service.
 
 use memory_core::layer::FactId;
-use memory_core::{Error, ErrorKind, Result, RunContext, Scope};
+use memory_core::{Error, Result, RunContext, Scope};
 
 use crate::keys::keyring::Keyring;
 
@@ -31,8 +31,7 @@ impl Service {
         if run.tenant == scope.tenant {
             return self.owner(keys, scope);
         }
-        Err(Error::new(
-            ErrorKind::ScopeDenied,
+        Err(Error::scope_denied(
             "the scope belongs to another tenant than the run; use a scope of the run's own tenant",
         ))
     }
@@ -40,10 +39,7 @@ impl Service {
     /// `corrupt`: the service answered with `what`.
     #[must_use]
     pub fn corrupt(self, what: &str) -> Error {
-        Error::new(
-            ErrorKind::Corrupt,
-            format!("{} answered with {what}; nothing of the reply is used", self.name),
-        )
+        Error::corrupt(format!("{} answered with {what}; nothing of the reply is used", self.name))
     }
 
     /// An id from the service.
@@ -86,12 +82,9 @@ impl Owner {
         }
         let Service { name, owner } = self.service;
         tracing::warn!(scope = %self.id, service = name, "a reply holds a memory of another {owner} and is refused");
-        Err(Error::new(
-            ErrorKind::Corrupt,
-            format!(
-                "{name} answered with a memory of another {owner}, so nothing of the reply is used; check the server"
-            ),
-        ))
+        Err(Error::corrupt(format!(
+            "{name} answered with a memory of another {owner}, so nothing of the reply is used; check the server"
+        )))
     }
 }
 

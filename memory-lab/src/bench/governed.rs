@@ -16,7 +16,7 @@ use tokio::runtime::Runtime;
 use super::machine::{Folder, Machine, folder, goes_on, runtime};
 use super::measure::{Rounds, Sample, interleave};
 use super::options::chosen;
-use super::report::{Row, Unit, write_foot, write_head_of};
+use super::report::{Row, Unit, write_head_of, write_rows};
 
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct GovernedArgs {
@@ -83,15 +83,11 @@ pub(super) fn run(args: &GovernedArgs, json: bool, out: &mut (dyn Write + Send))
         )?;
     }
     let bench = Bench::load(issues, parent, args.url.as_deref())?;
-    let mut met = 0;
-    for plan in &plans {
+    write_rows(out, json, &plans, |plan| {
         let measured = bench.measure(plan.work, args.rounds)?;
-        let row = Row::new(plan.name, Unit::MicrosPerOperation, plan.target, &measured, issues, &machine)
-            .within(Some(MOST));
-        met += usize::from(row.met());
-        if json { row.write_json(out)? } else { row.write_line(out)? }
-    }
-    if json { Ok(()) } else { write_foot(out, met, plans.len()) }
+        let row = Row::new(plan.name, Unit::MicrosPerOperation, plan.target, &measured, issues, &machine);
+        Ok(row.within(Some(MOST)))
+    })
 }
 
 struct Bench {

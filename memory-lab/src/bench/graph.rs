@@ -18,7 +18,7 @@ use tokio::runtime::Runtime;
 use super::machine::{Folder, Machine, folder, goes_on, io, runtime};
 use super::measure::{Rounds, Sample, interleave};
 use super::options::chosen;
-use super::report::{Row, Unit, write_foot, write_head_of};
+use super::report::{Row, Unit, write_head_of, write_rows};
 
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct GraphArgs {
@@ -102,15 +102,11 @@ pub(super) fn run(args: &GraphArgs, json: bool, out: &mut (dyn Write + Send)) ->
         write_head_of(out, &machine, &what, &parent.display().to_string(), "see docs/benchmarks.md")?;
     }
     let bench = Bench::load(memories, parent)?;
-    let mut met = 0;
-    for plan in &plans {
+    write_rows(out, json, &plans, |plan| {
         let measured = bench.measure(plan.work, rounds)?;
-        let row = Row::new(plan.name, Unit::MicrosPerOperation, plan.target, &measured, memories, &machine)
-            .within(plan.most);
-        met += usize::from(row.met());
-        if json { row.write_json(out)? } else { row.write_line(out)? }
-    }
-    if json { Ok(()) } else { write_foot(out, met, plans.len()) }
+        let row = Row::new(plan.name, Unit::MicrosPerOperation, plan.target, &measured, memories, &machine);
+        Ok(row.within(plan.most))
+    })
 }
 
 struct Bench {

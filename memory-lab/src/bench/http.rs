@@ -12,7 +12,7 @@ use axum::Router;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::routing::get;
-use memory_core::{Error, ErrorKind, Result};
+use memory_core::{Error, Result};
 use rusqlite::{Connection, OptionalExtension as _};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -22,7 +22,7 @@ use super::machine::{Machine, folder, io, runtime};
 use super::measure::{Sample, Slice, interleave};
 use super::options::{KvArgs, chosen};
 use super::ours::{self, Ours};
-use super::report::{Row, Unit, write_foot, write_head_of};
+use super::report::{Row, Unit, write_head_of, write_rows};
 use super::workload::{Random, Workload};
 
 /// What the ratios are to.
@@ -66,8 +66,7 @@ pub(super) fn run(args: &KvArgs, json: bool, out: &mut (dyn Write + Send)) -> Re
     let (runtime, stop) = runtime()?;
     let (ours, _tokens) = runtime.block_on(product(dir.path(), &workload))?;
     let floor = bare(&runtime, &dir.path().join("floor.db"), &workload)?;
-    let mut met = 0;
-    for plan in &plans {
+    write_rows(out, json, &plans, |plan| {
         let seed = Cell::new(0);
         let read = |side: &Side| {
             seed.set(seed.get() + plan.connections);
@@ -76,11 +75,8 @@ pub(super) fn run(args: &KvArgs, json: bool, out: &mut (dyn Write + Send)) -> Re
             })
         };
         let rounds = interleave(args.rounds, || read(&ours), || read(&floor))?;
-        let row = Row::new(plan.name, plan.unit, plan.target, &rounds, keys, &machine);
-        met += usize::from(row.met());
-        if json { row.write_json(out)? } else { row.write_line(out)? }
-    }
-    if json { Ok(()) } else { write_foot(out, met, plans.len()) }
+        Ok(Row::new(plan.name, plan.unit, plan.target, &rounds, keys, &machine))
+    })
 }
 
 /// The product, with every entry, and the folder of its token.
@@ -212,7 +208,7 @@ async fn once(side: &Side, key: &str, stream: &mut TcpStream, buffer: &mut Vec<u
 
 fn refused(reply: &[u8]) -> Error {
     let text: String = String::from_utf8_lossy(reply).chars().take(300).collect();
-    Error::new(ErrorKind::Internal, format!("a get over HTTP was not answered with an entry: {text}"))
+    Error::internal(format!("a get over HTTP was not answered with an entry: {text}"))
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use super::machine::{Folder, Machine, folder, runtime};
 use super::measure::{Sample, Slice, interleave};
 use super::options::{KvArgs, chosen};
 use super::ours::{self, Ours};
-use super::report::{Row, Unit, write_foot, write_head};
+use super::report::{Row, Unit, write_head, write_rows};
 use super::workload::{Random, Work, Workload};
 
 /// One line of the report.
@@ -85,14 +85,10 @@ pub(super) fn run(args: &KvArgs, json: bool, out: &mut (dyn Write + Send)) -> Re
         write_head(out, &machine, keys, &parent.display().to_string())?;
     }
     let mut bench = Bench::load(parent, workload)?;
-    let mut met = 0;
-    for plan in &plans {
+    write_rows(out, json, &plans, |plan| {
         let rounds = bench.measure(plan, args.rounds, slice)?;
-        let row = Row::new(plan.name, plan.unit, plan.target, &rounds, keys, &machine);
-        met += usize::from(row.met());
-        if json { row.write_json(out)? } else { row.write_line(out)? }
-    }
-    if json { Ok(()) } else { write_foot(out, met, plans.len()) }
+        Ok(Row::new(plan.name, plan.unit, plan.target, &rounds, keys, &machine))
+    })
 }
 
 impl Bench {

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use memory_core::{Error, ErrorKind, Result};
+use memory_core::{Error, Result};
 use serde::Serialize;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
 pub(super) fn io(doing: &str, error: std::io::Error) -> Error {
-    Error::new(ErrorKind::Unavailable, format!("cannot {doing}: {error}")).with_source(error)
+    Error::unavailable(format!("cannot {doing}: {error}")).with_source(error)
 }
 
 /// How long a store may take to close before its files are removed.
@@ -60,7 +60,7 @@ pub(super) fn runtime() -> Result<(Runtime, Arc<AtomicBool>)> {
 /// An error once the user has stopped the run.
 pub(super) fn goes_on(stop: &AtomicBool) -> Result<()> {
     if stop.load(Ordering::Relaxed) {
-        return Err(Error::new(ErrorKind::Unavailable, "stopped before the end; its files were removed"));
+        return Err(Error::unavailable("stopped before the end; its files were removed"));
     }
     Ok(())
 }

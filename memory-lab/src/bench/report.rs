@@ -139,17 +139,13 @@ impl Row {
         self
     }
 
-    pub(super) fn met(&self) -> bool {
-        self.met
-    }
-
-    pub(super) fn write_json(&self, out: &mut dyn Write) -> Result<()> {
+    fn write_json(&self, out: &mut dyn Write) -> Result<()> {
         let line = serde_json::to_string(self)
             .map_err(|error| memory_core::Error::internal("a row has no JSON form").with_source(error))?;
         writeln!(out, "{line}").and_then(|()| out.flush()).map_err(broken)
     }
 
-    pub(super) fn write_line(&self, out: &mut dyn Write) -> Result<()> {
+    fn write_line(&self, out: &mut dyn Write) -> Result<()> {
         let unit = match self.unit {
             Unit::MicrosPerOperation => "µs",
             Unit::OperationsPerSecond => "/s",
@@ -192,6 +188,22 @@ pub(super) fn figure(value: f64) -> String {
     }
 }
 
+/// Measures a row for each plan and writes it at once; then the foot of the table.
+pub(super) fn write_rows<P>(
+    out: &mut dyn Write,
+    json: bool,
+    plans: &[P],
+    mut row: impl FnMut(&P) -> Result<Row>,
+) -> Result<()> {
+    let mut met = 0;
+    for plan in plans {
+        let row = row(plan)?;
+        met += usize::from(row.met);
+        if json { row.write_json(out)? } else { row.write_line(out)? }
+    }
+    if json { Ok(()) } else { write_foot(out, met, plans.len()) }
+}
+
 /// The head of the table.
 pub(super) fn write_head(out: &mut dyn Write, machine: &Machine, keys: usize, dir: &str) -> Result<()> {
     let floor = match &machine.server {
@@ -232,7 +244,7 @@ pub(super) fn write_head_of(
 }
 
 /// The line below the table.
-pub(super) fn write_foot(out: &mut dyn Write, met: usize, rows: usize) -> Result<()> {
+fn write_foot(out: &mut dyn Write, met: usize, rows: usize) -> Result<()> {
     let load = machine::load().map_or_else(|| "unknown".to_owned(), |load| format!("{load:.2}"));
     writeln!(out, "\n{met} of {rows} targets met; load at the end {load}").map_err(broken)
 }

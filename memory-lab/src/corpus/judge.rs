@@ -77,17 +77,8 @@ impl Verdict {
     /// The verdict of a statement after which nothing can be checked: `hung` or `crashed`.
     pub(super) fn without_result(line: &Line, code: &str, elapsed_ms: f64) -> Self {
         let message = format!("the process that ran it {code}");
-        Self {
-            id: line.id.clone(),
-            outcome: Outcome::Error,
-            code: code.to_owned(),
-            layer: None,
-            elapsed_ms,
-            peak_bytes: 0,
-            changed: true,
-            outside: vec![message.clone()],
-            message,
-        }
+        let lost = Self::unreadable(&line.id, &message);
+        Self { code: code.to_owned(), elapsed_ms, changed: true, outside: vec![message], ..lost }
     }
 
     /// The verdict of a line that could not be read.
@@ -107,17 +98,8 @@ impl Verdict {
 
     /// The verdict of a statement that did not run because its setup failed.
     pub(super) fn unprepared(line: &Line, error: &Error) -> Self {
-        Self {
-            id: line.id.clone(),
-            outcome: Outcome::Error,
-            code: "setup_failed".to_owned(),
-            layer: None,
-            elapsed_ms: 0.0,
-            peak_bytes: 0,
-            changed: false,
-            outside: Vec::new(),
-            message: format!("its setup fails: {}", error.message()),
-        }
+        let why = format!("its setup fails: {}", error.message());
+        Self { code: "setup_failed".to_owned(), ..Self::unreadable(&line.id, &why) }
     }
 
     pub(super) fn is_lost(&self) -> bool {
@@ -152,15 +134,11 @@ mod tests {
 
     fn verdict(outcome: Outcome) -> Verdict {
         Verdict {
-            id: "a".to_owned(),
             outcome,
             code: String::new(),
-            layer: None,
             elapsed_ms: 1.0,
             peak_bytes: 1,
-            changed: false,
-            outside: Vec::new(),
-            message: String::new(),
+            ..Verdict::unreadable("a", "")
         }
     }
 
@@ -195,9 +173,9 @@ mod tests {
 
     #[test]
     fn typed_refusals_name_their_layer_and_the_engine_s_own_errors_are_none() {
-        let refused = Error::new(ErrorKind::StatementRefused, "no").with_detail("stage", "gate");
+        let refused = Error::statement_refused("no").with_detail("stage", "gate");
         assert_eq!(of(&refused), (Outcome::Refused, "gate".to_owned()));
-        assert_eq!(of(&Error::new(ErrorKind::Timeout, "late")), (Outcome::Refused, "deadline".to_owned()));
+        assert_eq!(of(&Error::timeout("late")), (Outcome::Refused, "deadline".to_owned()));
         assert_eq!(of(&Error::invalid("no such table: x")), (Outcome::Error, "engine".to_owned()));
     }
 }

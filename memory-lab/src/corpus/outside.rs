@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use memory_core::sql::{Rows, SqlValue};
-use memory_core::{Error, ErrorKind, Result};
+use memory_core::{Error, Result};
 
 /// Placed where no statement may read it.
 pub(super) const SECRET: &str = "a-neighbour-s-secret-c41e7f";
@@ -45,8 +45,7 @@ impl Outside {
     /// `unavailable` if the folder cannot be written or entered.
     pub(super) fn prepare(canary: &Path, root: PathBuf) -> Result<Self> {
         let failed = |error: std::io::Error| {
-            Error::new(ErrorKind::Unavailable, format!("the folder to watch cannot be prepared: {error}"))
-                .with_source(error)
+            Error::unavailable(format!("the folder to watch cannot be prepared: {error}")).with_source(error)
         };
         std::fs::create_dir_all(canary).map_err(failed)?;
         std::fs::write(canary.join("canary.txt"), SECRET).map_err(failed)?;
@@ -57,7 +56,7 @@ impl Outside {
             ))
         });
         bait.map_err(|error| {
-            Error::new(ErrorKind::Unavailable, "the database to watch cannot be created").with_source(error)
+            Error::unavailable("the database to watch cannot be created").with_source(error)
         })?;
         std::env::set_current_dir(canary).map_err(failed)?;
         Ok(Self { canary: canary.to_path_buf(), root })

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use memory::{BackendUrl, OpenContext};
 use memory_core::sql::{ExecOutcome, Rows, SqlValue, StatementOptions};
 use memory_core::{
-    Backend as _, BackendExt as _, Checked, Error, ErrorKind, Json, Key, ListQuery, Provider as _, Result,
-    RunContext, Scope, SqlDialect, SqlFacet,
+    Backend as _, BackendExt as _, Checked, Error, Json, Key, ListQuery, Provider as _, Result, RunContext,
+    Scope, SqlDialect, SqlFacet,
 };
 use memory_postgres::{PostgresProvider, SqlConfig};
 use memory_server::terminal::sqlite_url;
@@ -259,7 +259,7 @@ async fn postgres(
     if config.sql.is_none() {
         let key = options.folder.join("key");
         let failed = |error: std::io::Error| {
-            Error::new(ErrorKind::Unavailable, "the key for the corpus cannot be written").with_source(error)
+            Error::unavailable("the key for the corpus cannot be written").with_source(error)
         };
         std::fs::write(&key, "a key for a corpus, which protects nothing").map_err(failed)?;
         #[cfg(unix)]

@@ -2,11 +2,13 @@
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
 
 use memory_core::ErrorKind;
 use memory_hierarchical::GraphStore as _;
 
-use crate::support::{World, agent, semantic, similar};
+use crate::support::{World, agent, logged, semantic, similar};
+use crate::transfer::files::{multiset, stored};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_committed_is_there_after_opening_again_and_nothing_else() {
@@ -27,6 +29,79 @@ async fn what_was_committed_is_there_after_opening_again_and_nothing_else() {
     let counts = again.graphs.counts(&ada).await.unwrap();
     assert_eq!((counts.semantic_node_count, counts.similar_to_edge_count), (2, 1));
     assert_eq!(again.graphs.revision(&ada).await.unwrap(), 1);
+}
+
+/// Copies a graph's file with what is beside it: what a kill at this instant would leave.
+fn copied(from: &Path, to: &Path) {
+    fs::create_dir_all(to.parent().unwrap()).unwrap();
+    for ending in ["", ".wal", ".shadow"] {
+        let beside = |path: &Path| PathBuf::from(format!("{}{ending}", path.display()));
+        if beside(from).exists() {
+            fs::copy(beside(from), beside(to)).unwrap();
+        }
+    }
+}
+
+/// A record of the engine's log that is longer than a page is damaged.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_acknowledged_survives_a_kill_of_the_process_that_has_it_open() {
+    let (world, ada) = (World::new(), agent("ada"));
+    let word = |round: usize, at: usize| format!("r{round}-{at}");
+    for round in 0..3 {
+        let mut nodes: Vec<_> = (0..300).map(|at| semantic(&word(round, at))).collect();
+        nodes[7].content = "long ".repeat(20_000);
+        let edges: Vec<_> =
+            (0..300).map(|at| similar(&word(round, at), &word(round, (at + 1) % 300))).collect();
+        let mut write = world.graphs.write(&ada).await.unwrap();
+        if round == 2 {
+            write.clear().await.unwrap();
+        }
+        write.add_semantic(&nodes).await.unwrap();
+        write.add_edges(&edges).await.unwrap();
+        write.commit().await.unwrap();
+        let killed = World::new();
+        copied(&world.file("ada"), &killed.file("ada"));
+        let expected = stored(&*world.graphs, &ada).await;
+        assert_eq!(multiset(&stored(&*killed.graphs, &ada).await), multiset(&expected), "round {round}");
+        assert_eq!(killed.graphs.revision(&ada).await.unwrap(), world.graphs.revision(&ada).await.unwrap());
+    }
+}
+
+/// Where the engine that reads such a log crashes: a value goes over the end of a page of it, and is not there as a whole.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_log_that_a_kill_cut_off_is_never_read() {
+    let (world, ada) = (World::new(), agent("ada"));
+    let mut write = world.graphs.write(&ada).await.unwrap();
+    write.add_semantic(&[semantic("a")]).await.unwrap();
+    write.commit().await.unwrap();
+    let (path, folder) = (world.file("ada"), world.folder.path().join("other"));
+    let World { graphs, folder: _kept } = world;
+    drop(graphs);
+    let rows = (0..100).map(|at| format!("CREATE (:A {{id: 'node {at}', text: 'some text {at}'}})"));
+    let table = "CREATE NODE TABLE A(id STRING, text STRING, PRIMARY KEY(id))".to_owned();
+    logged(&folder, std::iter::once(table).chain(rows));
+    let log = fs::read(folder.with_extension("wal")).unwrap();
+    assert!(log.len() > 9_000, "{}", log.len());
+    for cut in (4_096..4_140).step_by(2).chain(8_192..8_196) {
+        fs::write(path.with_extension("wal"), &log[..cut]).unwrap();
+        let graphs =
+            memory_ladybug::LadybugGraphs::new(path.parent().unwrap().parent().unwrap().to_owned(), None);
+        assert_eq!(graphs.counts(&ada).await.unwrap().semantic_node_count, 1, "{cut} bytes");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_symbolic_link_in_the_place_of_a_log_is_refused() {
+    for ending in ["wal", "shadow"] {
+        let (world, ada) = (World::new(), agent("ada"));
+        let elsewhere = world.folder.path().join("elsewhere");
+        fs::write(&elsewhere, "kept").unwrap();
+        fs::create_dir_all(world.file("ada").parent().unwrap()).unwrap();
+        symlink(&elsewhere, world.file("ada").with_extension(ending)).unwrap();
+        let refused = world.graphs.write(&ada).await.err().unwrap();
+        assert_eq!(refused.kind(), ErrorKind::InvalidArgument, "{refused:?}");
+        assert_eq!(fs::read(&elsewhere).unwrap(), b"kept");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,8 +1,9 @@
-//! A process killed while it imports, merges or migrates leaves the graph of before or after, and doing it again completes it.
+//! A process killed while it imports, merges or migrates leaves the graph of before or after, and doing it again completes it. From
+//! the moment that it was told that the graph is stored, it is that of after.
 //!
 //! `MEMORY_KILL_ROUNDS` sets the number of kills, a third for each: 12 by default.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -35,6 +36,8 @@ fn graph(word: &str) -> Graph {
         graph.push(similar(&id(at), &id((at * 7 + 1) % NODES)));
         graph.push(derives(&id(at), &format!("e-{}", id(at))));
     }
+    // The engine's log holds a damaged record of it.
+    graph.semantic[NODES / 2].content = format!("{word} ").repeat(5_000);
     graph
 }
 
@@ -42,7 +45,7 @@ fn graphs(folder: &Path) -> LadybugGraphs {
     LadybugGraphs::new(folder.join("graphs"), None)
 }
 
-async fn work(name: &str, folder: &Path) {
+async fn work(name: &str, folder: &Path) -> LadybugGraphs {
     let (graphs, ada) = (graphs(folder), agent("ada"));
     match name {
         "migrate" => {
@@ -53,13 +56,23 @@ async fn work(name: &str, folder: &Path) {
         "merge" => drop(import(&graphs, &ada, graph("new"), Mode::Merge).await.unwrap()),
         _ => drop(import(&graphs, &ada, graph("new"), Mode::Replace).await.unwrap()),
     }
+    graphs
+}
+
+/// What the child makes once its work is acknowledged.
+fn done(folder: &Path) -> PathBuf {
+    folder.join("done")
 }
 
 /// Not a test of its own: it does nothing without its variables.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_process_that_is_killed() {
     let (Ok(name), Ok(folder)) = (std::env::var(WORK), std::env::var(FOLDER)) else { return };
-    work(&name, Path::new(&folder)).await;
+    let folder = Path::new(&folder);
+    let _open = work(&name, folder).await;
+    std::fs::write(done(folder), "").unwrap();
+    // Until it is killed.
+    tokio::time::sleep(Duration::from_secs(600)).await;
 }
 
 fn spawn(name: &str, folder: &Path) -> Child {
@@ -94,25 +107,33 @@ async fn survives(name: &str, after: Graph, seed: u64) {
     let (mut random, mut whole_run, mut cut) = (Random::new(seed), None, 0);
     for round in 0..=rounds() {
         let _ = std::fs::remove_dir_all(folder.join("graphs"));
+        let _ = std::fs::remove_file(done(folder));
         if name != "migrate" {
             import(&graphs(folder), &ada, graph("old"), Mode::Replace).await.unwrap();
         }
         let (before, begun) = (held(folder).await, Instant::now());
         let mut child = spawn(name, folder);
-        // The first one is not killed, and says how long it takes.
-        let Some(micros) = whole_run else {
-            assert!(child.wait().unwrap().success());
-            whole_run = Some(u64::try_from(begun.elapsed().as_micros()).unwrap());
-            assert!(held(folder).await == after, "{name} as a whole");
-            continue;
+        // The first one is killed when it is done, and says how long that takes.
+        let end = match whole_run {
+            Some(micros) => Duration::from_micros(random.below(micros * 11 / 10)),
+            None => Duration::from_secs(600),
         };
-        tokio::time::sleep(Duration::from_micros(random.below(micros * 11 / 10))).await;
-        cut += u64::from(child.try_wait().unwrap().is_none());
+        while begun.elapsed() < end && (whole_run.is_some() || !done(folder).exists()) {
+            assert!(child.try_wait().unwrap().is_none(), "{name} failed");
+            tokio::time::sleep((end - begun.elapsed().min(end)).min(Duration::from_millis(1))).await;
+        }
+        let took = u64::try_from(begun.elapsed().as_micros()).unwrap();
         child.kill().unwrap();
         child.wait().unwrap();
-        let now = held(folder).await;
-        assert!(now == before || now == after, "round {round}: half a {name}");
-        work(name, folder).await;
+        let (now, is_done) = (held(folder).await, done(folder).exists());
+        assert!(now == after || (now == before && !is_done), "round {round}: half a {name}, done: {is_done}");
+        if whole_run.is_none() {
+            assert!(is_done, "{name} takes too long");
+            whole_run = Some(took);
+            continue;
+        }
+        cut += u64::from(!is_done);
+        drop(work(name, folder).await);
         assert!(held(folder).await == after, "round {round}: {name} again");
         assert!(
             std::fs::read(folder.join("from/ada/graph_db")).unwrap() == source,
@@ -140,4 +161,31 @@ async fn a_killed_merge_leaves_the_graph_of_before_or_after() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_migration_leaves_a_whole_graph_and_its_source() {
     survives("migrate", graph("old"), 23).await;
+}
+
+/// The log's record that the engine's shadow pages are complete.
+const CHECKPOINT: &[u8] = b"\xfe\xce\xd9\x57\xc9\x7a\x7a\x23\x9a";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_process_killed_within_its_checkpoint_has_stored_everything() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let (log, after) = (folder.join("graphs/ada/graph_db.wal"), Some(multiset(&graph("new"))));
+    let is_pending = || std::fs::read(&log).is_ok_and(|log| log.ends_with(CHECKPOINT));
+    for _ in 0..50 {
+        let _ = std::fs::remove_dir_all(folder.join("graphs"));
+        let _ = std::fs::remove_file(done(folder));
+        import(&graphs(folder), &agent("ada"), graph("old"), Mode::Replace).await.unwrap();
+        let mut child = spawn("replace", folder);
+        while !is_pending() && !done(folder).exists() {
+            assert!(child.try_wait().unwrap().is_none(), "the import failed");
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        if is_pending() {
+            assert!(held(folder).await == after);
+            return;
+        }
+    }
+    panic!("no checkpoint was cut off");
 }

@@ -4,12 +4,13 @@ use std::fs;
 use std::path::Path;
 
 use memory_core::ErrorKind;
+use memory_hierarchical::migrate::Layout;
 use memory_hierarchical::rows::{Order, Page, Table};
 use memory_hierarchical::transfer::{Graph, Mode, import};
 use memory_hierarchical::{Direction, EdgeKind, EntryQuery, GraphStore as _};
 use serde_json::json;
 
-use crate::support::{World, agent, semantic};
+use crate::support::{World, agent, logged, semantic};
 use crate::transfer::files::{graph_of, multiset, shared, stored};
 use crate::transfer::sessions;
 
@@ -109,4 +110,42 @@ async fn sessions_and_learnings_are_taken_over() {
     assert_eq!((first.session_id.as_str(), first.agent_id.as_str()), ("sess-alpha", "analyzer"));
     assert_eq!(first.created_at, "2026-11-21T20:33:47.63035+00:00");
     assert_eq!((&first.metadata["task"], &first.metadata["version"]), (&json!("fix uploader"), &json!(1)));
+}
+
+/// What the engine writes of a transaction last.
+const COMMIT: &[u8] = b"\x02\x8a\x43\x64\x7d\x3c\xc6\x0f\x50";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_log_beside_one_is_read_up_to_where_a_kill_cut_it_off_and_nothing_is_changed() {
+    let (world, agent) = (World::new(), agent("my-agent"));
+    let Some(file) = placed(&world, "my-agent/graph_db") else { return };
+    let node = |at: usize| {
+        format!(
+            "CREATE (:EpisodicMemory {{memory_id: 'late {at}', content: 'it happened', source_label: 's', \
+             agent_id: 'my-agent', tags: '[]', metadata: '{{}}', created_at: '2026-01-02T03:04:05Z'}})"
+        )
+    };
+    logged(&file, (0..40).map(node));
+    let (log, path) = (fs::read(file.with_extension("wal")).unwrap(), file.with_extension("wal"));
+    assert!(log.len() > 8_200, "{}", log.len());
+    for cut in (4_096..4_140).step_by(4).chain(8_192..8_195).chain([0, 30, log.len() - 1, log.len()]) {
+        fs::write(&path, &log[..cut]).unwrap();
+        let before = (fs::read(&file).unwrap(), beside(&file));
+        let committed = log[..cut].windows(COMMIT.len()).filter(|bytes| *bytes == COMMIT).count();
+        let graphs = world.others();
+        let found = graphs.counts(&agent).await.unwrap().episodic_node_count;
+        assert_eq!(found, 2 + u64::try_from(committed).unwrap(), "{cut} bytes");
+        let source = memory_ladybug::read_source(&file, None).await.unwrap();
+        assert_eq!(source.layout(), Layout::Graph);
+        drop(graphs);
+        assert!(
+            (fs::read(&file).unwrap(), beside(&file)) == before && fs::read(&path).unwrap() == log[..cut]
+        );
+    }
+    // What was committed and is damaged is not passed over.
+    let text = log.windows(11).position(|bytes| bytes == b"it happened").unwrap();
+    fs::write(&path, [&log[..text], b"I", &log[text + 1..]].concat()).unwrap();
+    let refused = world.others().counts(&agent).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Corrupt);
+    assert!(refused.message().contains("move the log away"), "{refused}");
 }

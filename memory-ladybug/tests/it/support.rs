@@ -60,3 +60,13 @@ fn graphs_in(folder: &TempDir) -> Arc<LadybugGraphs> {
     let path = folder.path();
     Arc::new(LadybugGraphs::new(path.join("graphs"), Some(path.join("original"))))
 }
+
+/// Has the engine do these statements on a file, and leave them in its log.
+pub(crate) fn logged(path: &std::path::Path, statements: impl Iterator<Item = String>) {
+    let database = lbug::Database::new(path, lbug::SystemConfig::default().max_db_size(1 << 30)).unwrap();
+    let connection = lbug::Connection::new(&database).unwrap();
+    connection.query("CALL force_checkpoint_on_close = false").unwrap();
+    for statement in statements {
+        connection.query(&statement).unwrap();
+    }
+}

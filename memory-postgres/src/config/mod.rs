@@ -189,39 +189,13 @@ impl PostgresConfig {
         config.check().map(|()| config)
     }
 
-    /// Sets the schema of the tables.
-    #[must_use]
-    pub fn with_schema(mut self, schema: impl Into<String>) -> Self {
-        self.schema = schema.into();
-        self
-    }
-
-    /// Sets whether statements are prepared.
-    #[must_use]
-    pub fn with_prepared(mut self, prepared: Prepared) -> Self {
-        self.prepared = prepared;
-        self
-    }
-
-    /// Sets whether opening creates and updates the tables.
-    #[must_use]
-    pub fn with_migrate(mut self, migrate: bool) -> Self {
-        self.migrate = migrate;
-        self
-    }
-
-    /// Sets whether opening creates the tables where there are none.
-    #[must_use]
-    pub fn with_create(mut self, create: bool) -> Self {
-        self.create = create;
-        self
-    }
-
-    /// Sets the connections for writes.
-    #[must_use]
-    pub fn with_pool_size(mut self, connections: usize) -> Self {
-        self.pool_size = connections;
-        self
+    memory_core::setters! {
+        with_schema(schema: impl Into<String> => schema.into());
+        with_prepared(prepared: Prepared);
+        with_migrate(migrate: bool);
+        with_pool_size(pool_size: usize);
+        with_max_value_bytes(max_value_bytes: usize);
+        with_sql(sql: crate::sql::SqlConfig => Some(sql));
     }
 
     /// Sets how long an operation waits for a connection.
@@ -238,24 +212,10 @@ impl PostgresConfig {
         self
     }
 
-    /// Sets the longest value.
-    #[must_use]
-    pub fn with_max_value_bytes(mut self, bytes: usize) -> Self {
-        self.max_value_bytes = bytes;
-        self
-    }
-
     /// Sets the time within which uses of a scope count as one.
     #[must_use]
     pub fn with_use_granularity(mut self, granularity: Duration) -> Self {
         self.use_granularity_ms = millis(granularity);
-        self
-    }
-
-    /// Serves agents' SQL from this database.
-    #[must_use]
-    pub fn with_sql(mut self, sql: crate::sql::SqlConfig) -> Self {
-        self.sql = Some(sql);
         self
     }
 

@@ -65,8 +65,7 @@ impl Hosts {
                 }
                 Err(_) => {
                     refusal.get_or_insert_with(|| {
-                        Error::new(
-                            ErrorKind::Unavailable,
+                        Error::unavailable(
                             "the PostgreSQL server did not answer in time while connecting; try again",
                         )
                     });
@@ -75,8 +74,7 @@ impl Hosts {
         }
         let refusal = refusal.unwrap_or_else(|| Error::internal("an address without hosts"));
         Err(if count > 1 && refusal.kind() == ErrorKind::Unavailable {
-            Error::new(
-                ErrorKind::Unavailable,
+            Error::unavailable(
                 format!(
                     "none of the {count} PostgreSQL hosts takes writes; try again once there is a primary (one of them: {})",
                     refusal.message()

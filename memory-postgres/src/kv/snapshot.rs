@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use memory_core::{Error, ErrorKind, Result};
+use memory_core::{Error, Result};
 use tokio::sync::oneshot;
 use tokio_postgres::{IsolationLevel, Row};
 
@@ -33,8 +33,7 @@ impl Snapshot {
     pub(crate) async fn enter(&self, transaction: &Transaction<'_>) -> Result<()> {
         let taken = transaction.batch(&format!("SET TRANSACTION SNAPSHOT '{}'", self.0.name)).await;
         taken.map_err(|error| {
-            Error::new(ErrorKind::Unavailable, "the snapshot has ended with its connection; take another")
-                .with_source(error)
+            Error::unavailable("the snapshot has ended with its connection; take another").with_source(error)
         })
     }
 }

@@ -3,8 +3,8 @@
 use memory_core::ContentDigest;
 use memory_core::reduce::{Reduced, Reducer, reduce};
 use memory_core::{
-    DeleteOptions, DeleteOutcome, DropOutcome, Embed, EmbeddingModel, Entry, Error, ErrorKind,
-    IncrementOutcome, Json, Key, Result, Retry, Scope, SetOutcome, Timestamp, UpdateOptions, UpdateOutcome,
+    DeleteOptions, DeleteOutcome, DropOutcome, Embed, EmbeddingModel, Entry, Error, IncrementOutcome, Json,
+    Key, Result, Retry, Scope, SetOutcome, Timestamp, UpdateOptions, UpdateOutcome,
 };
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
@@ -193,8 +193,7 @@ pub(crate) async fn update(
         let text = model.map(|_| entry.search_text().into_owned());
         return Ok((outcome, text));
     }
-    Err(Error::new(
-        ErrorKind::Unavailable,
+    Err(Error::unavailable(
         "many writers change this key at the same time and nothing was written; try again",
     )
     .with_retry(Retry::Now))

@@ -63,8 +63,7 @@ impl WriteResult {
                 given.ttl.expiry(Timestamp::MAX, None)?;
                 Err(malformed("outcome"))
             }
-            6 => Err(Error::new(
-                ErrorKind::WrongType,
+            6 => Err(Error::wrong_type(
                 "the stored value is not a 64-bit integer; set one before incrementing, or use another key",
             )),
             7 => Err(Error::invalid(

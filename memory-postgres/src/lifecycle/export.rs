@@ -6,9 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use memory_core::{
-    EmbeddingModel, Error, ErrorKind, ListQuery, Record, RecordStream, RecordVector, Result, Stream,
-};
+use memory_core::{EmbeddingModel, Error, ListQuery, Record, RecordStream, RecordVector, Result, Stream};
 use tokio::sync::mpsc;
 use tokio_postgres::IsolationLevel;
 use tokio_postgres::types::Type;
@@ -104,8 +102,7 @@ async fn send(
             // The reader is gone.
             Ok(Err(_)) => return Ok(()),
             Err(_) => {
-                return Err(Error::new(
-                    ErrorKind::Timeout,
+                return Err(Error::timeout(
                     "the export was not read for a minute and has ended; start it again",
                 ));
             }

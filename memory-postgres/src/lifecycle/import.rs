@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use memory_core::backend::check_vectors;
 use memory_core::{
-    Atomicity, Error, ErrorKind, Expect, ImportOptions, ImportOutcome, OnExisting, Record, RecordStream,
-    RecordVector, Result, Stream, Taken, Ttl,
+    Atomicity, Error, Expect, ImportOptions, ImportOutcome, OnExisting, Record, RecordStream, RecordVector,
+    Result, Stream, Taken, Ttl,
 };
 use tokio_postgres::IsolationLevel;
 use tokio_postgres::types::Type;
@@ -157,8 +157,7 @@ async fn steps(
             None => next_step(&mut records).await,
             // Others wait for the scope meanwhile.
             Some(_) => tokio::time::timeout(PATIENCE, next_step(&mut records)).await.map_err(|_| {
-                Error::new(
-                    ErrorKind::Timeout,
+                Error::timeout(
                     "the import was abandoned, and nothing of it is stored: its next record did not arrive in time",
                 )
             })?,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use memory_core::{Error, ErrorKind, RecordStream, Result, Scope, ScopePage, ScopesQuery, TenantId};
+use memory_core::{Error, RecordStream, Result, Scope, ScopePage, ScopesQuery, TenantId};
 use tokio::sync::oneshot;
 use tokio_postgres::IsolationLevel;
 
@@ -30,7 +30,7 @@ impl SharedSnapshot {
         let (held, mut end) = oneshot::channel();
         let of_task = Arc::clone(store);
         tokio::spawn(async move { hold(&of_task, tell, &mut end).await });
-        let lost = |_| Err(Error::new(ErrorKind::Unavailable, "the snapshot was lost; take it again"));
+        let lost = |_| Err(Error::unavailable("the snapshot was lost; take it again"));
         let name = told.await.unwrap_or_else(lost)?;
         Ok(Self { store: Arc::clone(store), snapshot: Snapshot::new(name, held) })
     }

@@ -64,12 +64,9 @@ async fn note(store: &Store, target: &ScopeRef, writes: bool, made: bool) -> Res
         }
         // The write itself was not sent yet.
         Err(error) if error.kind() == ErrorKind::OutcomeUnknown => {
-            return Err(Error::new(
-                ErrorKind::Unavailable,
-                "the connection was lost before anything was written; try again",
-            )
-            .with_retry(Retry::Now)
-            .with_source(error));
+            return Err(Error::unavailable("the connection was lost before anything was written; try again")
+                .with_retry(Retry::Now)
+                .with_source(error));
         }
         Err(error) => return Err(error),
     }

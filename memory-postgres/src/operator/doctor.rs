@@ -1,13 +1,13 @@
 //! Checks a database as the program sees it, and reports what is wrong and what to do.
 
-use memory_core::{Error, ErrorKind, Result};
+use memory_core::{Error, Result};
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 use crate::config::{PostgresConfig, Prepared};
 use crate::connect::{Connection, Connections};
 use crate::error::Effect;
-use crate::operator::report::{Report, Status, why};
+use crate::operator::report::{Report, why};
 use crate::operator::sql_doctor;
 use crate::schema;
 
@@ -20,11 +20,11 @@ pub async fn doctor(config: &PostgresConfig) -> Result<Report> {
     let connections = Connections::new(config)?;
     let mut report = Report { findings: Vec::new(), exposures: Vec::new(), vectors: false };
     match connections.take().await {
-        Err(error) => report.say("connection", Status::Problem, why(&error)),
+        Err(error) => report.problem("connection", why(&error)),
         Ok(connection) => {
             let looked = look(&connections, &connection, config, &mut report).await;
             if let Err(error) = looked {
-                report.say("connection", Status::Problem, why(&error));
+                report.problem("connection", why(&error));
             }
         }
     }
@@ -57,8 +57,7 @@ async fn row(connection: &Connection, sql: &str) -> Result<Row> {
 }
 
 fn get<'r, T: tokio_postgres::types::FromSql<'r>>(row: &'r Row, column: usize) -> Result<T> {
-    row.try_get(column)
-        .map_err(|_| Error::new(ErrorKind::Internal, "PostgreSQL's result differs from its documentation"))
+    row.try_get(column).map_err(|_| Error::internal("PostgreSQL's result differs from its documentation"))
 }
 
 async fn server(connection: &Connection, report: &mut Report) -> Result<()> {
@@ -70,31 +69,23 @@ async fn server(connection: &Connection, report: &mut Report) -> Result<()> {
     .await?;
     let (shown, number, standby): (String, i32, bool) = (get(&row, 0)?, get(&row, 1)?, get(&row, 2)?);
     let (encoding, read_only): (String, String) = (get(&row, 3)?, get(&row, 4)?);
-    report.expect(
+    report.problem_unless(
         "version",
         number >= 150_000,
         format!("PostgreSQL {shown}"),
-        (Status::Problem, format!("PostgreSQL {shown}; 15 or newer is needed")),
+        format!("PostgreSQL {shown}; 15 or newer is needed"),
     );
-    report.expect(
+    report.problem_unless(
         "primary",
         !standby && read_only == "off",
         "the server takes writes",
-        (
-            Status::Problem,
-            "the server takes no writes; name the primary, or all hosts with `target_session_attrs=read-write`".to_owned(),
-        ),
+        "the server takes no writes; name the primary, or all hosts with `target_session_attrs=read-write`",
     );
-    report.expect(
+    report.problem_unless(
         "encoding",
         encoding == "UTF8",
         "texts are UTF-8",
-        (
-            Status::Problem,
-            format!(
-                "the database's encoding is {encoding}; create one with ENCODING 'UTF8' TEMPLATE template0"
-            ),
-        ),
+        format!("the database's encoding is {encoding}; create one with ENCODING 'UTF8' TEMPLATE template0"),
     );
     Ok(())
 }
@@ -108,17 +99,12 @@ async fn encryption(connection: &Connection, report: &mut Report) -> Result<()> 
     .await?;
     let (protocol, local): (String, bool) = (get(&row, 0)?, get(&row, 1)?);
     if !protocol.is_empty() {
-        report.say("encryption", Status::Ok, format!("the connection is encrypted: {protocol}"));
+        report.ok("encryption", format!("the connection is encrypted: {protocol}"));
     } else if local {
-        report.say(
-            "encryption",
-            Status::Ok,
-            "the connection is not encrypted and does not leave the machine",
-        );
+        report.ok("encryption", "the connection is not encrypted and does not leave the machine");
     } else {
-        report.say(
+        report.warn(
             "encryption",
-            Status::Warning,
             "the connection is not encrypted; set `sslmode=verify-full`, and `ssl = on` on the server",
         );
     }
@@ -133,19 +119,15 @@ async fn user(connection: &Connection, config: &PostgresConfig, report: &mut Rep
     let row = connection.query_one(sql, &[(&config.schema, Type::TEXT)], Effect::None).await?;
     let (name, superuser, _): (String, bool, bool) = (get(&row, 0)?, get(&row, 1)?, get(&row, 2)?);
     let (creates, owns): (bool, bool) = (get(&row, 3)?, get(&row, 4)?);
-    report.expect(
+    report.warn_unless(
         "user",
         !superuser,
         format!("{name} is no superuser"),
-        (
-            Status::Warning,
-            format!("{name} is a superuser, which the memory does not need; connect as a dedicated role"),
-        ),
+        format!("{name} is a superuser, which the memory does not need; connect as a dedicated role"),
     );
     if config.migrate && !creates && !owns {
-        report.say(
+        report.warn(
             "migration",
-            Status::Warning,
             format!(
                 "{name} may not create or update tables; run `memory postgres provision --apply` as the owner at each new \
                  version, and set `migrate=false`"
@@ -166,32 +148,26 @@ async fn tables(connection: &Connection, config: &PostgresConfig, report: &mut R
     let schema_name = &config.schema;
     match exists.first().map(|row| get::<bool>(row, 0)).transpose()? {
         None => {
-            report.say(
+            report.problem(
                 "tables",
-                Status::Problem,
                 format!("there is no schema {schema_name}; run `memory postgres provision --apply`, or open the memory once"),
             );
             return Ok(());
         }
         Some(false) => {
-            report.say(
-                "tables",
-                Status::Problem,
-                format!("no privilege on the schema {schema_name}; grant USAGE on it"),
-            );
+            report.problem("tables", format!("no privilege on the schema {schema_name}; grant USAGE on it"));
             return Ok(());
         }
         Some(true) => {}
     }
     match schema::state(connection, config).await {
         Ok(schema::State::Current) => guard(connection, schema_name, report).await?,
-        Ok(schema::State::Behind) => report.say(
+        Ok(schema::State::Behind) => report.problem(
             "tables",
-            Status::Problem,
             format!("the tables in {schema_name} are missing or of an older version; run `memory postgres provision --apply`"),
         ),
         Err(error) => {
-            report.say("tables", Status::Problem, why(&error));
+            report.problem("tables", why(&error));
             return Ok(());
         }
     }
@@ -214,18 +190,15 @@ async fn guard(connection: &Connection, schema_name: &str, report: &mut Report) 
     let Some(row) = readable.first() else { return Ok(()) };
     let (reads, owns, name): (bool, bool, String) = (get(row, 0)?, get(row, 1)?, get(row, 2)?);
     let others: String = get(row, 3)?;
-    report.expect(
+    report.warn_unless(
         "owner",
         !owns,
         format!("{name} does not own the tables and cannot switch off the triggers that record changes"),
-        (
-            Status::Warning,
-            format!(
+        format!(
                 "{name} owns the tables, or is a member of their owner, and could switch off the triggers that record changes; \
                  run `memory postgres provision --apply --role NAME` as {name}, and have programs connect as that role, with \
                  `migrate=false`"
             ),
-        ),
     );
     if !reads {
         // Reported among the privileges.
@@ -237,21 +210,16 @@ async fn guard(connection: &Connection, schema_name: &str, report: &mut Report) 
         None,
     );
     let stand: bool = get(&self::row(connection, &stand).await?, 0)?;
-    report.expect(
+    report.problem_unless(
         "guard",
         stand,
         "changes by other programs are recorded",
-        (
-            Status::Problem,
-            "the triggers that record changes by other programs were altered, so guarded writes are \
-             refused; find out what happened, then run `memory postgres provision --apply` as the owner"
-                .to_owned(),
-        ),
+        "the triggers that record changes by other programs were altered, so guarded writes are \
+             refused; find out what happened, then run `memory postgres provision --apply` as the owner",
     );
     if !others.is_empty() {
-        report.say(
+        report.warn(
             "triggers",
-            Status::Warning,
             format!("the tables have foreign triggers that run in the memory's writes: {others}; drop those that you do not know"),
         );
     }
@@ -270,17 +238,14 @@ async fn rights(connection: &Connection, schema_name: &str, report: &mut Report)
                WHERE n.nspname = $1 AND c.relname IN ('guard', 'tombstone') AND NOT has_table_privilege(c.oid, 'SELECT') ORDER BY 1";
     let rows = connection.query(sql, &[(&schema_name, Type::TEXT)], Effect::None).await?;
     let lacking = rows.iter().map(|row| get::<String>(row, 0)).collect::<Result<Vec<_>>>()?;
-    report.expect(
+    report.problem_unless(
         "rights",
         lacking.is_empty(),
         format!("every table and function of {schema_name} can be used"),
-        (
-            Status::Problem,
-            format!(
+        format!(
                 "no privilege on {}; `memory postgres provision --print --role NAME` prints the statements that grant it",
                 lacking.join(", ")
             ),
-        ),
     );
     Ok(())
 }
@@ -299,21 +264,22 @@ async fn vectors(connection: &Connection, report: &mut Report) -> Result<()> {
     let (installed, recent): (String, bool) = (get(&row, 0)?, get(&row, 1)?);
     let (available, usable): (bool, bool) = (get(&row, 2)?, get(&row, 3)?);
     report.vectors = usable;
-    let (status, message) = match (installed.is_empty(), usable, recent, available) {
-        (false, true, true, _) => (Status::Ok, format!("pgvector {installed}")),
-        (false, true, false, _) => {
-            (Status::Warning, format!("pgvector {installed}; 0.8 or newer searches large scopes with filters faster"))
-        }
-        (false, false, ..) => {
-            (Status::Warning, format!("pgvector {installed}, but this user may not use its schema; grant USAGE on it"))
-        }
-        (true, _, _, true) => (
-            Status::Warning,
-            "pgvector is available but not installed in this database: no search by meaning; run CREATE EXTENSION vector".to_owned(),
+    match (installed.is_empty(), usable, recent, available) {
+        (false, true, true, _) => report.ok("pgvector", format!("pgvector {installed}")),
+        (false, true, false, _) => report.warn(
+            "pgvector",
+            format!("pgvector {installed}; 0.8 or newer searches large scopes with filters faster"),
         ),
-        (true, _, _, false) => (Status::Warning, "the server has no pgvector: no search by meaning; install it to have that".to_owned()),
-    };
-    report.say("pgvector", status, message);
+        (false, false, ..) => report.warn(
+            "pgvector",
+            format!("pgvector {installed}, but this user may not use its schema; grant USAGE on it"),
+        ),
+        (true, _, _, true) => report.warn(
+            "pgvector",
+            "pgvector is available but not installed in this database: no search by meaning; run CREATE EXTENSION vector",
+        ),
+        (true, _, _, false) => report.warn("pgvector", "the server has no pgvector: no search by meaning; install it to have that"),
+    }
     Ok(())
 }
 
@@ -325,14 +291,11 @@ async fn search_path(connection: &Connection, report: &mut Report) -> Result<()>
     )
     .await?;
     let (path, open): (String, String) = (get(&row, 0)?, get(&row, 1)?);
-    report.expect(
+    report.warn_unless(
         "search_path",
         open.is_empty(),
         format!("search_path is {path}; the memory's statements name their schemas"),
-        (
-            Status::Warning,
-            format!("anyone may create objects in {open}, which is on the search_path; REVOKE CREATE ON SCHEMA … FROM PUBLIC"),
-        ),
+        format!("anyone may create objects in {open}, which is on the search_path; REVOKE CREATE ON SCHEMA … FROM PUBLIC"),
     );
     Ok(())
 }
@@ -347,34 +310,29 @@ async fn durability(connection: &Connection, report: &mut Report) -> Result<()> 
     let (fsync, pages): (String, String) = (get(&row, 0)?, get(&row, 1)?);
     let (commit, standbys): (String, String) = (get(&row, 2)?, get(&row, 3)?);
     if fsync != "on" || pages != "on" {
-        report.say(
+        report.problem(
             "durability",
-            Status::Problem,
             "fsync or full_page_writes is off: a power loss may destroy the database; set both on",
         );
     } else if commit == "off" {
-        report.say(
+        report.warn(
             "durability",
-            Status::Warning,
             "synchronous_commit is off: a crash may lose the last acknowledged writes; set it on, or accept that",
         );
     } else if standbys.is_empty() {
-        report.say(
+        report.ok(
             "durability",
-            Status::Ok,
             "an acknowledged write is on this server's disk; without synchronous_standby_names, a failover may lose the last \
              ones",
         );
     } else if commit == "local" {
-        report.say(
+        report.warn(
             "durability",
-            Status::Warning,
             "synchronous_commit is local: synchronous_standby_names has no effect, and a failover may lose the last writes; set it on",
         );
     } else {
-        report.say(
+        report.ok(
             "durability",
-            Status::Ok,
             "an acknowledged write is on this server's disk and on a synchronous standby's",
         );
     }
@@ -397,17 +355,14 @@ async fn connection_budget(
     let most = [server, role, database].into_iter().filter(|limit| *limit >= 0).min().unwrap_or(server);
     let wanted = i64::try_from(config.pool_size + config.readers).unwrap_or(i64::MAX);
     let replicas = most / wanted.max(1);
-    report.expect(
+    report.warn_unless(
         "connections",
         replicas >= 2,
         format!("each replica takes up to {wanted} of {most} connections: room for {replicas} replicas"),
-        (
-            Status::Warning,
-            format!(
+        format!(
                 "each replica takes up to {wanted} of {most} connections: room for {replicas}; lower `pool_size`, raise the \
                  limit, or put a pooler in between"
             ),
-        ),
     );
     Ok(())
 }
@@ -430,21 +385,18 @@ async fn pooling(
     transaction.rollback().await;
     let pooled = other == before || after != before || before != earlier;
     match (pooled, config.prepared) {
-        (false, Prepared::On) => report.say("pooling", Status::Ok, "every connection is one of the server's"),
-        (false, Prepared::Off) => report.say(
+        (false, Prepared::On) => report.ok("pooling", "every connection is one of the server's"),
+        (false, Prepared::Off) => report.warn(
             "pooling",
-            Status::Warning,
             "no pooler in transaction mode is in between; `prepared=on` is faster",
         ),
-        (true, Prepared::Off) => report.say(
+        (true, Prepared::Off) => report.ok(
             "pooling",
-            Status::Ok,
             "a pooler in transaction mode is in between, and `prepared=off` suits it; set statement_timeout for the role, as \
              the pooler takes none from us",
         ),
-        (true, Prepared::On) => report.say(
+        (true, Prepared::On) => report.problem(
             "pooling",
-            Status::Problem,
             "a pooler in transaction mode is in between, which keeps no prepared statements for us; set `prepared=off`",
         ),
     }

@@ -54,19 +54,38 @@ impl Report {
         self.findings.push(Finding { check, status, message: message.into() });
     }
 
-    /// Reports `good`, or otherwise the status and what to do.
-    pub(super) fn expect(
+    pub(super) fn ok(&mut self, check: &'static str, message: impl Into<String>) {
+        self.say(check, Status::Ok, message);
+    }
+
+    pub(super) fn warn(&mut self, check: &'static str, message: impl Into<String>) {
+        self.say(check, Status::Warning, message);
+    }
+
+    pub(super) fn problem(&mut self, check: &'static str, message: impl Into<String>) {
+        self.say(check, Status::Problem, message);
+    }
+
+    /// Reports `good`, or otherwise what to do.
+    pub(super) fn warn_unless(
         &mut self,
         check: &'static str,
         holds: bool,
         good: impl Into<String>,
-        bad: (Status, String),
+        bad: impl Into<String>,
     ) {
-        if holds {
-            self.say(check, Status::Ok, good);
-        } else {
-            self.say(check, bad.0, bad.1);
-        }
+        if holds { self.ok(check, good) } else { self.warn(check, bad) }
+    }
+
+    /// As [`Report::warn_unless`], where it does not work otherwise.
+    pub(super) fn problem_unless(
+        &mut self,
+        check: &'static str,
+        holds: bool,
+        good: impl Into<String>,
+        bad: impl Into<String>,
+    ) {
+        if holds { self.ok(check, good) } else { self.problem(check, bad) }
     }
 }
 

@@ -83,13 +83,12 @@ pub(crate) async fn prepare(connections: &Connections, config: &PostgresConfig) 
              something to it first, which creates them",
             config.schema
         );
-        let error = Error::new(ErrorKind::NotFound, text).with_retry(Retry::Never);
+        let error = Error::not_found(text).with_retry(Retry::Never);
         return Err(error.with_detail("missing", "store"));
     }
     if missing {
         if !config.migrate {
-            return Err(Error::new(
-                ErrorKind::NotFound,
+            return Err(Error::not_found(
                 "the memory's tables are missing or of an older version; run `memory postgres provision`, or set \
                  `migrate=true`",
             ));
@@ -110,12 +109,9 @@ pub(crate) async fn prepare(connections: &Connections, config: &PostgresConfig) 
 /// The next opening finds out: a migration is applied as a whole or not at all.
 fn retried(error: Error) -> Error {
     if error.kind() == ErrorKind::OutcomeUnknown {
-        return Error::new(
-            ErrorKind::Unavailable,
-            "the connection was lost while tables were updated; open again",
-        )
-        .with_retry(Retry::Now)
-        .with_source(error);
+        return Error::unavailable("the connection was lost while tables were updated; open again")
+            .with_retry(Retry::Now)
+            .with_source(error);
     }
     error
 }
@@ -245,7 +241,7 @@ async fn migrate(transaction: &Transaction<'_>, config: &PostgresConfig, vector:
 }
 
 fn versions(rows: &[tokio_postgres::Row]) -> Result<Vec<(String, i32)>> {
-    let foreign = |_| Error::new(ErrorKind::Corrupt, "the table `migration` was not created by this program");
+    let foreign = |_| Error::corrupt("the table `migration` was not created by this program");
     rows.iter().map(|row| Ok((row.try_get(0).map_err(foreign)?, row.try_get(1).map_err(foreign)?))).collect()
 }
 
@@ -260,8 +256,7 @@ fn missing(applied: &[(String, i32)], vector: bool) -> Result<bool> {
     for (name, version) in applied {
         let supported = PARTS.iter().find(|part| part.name == name).map_or(0, |part| part.steps.len());
         if usize::try_from(*version).unwrap_or(usize::MAX) > supported {
-            return Err(Error::new(
-                ErrorKind::Corrupt,
+            return Err(Error::corrupt(
                 "the memory's tables were written by a newer version of this program; update the program. They were \
                  not touched",
             )

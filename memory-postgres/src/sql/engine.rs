@@ -239,8 +239,7 @@ impl Engine {
                             tokio::time::sleep(Duration::from_millis(20)).await;
                         }
                         Some("28P01" | "28000") => {
-                            return Err(Error::new(
-                                ErrorKind::Unavailable,
+                            return Err(Error::unavailable(
                                 "the server refuses the login of a scope's role; check pg_hba.conf, which must allow roles \
                                  that begin with `mem_r_` to log in with scram-sha-256",
                             )
@@ -289,8 +288,7 @@ impl Engine {
         };
         match tokio::time::timeout_at(deadline, work).await {
             Ok(done) => done,
-            Err(_) => Err(Error::new(
-                ErrorKind::Timeout,
+            Err(_) => Err(Error::timeout(
                 "the scope's database could not be created before the deadline; nothing was done, try again",
             )),
         }
@@ -354,10 +352,7 @@ impl Engine {
             match tokio::time::timeout_at(deadline, opening).await {
                 Ok(Ok(opened)) if opened.is_standby => {
                     refusal.get_or_insert_with(|| {
-                        Error::new(
-                            ErrorKind::Unavailable,
-                            "the PostgreSQL server is a standby; there is no primary now",
-                        )
+                        Error::unavailable("the PostgreSQL server is a standby; there is no primary now")
                     });
                 }
                 Ok(Ok(protocol::Opened { mut session, token, .. })) => {
@@ -376,8 +371,7 @@ impl Engine {
                     }
                 }
                 Err(_) => {
-                    return Err(Error::new(
-                        ErrorKind::Timeout,
+                    return Err(Error::timeout(
                         "the PostgreSQL server did not answer before the deadline; nothing was done, try again",
                     ));
                 }

@@ -33,16 +33,14 @@ pub(crate) fn statement(fault: &Fault) -> Error {
         "57014" => timeout(),
         "55P03" => locked(),
         "25006" => writes(),
-        "42501" if told.contains("row-level security") => Error::new(
-            ErrorKind::StatementRefused,
+        "42501" if told.contains("row-level security") => Error::statement_refused(
             format!(
                 "{told}; the policy was set by the table's owner: write only rows that it allows, or ask the operator"
             ),
         )
         .with_detail("construct", named(&told))
         .with_detail("layer", "privileges"),
-        "42501" => Error::new(
-            ErrorKind::StatementRefused,
+        "42501" => Error::statement_refused(
             format!("the engine refuses this to agents: {told}; use the scope's own tables and the documented functions"),
         )
         .with_detail("construct", named(&told))
@@ -60,8 +58,7 @@ pub(crate) fn statement(fault: &Fault) -> Error {
         )
         .with_detail("layer", "limits"),
         // The table of locks, which all of the server's transactions share.
-        "53200" if told.contains("shared memory") => Error::new(
-            ErrorKind::Unavailable,
+        "53200" if told.contains("shared memory") => Error::unavailable(
             "the PostgreSQL server has no room for more locks; nothing was written: define and use fewer objects in one \
              transaction, or ask the operator to raise max_locks_per_transaction",
         )
@@ -74,8 +71,7 @@ pub(crate) fn statement(fault: &Fault) -> Error {
         "54000" | "54001" | "54011" | "54023" => {
             Error::new(ErrorKind::TooLarge, format!("a limit of PostgreSQL is exceeded: {told}")).with_detail("layer", "limits")
         }
-        "53100" => Error::new(
-            ErrorKind::Unavailable,
+        "53100" => Error::unavailable(
             "the disk of the PostgreSQL server is full; nothing was written, free space and try again",
         ),
         "40001" | "40P01" => {
@@ -97,11 +93,11 @@ pub(crate) fn statement(fault: &Fault) -> Error {
                 constraint(kind, &told)
             }
             Some("08" | "57" | "58") => {
-                Error::new(ErrorKind::Unavailable, "the PostgreSQL server is going down or lost the session; try again")
+                Error::unavailable("the PostgreSQL server is going down or lost the session; try again")
                     .with_retry(Retry::Now)
             }
             Some("53") => {
-                Error::new(ErrorKind::Unavailable, "the PostgreSQL server lacks resources; try again with less load")
+                Error::unavailable("the PostgreSQL server lacks resources; try again with less load")
             }
             // `to_tsvector(30777, 'a')`: a number that the agent wrote.
             Some("XX") if told.starts_with("cache lookup failed for text search") => Error::invalid(
@@ -173,8 +169,7 @@ pub(crate) fn without_vectors(error: Error) -> Error {
     if !matches!(state, "42883" | "42704") || !is_of_vectors {
         return error;
     }
-    Error::new(
-        ErrorKind::VectorUnsupported,
+    Error::vector_unsupported(
         format!(
             "{message}; vectors need pgvector, which this database does not have: do without them, or ask the operator to \
              install it"
@@ -186,8 +181,7 @@ pub(crate) fn without_vectors(error: Error) -> Error {
 
 /// The statement ended its own transaction.
 pub(crate) fn ends_transaction() -> Error {
-    Error::new(
-        ErrorKind::StatementRefused,
+    Error::statement_refused(
         "the statement ended its transaction; use the calls for begin, commit and rollback",
     )
     .with_detail("construct", "transaction")
@@ -196,15 +190,14 @@ pub(crate) fn ends_transaction() -> Error {
 
 /// The statement would copy to or from the client.
 pub(crate) fn copies() -> Error {
-    Error::new(ErrorKind::StatementRefused, "COPY is not for agents; use INSERT and SELECT")
+    Error::statement_refused("COPY is not for agents; use INSERT and SELECT")
         .with_detail("construct", "COPY")
         .with_detail("layer", "protocol")
 }
 
 /// The session broke, but nothing can have been written.
 pub(crate) fn lost(lost: Lost) -> Error {
-    let error = Error::new(
-        ErrorKind::Unavailable,
+    let error = Error::unavailable(
         "the connection to the PostgreSQL server was lost; nothing was written, try again",
     )
     .with_retry(Retry::Now);
@@ -225,8 +218,7 @@ pub(crate) fn broken(broken: Broken) -> Error {
 
 /// The session broke during a commit.
 pub(crate) fn outcome_unknown() -> Error {
-    Error::new(
-        ErrorKind::OutcomeUnknown,
+    Error::outcome_unknown(
         "the connection to the PostgreSQL server was lost before it confirmed the commit; read the rows to see whether they \
          are there",
     )

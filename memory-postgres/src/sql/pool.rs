@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use memory_core::{Error, ErrorKind, Result, Scope};
+use memory_core::{Error, Result, Scope};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 
@@ -217,8 +217,7 @@ impl Pool {
         let turn = timeout_at(deadline, Arc::clone(&state.running).acquire_owned())
             .await
             .map_err(|_| {
-                Error::new(
-                    ErrorKind::Timeout,
+                Error::timeout(
                     "too many statements of this scope ran until the deadline; try again when some have ended",
                 )
             })?
@@ -257,8 +256,7 @@ impl Pool {
                 }
             }
             if timeout_at(deadline, freed).await.is_err() {
-                return Err(Error::new(
-                    ErrorKind::Timeout,
+                return Err(Error::timeout(
                     "every connection for SQL was in use until the deadline; try again, or raise `connections`",
                 ));
             }

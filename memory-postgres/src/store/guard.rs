@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use memory_core::{ContentDigest, DriftChange};
-use memory_core::{DriftCheck, DriftToken, Error, ErrorKind, Result, ScopeDigest};
+use memory_core::{DriftCheck, DriftToken, Error, Result, ScopeDigest};
 use tokio_postgres::Row;
 
 use crate::connect::Connections;
@@ -45,8 +45,7 @@ impl Guard {
         );
         let rows = connection.query(&sql, &[], Effect::None).await?;
         let Some(row) = rows.first() else {
-            return Err(Error::new(
-                ErrorKind::Corrupt,
+            return Err(Error::corrupt(
                 "the row of the table `guard` is gone; run `memory postgres provision --apply`, or restore the database from a copy",
             ));
         };

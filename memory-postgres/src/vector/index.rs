@@ -135,8 +135,7 @@ pub(crate) async fn maintain(store: &Store) -> Result<u64> {
 }
 
 fn not_owner(error: Error) -> Error {
-    Error::new(
-        ErrorKind::Forbidden,
+    Error::forbidden(
         "the database user does not own the table `vector`, so large scopes get no vector index and are \
          searched one by one; make it the owner",
     )

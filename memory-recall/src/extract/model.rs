@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use memory_core::chat::{ChatModel, ChatPrompt, ChatReply};
 use memory_core::layer::{FactId, Role};
-use memory_core::{Error, ErrorKind, Json, Result, Timestamp};
+use memory_core::{Error, Json, Result, Timestamp};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 
@@ -164,12 +164,8 @@ pub fn parse_facts_reply(text: &str, turns: &[SourceTurn], known: &[KnownFact]) 
     if text.len() > MAX_REPLY_BYTES {
         return Err(Error::too_large("the language model's answer", text.len(), MAX_REPLY_BYTES, "bytes"));
     }
-    let refused = |why: String| {
-        Error::new(
-            ErrorKind::Corrupt,
-            format!("the language model's answer is not what was asked for: {why}"),
-        )
-    };
+    let refused =
+        |why: String| Error::corrupt(format!("the language model's answer is not what was asked for: {why}"));
     let text = unfenced(text);
     let read = match text.starts_with('[') {
         true => serde_json::from_str(text).map(|facts| Reply { facts }),

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicI64;
 use std::time::Duration;
 
 use memory_core::layer::FactId;
-use memory_core::{Clock, Error, ErrorKind, IdGen, Op, Provider, Quota, Result, Retry, Scope, Timestamp};
+use memory_core::{Clock, Error, IdGen, Op, Provider, Quota, Result, Retry, Scope, Timestamp};
 use serde::Serialize;
 
 use crate::changes::{self, Found};
@@ -248,12 +248,9 @@ impl ExtractionQueue {
 
     /// The error where too many turns are set aside.
     pub(super) fn too_many_aside() -> Error {
-        Error::new(
-            ErrorKind::QuotaExceeded,
-            format!(
-                "{MAX_ASIDE} turns of this scope are set aside; find out why, then let them be tried again"
-            ),
-        )
+        Error::quota_exceeded(format!(
+            "{MAX_ASIDE} turns of this scope are set aside; find out why, then let them be tried again"
+        ))
         .with_retry(Retry::Never)
     }
 }

@@ -134,7 +134,7 @@ impl ExtractionQueue {
                 }
             } else if progress.attempts >= self.options.max_attempts {
                 // Whoever tried last did not come to say why it failed.
-                let error = Error::new(ErrorKind::Internal, "every attempt was interrupted");
+                let error = Error::internal("every attempt was interrupted");
                 let turns = set_aside(&mut progress, &batch, &error, now);
                 if log.write(vec![progress.written(version)?], Quota::default()).await?.is_some() {
                     return Ok(Claimed::Not(Step::SetAside { turns, error }));

@@ -1,6 +1,6 @@
 //! The keys of a conversation among the scope's entries.
 
-use memory_core::{Error, ErrorKind, Key, Result};
+use memory_core::{Error, Key, Result};
 
 /// The source of every entry of a conversation.
 pub const SOURCE: &str = "turn";
@@ -44,10 +44,9 @@ pub(crate) fn number(key: &Key) -> Result<u64> {
 
 /// The error of a key that is none of a conversation's.
 pub(crate) fn strange(key: &Key) -> Error {
-    Error::new(
-        ErrorKind::Corrupt,
-        format!("the key `{key}` is none of a conversation's; forgetting everything removes the entry"),
-    )
+    Error::corrupt(format!(
+        "the key `{key}` is none of a conversation's; forgetting everything removes the entry"
+    ))
 }
 
 /// What is known of a message with this digest.

@@ -93,6 +93,12 @@ impl<'a> Log<'a> {
         }
     }
 
+    /// Knows how large an entry may be.
+    pub(crate) fn within(mut self, max_value_bytes: usize) -> Self {
+        self.max_value_bytes = max_value_bytes;
+        self
+    }
+
     /// Knows the store's limits, and takes down how its writes change the scope's token, if the backend has tokens.
     pub(crate) fn observing(mut self, capabilities: &Capabilities) -> Self {
         self.max_value_bytes = capabilities.max_value_bytes;
@@ -271,8 +277,7 @@ pub(crate) fn cut(mut text: String, most: usize) -> String {
 
 /// Too many others wrote at the same time.
 pub(crate) fn contended() -> Error {
-    Error::new(
-        ErrorKind::Unavailable,
+    Error::unavailable(
         "other writers changed this conversation at the same time, again and again; nothing was written: try again",
     )
     .with_retry(Retry::Now)

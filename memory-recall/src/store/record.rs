@@ -2,7 +2,7 @@
 
 use memory_core::embed::EmbeddingModel;
 use memory_core::layer::Role;
-use memory_core::{Entry, Error, ErrorKind, Json, Key, Result};
+use memory_core::{Entry, Error, Json, Key, Result};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -168,12 +168,9 @@ pub(crate) fn read<T: DeserializeOwned>(entry: &Entry) -> Result<T> {
 
 /// The error of an entry that is not what its key says.
 pub(crate) fn unreadable(key: &Key) -> Error {
-    Error::new(
-        ErrorKind::Corrupt,
-        format!(
-            "the entry `{key}` of a conversation cannot be read; it was changed by other means, or written by a newer version"
-        ),
-    )
+    Error::corrupt(format!(
+        "the entry `{key}` of a conversation cannot be read; it was changed by other means, or written by a newer version"
+    ))
 }
 
 /// What an entry holds, as JSON.

@@ -175,17 +175,6 @@ async fn answers_have_a_limit_of_bytes() {
 }
 
 #[tokio::test]
-async fn a_reused_id_keeps_the_first_words() {
-    let store = Store::new("reused");
-    let memory = store.open();
-    let message = |text: &str| [Message::new(Role::User, text).with_id("1".into())];
-    let ids = add(&memory, &message("a red kite")).await;
-    let outcome = memory.add(&run(), &scope(), &message("a blue boat"), AddOptions::default()).await.unwrap();
-    assert_eq!((outcome.different, outcome.status), (ids, AddStatus::Done(Vec::new())));
-    assert_eq!(recall(&memory, "red kite or blue boat").await, ["a red kite"]);
-}
-
-#[tokio::test]
 async fn any_script_and_any_content_comes_back_byte_for_byte() {
     let store = Store::new("scripts");
     let memory = store.open();

@@ -383,11 +383,9 @@ async fn a_fact_lives_as_long_as_the_turn_it_stands_on() {
 async fn refusals_and_timeouts_are_repeated_later_and_then_the_turns_are_set_aside() {
     let lab = Lab::new("refusals");
     let ids = add(&lab.memory, &said("one")).await;
-    let limited = |after| {
-        Err(Error::new(ErrorKind::RateLimited, "slow down")
-            .with_retry(Retry::After(Duration::from_secs(after))))
-    };
-    let late = || Err(Error::new(ErrorKind::Timeout, "too late"));
+    let limited =
+        |after| Err(Error::rate_limited("slow down").with_retry(Retry::After(Duration::from_secs(after))));
+    let late = || Err(Error::timeout("too late"));
     lab.replies([limited(1), limited(300), late(), late(), late(), Ok(fact("One.", &["t1"]))]);
     let now = || lab.store.fixture.clock.clone();
     let mut delays = Vec::new();
@@ -426,7 +424,7 @@ async fn a_model_that_asks_to_wait_is_left_alone_for_every_scope() {
     add(&lab.memory, &said("one")).await;
     lab.memory.add(&run(), &of_bob, &said("two"), AddOptions::default()).await.unwrap();
     let asked = Retry::After(Duration::from_secs(60));
-    lab.replies([Err(Error::new(ErrorKind::RateLimited, "slow down").with_retry(asked))]);
+    lab.replies([Err(Error::rate_limited("slow down").with_retry(asked))]);
     let Step::Failed { again_at, .. } = lab.step().await else { panic!("it was refused") };
     let extractor = ModelExtractor::new(lab.model.clone());
     let step = || lab.queue.step(&of_bob, &extractor);
@@ -500,7 +498,7 @@ fn what_models_write_without_a_schema_is_read() {
 async fn a_failure_that_other_turns_would_meet_too_leaves_the_turns_waiting() {
     let lab = Lab::new("key");
     add(&lab.memory, &said("one")).await;
-    lab.replies((0..7).map(|_| Err(Error::new(ErrorKind::Unauthenticated, "no such key"))));
+    lab.replies((0..7).map(|_| Err(Error::unauthenticated("no such key"))));
     for _ in 0..7 {
         let error = lab.queue.step(&scope(), &ModelExtractor::new(lab.model.clone())).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unauthenticated);

@@ -10,4 +10,5 @@
 mod bad_input;
 mod extract;
 mod models;
+mod plan;
 mod storage;

@@ -112,7 +112,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("graph stats", &["memory graph stats --agent ada"]),
     (
         "graph remember",
-        &["memory graph remember 'the proxy limits uploads' --concept proxy --id p1 --agent ada"],
+        &["memory graph remember 'the proxy limits uploads' --entity proxy --id p1 --agent ada"],
     ),
     ("graph relate", &["memory graph relate p2 supersedes p1 --reason 'limit raised' --agent ada"]),
     ("graph recall", &["memory graph recall uploads --steps 2 --agent ada"]),

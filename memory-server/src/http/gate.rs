@@ -245,7 +245,7 @@ impl Gate {
         if self.authority.takes_jwt()
             && let Some(jwt) = bearer(request.headers()).filter(|text| is_jwt(text)).map(str::to_owned)
         {
-            self.authority.prepare(&jwt).await;
+            Box::pin(self.authority.prepare(&jwt)).await;
         }
         let response = match self.admit(&request, peer) {
             Ok(admitted) => {

@@ -6,7 +6,6 @@ mod body;
 pub(crate) mod caller;
 mod gate;
 pub(crate) mod jwt;
-mod listen;
 mod mcp;
 mod metrics;
 mod page;

@@ -5,6 +5,7 @@ use std::convert::Infallible;
 use std::future::ready;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicI64;
 use std::time::Duration;
 
 use axum::Router;
@@ -16,8 +17,11 @@ use axum::routing::{any, get};
 use memory::audit::Auditor;
 use memory::{HealthStatus, Memory};
 use memory_core::{Error, ErrorKind, Provider as _};
-use tokio::sync::Mutex;
+use memory_listen::{Answering, Limits};
+use tokio::net::TcpListener;
+use tokio::sync::{Mutex, watch};
 use tokio::time::Instant;
+use tokio_rustls::TlsAcceptor;
 use tower::{Service as _, service_fn};
 use tower_http::compression::Compression;
 use tower_http::compression::predicate::{Predicate as _, SizeAbove};
@@ -66,18 +70,31 @@ impl Served {
         Self { gate, api, beside }
     }
 
-    pub(crate) fn gate(&self) -> &Arc<Gate> {
-        &self.gate
-    }
-
     /// Answers a request of which it is not known where it is from.
     pub async fn answer(&self, request: Request) -> Response {
         self.gate.pass(request, None, |request, admitted| self.route(request, admitted)).await
     }
 
-    /// Answers a request from this address.
-    pub(crate) async fn answer_to(&self, peer: SocketAddr, request: Request) -> Response {
-        self.gate.pass(request, Some(peer), |request, admitted| self.route(request, admitted)).await
+    /// Serves connections without TLS, as `memory serve --http` does, until the future is dropped.
+    pub async fn serve(self, listener: TcpListener) {
+        let (_never, stopping) = watch::channel(None);
+        self.listen(listener, None, stopping).await;
+    }
+
+    /// Serves connections until `stopping` says when the last of them are closed.
+    pub(crate) async fn listen(
+        self,
+        listener: TcpListener,
+        tls: Option<TlsAcceptor>,
+        stopping: watch::Receiver<Option<Instant>>,
+    ) {
+        let limits = self.gate.limits();
+        let limits = Limits {
+            connections: limits.max_connections,
+            head: limits.header_timeout(),
+            pause: limits.request_timeout(),
+        };
+        memory_listen::serve(listener, tls, Arc::new(self), limits, stopping).await;
     }
 
     async fn route(&self, mut request: Request, admitted: Admitted) -> Response {
@@ -96,11 +113,25 @@ impl Served {
                 if let Some(caller) = caller {
                     extensions.insert(caller);
                 }
-                let answered: Result<_, Infallible> = self.beside.clone().call(request).await;
+                let answered: Result<_, Infallible> = Box::pin(self.beside.clone().call(request)).await;
                 answered.unwrap_or_else(|never| match never {})
             }
         };
-        if is_compressed(&response) { compressed(accepted, response).await } else { response }
+        if is_compressed(&response) { Box::pin(compressed(accepted, response)).await } else { response }
+    }
+}
+
+impl memory_listen::Service for Served {
+    fn answer(&self, peer: SocketAddr, request: Request) -> Answering<'_> {
+        Box::pin(self.gate.pass(request, Some(peer), |request, admitted| self.route(request, admitted)))
+    }
+
+    fn is_draining(&self) -> bool {
+        self.gate.is_draining()
+    }
+
+    fn open(&self) -> &AtomicI64 {
+        &self.gate.metrics().connections
     }
 }
 

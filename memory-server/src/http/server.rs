@@ -1,5 +1,6 @@
 //! `memory serve --http`, from its options to its end.
 
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +18,6 @@ use super::authority::Authority;
 use super::caller::Grant;
 use super::gate::Gate;
 use super::jwt::Jwt;
-use super::listen;
 use super::mcp::{Hub, Mcp};
 use super::metrics::Metrics;
 use super::page::{Beside, Page};
@@ -61,14 +61,14 @@ pub(crate) async fn run(context: &Context, args: ServeArgs) -> Result<Exit, Fail
     let has_tokens = authority.has_tokens()?;
     let address = safe(&args, has_tokens)?;
     let acceptor = match (&args.http.tls_cert, &args.http.tls_key) {
-        (Some(chain), Some(key)) => Some(listen::tls(chain, key)?),
+        (Some(chain), Some(key)) => Some(memory_listen::tls(chain, key)?),
         _ => None,
     };
     let scheme = if acceptor.is_some() { "https" } else { "http" };
 
     let settings = context.settings()?;
     let mut memory = settings.open(Access::Create).await?;
-    let mut warnings: Vec<_> = listen::fit(&mut limits.max_connections).into_iter().collect();
+    let mut warnings: Vec<_> = memory_listen::fit(&mut limits.max_connections).into_iter().collect();
     let (mut auditor, mut sweeps, mut interpreter) = (None, None, None);
     if let Some(config) = &config {
         warnings.extend(config.warnings());
@@ -103,7 +103,11 @@ pub(crate) async fn run(context: &Context, args: ServeArgs) -> Result<Exit, Fail
     let page = Page::new(memory.clone(), beside, authority, api.clone(), secure);
     let served = Served::new(memory, api, page, Arc::clone(&mcp), Arc::clone(&gate));
 
-    let unbound = |error| Failure::File(format!("{address} cannot be listened on"), error);
+    let unbound = |error: io::Error| {
+        let do_what =
+            if error.kind() == io::ErrorKind::AddrInUse { "; give another port with --http" } else { "" };
+        Failure::File(format!("{address} cannot be listened on{do_what}"), error)
+    };
     let listener = TcpListener::bind(address).await.map_err(unbound)?;
     let bound = listener.local_addr().map_err(unbound)?;
     for warning in warnings {
@@ -116,7 +120,7 @@ pub(crate) async fn run(context: &Context, args: ServeArgs) -> Result<Exit, Fail
 
     let (stopping, stopped) = watch::channel(None);
     let ending = tokio::spawn(end(stopping, gate, mcp, Duration::from_secs(args.http.drain)));
-    listen::serve(listener, acceptor, served, stopped.clone()).await;
+    served.listen(listener, acceptor, stopped.clone()).await;
     ending.abort();
     let over = stopped.borrow().unwrap_or_else(Instant::now) + STEP;
     let swept = async {

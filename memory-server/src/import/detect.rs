@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Cursor, Read};
 
-use memory_core::{Error, ErrorKind};
+use memory_core::Error;
+use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
@@ -63,7 +64,7 @@ pub(crate) fn undetected(file: &str, why: Unknown) -> Error {
         }
         Unknown::Other => "its format cannot be detected from its beginning; name it with --format",
     };
-    Error::new(ErrorKind::Corrupt, format!("{file}: {advice}"))
+    Error::corrupt(format!("{file}: {advice}"))
 }
 
 /// Examines the beginning of `input`.
@@ -94,10 +95,25 @@ pub(crate) fn detect<'a>(mut input: impl Read + Send + 'a) -> io::Result<Opened<
 
 fn format_of(head: &str) -> Option<Format> {
     let head = head.trim_start_matches('\u{feff}').trim_start();
+    if let Some(format) = of_nothing(head) {
+        return Some(format);
+    }
     if head.starts_with('[') || is_laid_out(head) {
         return array(head);
     }
     head.lines().map(str::trim).filter(|line| line.starts_with('{')).find_map(line).or_else(|| array(head))
+}
+
+/// A list with nothing in it, as an API answers: one of mem0, or of anything.
+fn of_nothing(head: &str) -> Option<Format> {
+    #[derive(Deserialize)]
+    struct Listed {
+        results: [IgnoredAny; 0],
+    }
+    match serde_json::from_str(head) {
+        Ok(Listed { results: [] }) => Some(Format::Mem0),
+        Err(_) => serde_json::from_str::<[IgnoredAny; 0]>(head).is_ok().then_some(Format::Jsonl),
+    }
 }
 
 /// Whether a text begins with an object of several lines, whose lines may be objects, too.
@@ -205,6 +221,11 @@ mod tests {
             ("hello", None),
             ("", None),
             ("[1,2]", None),
+            ("[ ]\n", Some(Format::Jsonl)),
+            ("{\n \"results\": []\n}\n", Some(Format::Mem0)),
+            (r#"{"results":[],"next":null}"#, Some(Format::Mem0)),
+            (r#"{"results":[{"x":1}]}"#, None),
+            (r#"{"detail":"Unauthorized"}"#, None),
             (r#"[{"role":"user","content":"x"},"#, Some(Format::Jsonl)),
             ("[\n  {\n    \"speaker\": \"A\",\n    \"text\": \"x\"", Some(Format::Jsonl)),
         ] {

@@ -9,7 +9,7 @@ use super::problems::SHOWN;
 
 /// Depth limit for nested folders; the help and docs/importing.md name it.
 pub(crate) const MAX_DEPTH: usize = 16;
-/// The file of conversations in an export of ChatGPT or Claude.
+/// The file of conversations in an export of ChatGPT or Claude; large ones are in several, as `conversations-000.json`.
 pub(crate) const EXPORT: &str = "conversations.json";
 /// File limit of one import.
 const MAX_FILES: usize = 1_000_000;
@@ -39,7 +39,7 @@ pub(crate) struct Inputs {
     pub(crate) unread: Unread,
 }
 
-/// Files of folders that are not read, as their names have another ending.
+/// Files of folders that are not read, as their names have another ending or they are links.
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Unread {
     pub(crate) count: u64,
@@ -55,6 +55,14 @@ pub(crate) fn is_markdown(path: &Path) -> bool {
 fn ends(path: &Path, ending: &str) -> bool {
     path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case(ending))
         || path.file_name().is_some_and(|name| ending.contains('.') && name == ending)
+        || ending == EXPORT && is_part_of_export(path)
+}
+
+/// `conversations-NNN.json`.
+fn is_part_of_export(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str());
+    let number = name.and_then(|name| name.strip_prefix("conversations-")?.strip_suffix(".json"));
+    number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 /// Every input that `paths` name, in order of name; a folder stands for the files with one of these endings, or with one
@@ -136,7 +144,7 @@ fn walk(
             walk(root, &path, endings, depth + 1, found)?;
         } else if kind.is_dir() {
             found.too_deep.push(path);
-        } else if kind.is_file() && !endings.iter().any(|ending| ends(&path, ending)) {
+        } else if kind.is_symlink() || kind.is_file() && !endings.iter().any(|ending| ends(&path, ending)) {
             found.unread.count += 1;
             if found.unread.first.len() < SHOWN {
                 found.unread.first.push(path.display().to_string());
@@ -168,6 +176,8 @@ mod tests {
             "b/notes.txt",
             "b/C.MD",
             "conversations.json",
+            "conversations-000.json",
+            "conversations-x.json",
             "b/user.json",
             "a.jsonl",
             ".git/x.md",
@@ -183,7 +193,9 @@ mod tests {
         )
         .unwrap();
         let names: Vec<_> = found.files.iter().map(|input| input.name.as_str()).collect();
-        assert_eq!(names, ["a", "b/C", "b/z", "conversations", "stdin"]);
+        assert_eq!(names, ["a", "b/C", "b/z", "conversations-000", "conversations", "stdin"]);
+        let unread = ["conversations-x.json", "b/notes.txt", "b/user.json"].len() + usize::from(cfg!(unix));
+        assert_eq!(found.unread.count, unread as u64, "the link, too: {:?}", found.unread.first);
         assert!(inputs(&[folder.path().join("absent")], &["jsonl"]).is_err());
         #[cfg(unix)]
         for (bytes, name) in [(b"a\xff", "a%FF"), (b"a\xfe", "a%FE")] {

@@ -2,10 +2,12 @@
 //! value, times and expiry. Each row becomes a record, so that times and expiry are kept. A SQLite file is read itself; rows
 //! of a server come as lines of JSON.
 
-use std::io::{self, BufRead};
+use std::fs;
+use std::io::{self, BufRead, Read as _};
 use std::path::Path;
 
-use memory_core::{Entry, Error, ErrorKind, Json, Key, Result, Source, Timestamp};
+use memory::hierarchical::transfer::Foreign;
+use memory_core::{Entry, Error, Json, Key, Result, Source, Timestamp};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags};
 use serde::Deserialize;
@@ -23,9 +25,52 @@ const MAX_VALUE: i64 = 16 << 20;
 /// How a SQLite file begins.
 pub(crate) const SQLITE: &[u8] = b"SQLite format 3\0";
 
+/// A file of SQLite, which is only read.
+enum Database {
+    /// In WAL mode SQLite would make files beside it, or change those of the program that uses it.
+    Logged(Foreign),
+    /// The program may go on writing between the pages that are read.
+    Plain(Connection),
+}
+
+impl Database {
+    fn open(path: &Path) -> Result<Self> {
+        let path = fs::canonicalize(path).map_err(unreadable)?;
+        if is_logged(&path).map_err(unreadable)? {
+            return Foreign::open(&path).map(Self::Logged);
+        }
+        // Before SQLite is used at all, or this process cannot serve SQL to agents.
+        memory::sqlite::prepare_process();
+        let opened = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY);
+        opened.map(Self::Plain).map_err(unreadable)
+    }
+
+    fn connection(&self) -> &Connection {
+        match self {
+            Self::Logged(foreign) => foreign.connection(),
+            Self::Plain(connection) => connection,
+        }
+    }
+
+    fn finish(self) -> Result<()> {
+        match self {
+            Self::Logged(foreign) => foreign.finish(),
+            Self::Plain(_) => Ok(()),
+        }
+    }
+}
+
+/// Whether the header of a file of SQLite says WAL mode.
+fn is_logged(path: &Path) -> io::Result<bool> {
+    let mut head = [0; SQLITE.len() + 4];
+    fs::File::open(path)?.read_exact(&mut head)?;
+    Ok(head.ends_with(&[2, 2]))
+}
+
 /// Reads a store, in the order of its keys.
 pub(crate) struct LangGraph {
-    connection: Connection,
+    /// `None` after the last row.
+    database: Option<Database>,
     /// The columns of expiry, `NULL` for one that the table lacks, as older ones do.
     expiry: [&'static str; 2],
     after: Option<(String, String)>,
@@ -35,12 +80,10 @@ pub(crate) struct LangGraph {
 impl LangGraph {
     /// Opens a file, which is only read.
     pub(crate) fn open(path: &Path) -> Result<Self> {
-        // Before SQLite is used at all, or this process cannot serve SQL to agents.
-        memory::sqlite::prepare_process();
-        let connection =
-            Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY).map_err(unreadable)?;
+        let database = Database::open(path)?;
         let mut columns = Vec::new();
-        connection
+        database
+            .connection()
             .prepare("SELECT name FROM pragma_table_info('store')")
             .and_then(|mut statement| {
                 let mut rows = statement.query([])?;
@@ -52,20 +95,20 @@ impl LangGraph {
             .map_err(unreadable)?;
         let has = |name: &str| columns.iter().any(|column| column == name);
         if !["prefix", "key", "value", "created_at", "updated_at"].into_iter().all(has) {
-            return Err(Error::new(
-                ErrorKind::Corrupt,
+            return Err(Error::corrupt(
                 "the SQLite file has no table `store` of LangGraph; a store of `memory` is copied with `memory migrate`",
             ));
         }
         let expiry = ["expires_at", "ttl_minutes"].map(|name| if has(name) { name } else { "NULL" });
-        Ok(Self { expiry, connection, after: None, ready: Vec::new().into_iter() })
+        Ok(Self { database: Some(database), expiry, after: None, ready: Vec::new().into_iter() })
     }
 
     fn page(&mut self) -> rusqlite::Result<Vec<Found>> {
+        let Some(database) = &self.database else { return Ok(Vec::new()) };
         let [expires, minutes] = self.expiry;
         let (prefix, key) = self.after.clone().unwrap_or_default();
         let begins = self.after.is_none();
-        let mut statement = self.connection.prepare(&format!(
+        let mut statement = database.connection().prepare(&format!(
             "SELECT prefix, key, value, CAST(created_at AS TEXT), CAST(updated_at AS TEXT), CAST({expires} AS TEXT), length(CAST(value AS BLOB)), \
              CAST({minutes} AS REAL) \
              FROM store WHERE ?1 OR (prefix, key) > (?2, ?3) ORDER BY prefix, key LIMIT {ROWS}"
@@ -101,7 +144,13 @@ impl RecordReader for LangGraph {
             return Ok(Some(found));
         }
         self.ready = self.page().map_err(io::Error::other)?.into_iter();
-        Ok(self.ready.next())
+        let next = self.ready.next();
+        if next.is_none()
+            && let Some(database) = self.database.take()
+        {
+            database.finish().map_err(io::Error::other)?;
+        }
+        Ok(next)
     }
 }
 
@@ -183,13 +232,14 @@ fn entry(
     Ok(entry)
 }
 
-fn unreadable(error: rusqlite::Error) -> Error {
-    Error::new(ErrorKind::Corrupt, "the SQLite file cannot be read").with_source(error)
+fn unreadable(error: impl std::error::Error + Send + Sync + 'static) -> Error {
+    Error::corrupt("the SQLite file cannot be read").with_source(error)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use memory_core::ErrorKind;
 
     /// What `SqliteStore.setup` makes.
     const TABLES: &str = "CREATE TABLE store (prefix text NOT NULL, key text NOT NULL, value text NOT NULL, \
@@ -229,6 +279,44 @@ mod tests {
         assert_eq!(entry.updated_at.to_string(), "2026-01-03T03:04:05.000Z");
         assert_eq!(entry.expires_at.unwrap().to_string(), "2036-01-01T00:00:00.795Z");
         assert_eq!(serde_json::to_string(&entry.metadata).unwrap(), r#"{"ttl_minutes":5.0}"#);
+    }
+
+    #[test]
+    fn a_store_in_wal_mode_is_read_with_its_log_and_nothing_is_left_beside_it() {
+        memory::sqlite::prepare_process();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("store.db");
+        let files = |folder: &Path| {
+            let files = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
+            let mut files: Vec<_> = files.map(|file| (std::fs::read(&file).unwrap(), file)).collect();
+            files.sort();
+            files
+        };
+        let keys = |path: &Path| {
+            let before = files(path.parent().unwrap());
+            let mut reader = LangGraph::open(path).unwrap();
+            let mut keys = Vec::new();
+            while let Some(found) = reader.next_record().unwrap() {
+                let Found::Record(_, record) = found else { panic!("a row is broken") };
+                keys.push(record.entry.key.as_str().to_owned());
+            }
+            drop(reader);
+            assert!(files(path.parent().unwrap()) == before, "{path:?}");
+            keys
+        };
+        let program = Connection::open(&path).unwrap();
+        program.execute_batch(&format!("PRAGMA journal_mode = WAL; {TABLES}")).unwrap();
+        program.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").unwrap();
+        program.execute_batch("INSERT INTO store(prefix, key, value) VALUES ('p', 'k', '1')").unwrap();
+        assert_eq!(keys(&path), ["langgraph/p//k"], "the program is running");
+        let killed = tempfile::tempdir().unwrap();
+        let copy = killed.path().join("store.db");
+        for name in ["store.db", "store.db-wal"] {
+            std::fs::copy(path.with_file_name(name), copy.with_file_name(name)).unwrap();
+        }
+        assert_eq!(keys(&copy), ["langgraph/p//k"], "the program was killed");
+        drop(program);
+        assert_eq!(keys(&path), ["langgraph/p//k"], "the program has closed it");
     }
 
     #[test]

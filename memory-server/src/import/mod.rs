@@ -28,6 +28,6 @@ pub(crate) use records::{
     FORMAT as EXPORT_FORMAT, Found, Header, RecordReader, Records, VERSION as EXPORT_VERSION,
     store as store_records, stored as stored_records,
 };
-pub(crate) use store::{OnDifferent, Store, Totals};
+pub(crate) use store::{OnDifferent, Store, Totals, digest_of_record};
 pub(crate) use template::ScopeTemplate;
 pub(crate) use turns::{Turns, message};

@@ -78,16 +78,13 @@ impl Turns<'_> {
             }
             match turn.ttl {
                 _ if turn.is_known => {}
-                ttl if ttl != Ttl::Keep && !self.dry => self.push_alone(file, turn, ttl).await?,
+                ttl if ttl != Ttl::Keep => self.push_alone(file, turn, ttl).await?,
                 _ => {
                     self.push(turn.scope.clone(), file, turn.place.clone(), turn.message.clone()).await?;
                 }
             }
         }
         self.finish().await?;
-        if self.dry {
-            return Ok(());
-        }
         // A turn is ended while the one that ended it still holds.
         corrections.sort_by_key(|(followers, ..)| std::cmp::Reverse(*followers));
         for (_, turn, by) in corrections {
@@ -100,7 +97,7 @@ impl Turns<'_> {
     async fn push_alone(&mut self, file: &str, turn: &Moved, ttl: Ttl) -> Result<()> {
         self.finish().await?;
         let options = AddOptions::default().with_again(self.again).with_ttl(ttl);
-        match self.layer.add(&self.run, &turn.scope, std::slice::from_ref(&turn.message), options).await {
+        match self.add_with(&turn.scope, std::slice::from_ref(&turn.message), options).await {
             Ok(outcome) => self.count(&turn.scope, &outcome, 0),
             Err(error) if is_of_the_turn(error.kind()) => {
                 self.problems.add(file, turn.place.clone(), error.message());
@@ -121,8 +118,11 @@ impl Turns<'_> {
             self.problems.add(file, turn.place.clone(), why);
             return Ok(());
         }
+        if self.is_dry() {
+            return Ok(());
+        }
         let options = AddOptions::default().with_again(self.again).with_supersedes(vec![fact]);
-        match self.layer.add(&self.run, &turn.scope, std::slice::from_ref(&by.message), options).await {
+        match self.add_with(&turn.scope, std::slice::from_ref(&by.message), options).await {
             Ok(_) => Ok(()),
             // It was forgotten here, or could not be stored, which is reported.
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),

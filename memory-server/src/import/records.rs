@@ -61,15 +61,11 @@ impl<R: BufRead> Records<R> {
             Some(header) if header.format == FORMAT && header.version <= VERSION => {
                 Ok(Self { lines, scope: header.scope })
             }
-            Some(header) if header.format == FORMAT => Err(Error::new(
-                ErrorKind::Corrupt,
-                format!(
-                    "the export has version {}; this program reads up to {VERSION}: use the one that wrote it, or a newer one",
-                    header.version
-                ),
-            )),
-            _ => Err(Error::new(
-                ErrorKind::Corrupt,
+            Some(header) if header.format == FORMAT => Err(Error::corrupt(format!(
+                "the export has version {}; this program reads up to {VERSION}: use the one that wrote it, or a newer one",
+                header.version
+            ))),
+            _ => Err(Error::corrupt(
                 "the first line is not the header of a memory export; leave out `--format records`, or name another format",
             )),
         })

@@ -5,11 +5,13 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry as Slot;
 
 use clap::ValueEnum;
+use memory_core::checked::check_entry;
 use memory_core::{
-    Backend, BulkOptions, Capabilities, Embedding, Entry, Error, ErrorKind, Expect, GetOptions, Key,
-    NewEntry, Result, Scope,
+    Backend, BulkOptions, Capabilities, Embedding, Entry, Error, ErrorKind, Expect, GetOptions, Json, Key,
+    Metadata, NewEntry, Result, Scope, Source, Timestamp,
 };
 use serde::Serialize;
+use sha2::{Digest as _, Sha256};
 
 use super::problems::Problems;
 use super::readers::Place;
@@ -100,12 +102,10 @@ struct Batch {
 /// Writes turns into any number of scopes of one backend.
 pub(crate) struct Store<'a> {
     backend: &'a dyn Backend,
-    max_value_bytes: usize,
-    /// Whether the store can check preconditions; if not, another writer's entry may be overwritten.
-    guarded: bool,
+    capabilities: Capabilities,
     on_different: OnDifferent,
-    /// Only counts what would be written.
-    dry: bool,
+    /// What would have been written, where nothing is.
+    pub(crate) planned: Option<Planned>,
     pending: BTreeMap<Scope, Batch>,
     waiting: usize,
     /// What was done so far, and in which scopes.
@@ -126,10 +126,9 @@ impl<'a> Store<'a> {
     ) -> Self {
         Self {
             backend,
-            max_value_bytes: capabilities.max_value_bytes,
-            guarded: capabilities.compare_and_set,
+            capabilities: capabilities.clone(),
             on_different,
-            dry: false,
+            planned: None,
             pending: BTreeMap::new(),
             waiting: 0,
             totals: BTreeMap::new(),
@@ -141,7 +140,7 @@ impl<'a> Store<'a> {
 
     /// Writes nothing, and counts what would be written.
     pub(crate) fn dry(mut self, dry: bool) -> Self {
-        self.dry = dry;
+        self.planned = dry.then(Planned::default);
         self
     }
 
@@ -160,10 +159,8 @@ impl<'a> Store<'a> {
         place: Place,
         entry: NewEntry,
     ) -> Result<()> {
-        if entry.value.len_bytes() > self.max_value_bytes {
-            let actual = entry.value.len_bytes();
-            let why = Error::too_large("value", actual, self.max_value_bytes, "bytes").to_string();
-            self.problems.add(file, place, why);
+        if let Err(error) = check_entry(&entry.key, &entry.value, &entry.options, &self.capabilities) {
+            self.problems.add(file, place, error.message());
             return Ok(());
         }
         let batch = self.pending.entry(scope.clone()).or_default();
@@ -220,16 +217,14 @@ impl<'a> Store<'a> {
         let mut waiting: Vec<Waiting> = batch.entries.into_values().collect();
         let mut attempts = 0;
         loop {
-            let Decided { write, kept, mut totals } = self.decide(scope, &waiting).await?;
+            let Decided { write, kept, mut totals, replaced } = self.decide(scope, &waiting).await?;
             let items: Vec<NewEntry> = write.iter().map(|(_, item)| item.clone()).collect();
-            if self.dry {
-                let replaced =
-                    items.iter().filter(|item| matches!(item.options.expect, Expect::Version(_))).count()
-                        as u64;
+            if let Some(planned) = &mut self.planned {
                 totals.replaced += replaced;
                 totals.created += items.len() as u64 - replaced;
+                items.iter().for_each(|item| planned.put(scope, &item.key, digest_of(item)));
             }
-            if items.is_empty() || self.dry {
+            if items.is_empty() || self.planned.is_some() {
                 self.count(scope, &totals);
                 self.kept.extend(kept);
                 return Ok(());
@@ -281,9 +276,15 @@ impl<'a> Store<'a> {
         let stored = self.backend.get_many(scope, &keys, GetOptions::uncounted()).await?;
         let mut decided = Decided::default();
         for (position, (waiting, stored)) in waiting.iter().zip(&stored).enumerate() {
-            let expect = match (stored, self.on_different) {
+            let planned = self.planned.as_ref().and_then(|planned| planned.get(scope, &waiting.entry.key));
+            let (version, is_same) = match (planned, stored) {
+                (Some(planned), _) => (Some(1), planned == digest_of(&waiting.entry)),
+                (None, Some(stored)) => (Some(stored.version), same(stored, &waiting.entry)),
+                (None, None) => (None, false),
+            };
+            let expect = match (version, self.on_different) {
                 (None, _) => Expect::Absent,
-                (Some(stored), _) if same(stored, &waiting.entry) => {
+                (Some(_), _) if is_same => {
                     decided.totals.unchanged += 1;
                     continue;
                 }
@@ -292,13 +293,17 @@ impl<'a> Store<'a> {
                     waiting.keep_out(&mut decided.kept);
                     continue;
                 }
-                (Some(stored), OnDifferent::Replace) => Expect::Version(stored.version),
-                (Some(stored), OnDifferent::Fail) => {
-                    return Err(waiting.conflict().with_detail("current_version", stored.version));
+                (Some(version), OnDifferent::Replace) => {
+                    decided.replaced += 1;
+                    Expect::Version(version)
+                }
+                (Some(version), OnDifferent::Fail) => {
+                    return Err(waiting.conflict().with_detail("current_version", version));
                 }
             };
             let mut item = waiting.entry.clone();
-            if self.guarded {
+            // Without preconditions another writer's entry may be overwritten.
+            if self.capabilities.compare_and_set {
                 item.options.expect = expect;
             }
             decided.write.push((position, item));
@@ -314,6 +319,45 @@ struct Decided {
     write: Vec<(usize, NewEntry)>,
     kept: Problems,
     totals: Totals,
+    /// Of those to write, how many replace another.
+    replaced: u64,
+}
+
+/// What a dry run would have stored so far: a digest of each entry.
+#[derive(Default)]
+pub(crate) struct Planned(BTreeMap<Scope, BTreeMap<Key, [u8; 32]>>);
+
+impl Planned {
+    pub(crate) fn put(&mut self, scope: &Scope, key: &Key, digest: [u8; 32]) {
+        self.0.entry(scope.clone()).or_default().insert(key.clone(), digest);
+    }
+
+    pub(crate) fn get(&self, scope: &Scope, key: &Key) -> Option<[u8; 32]> {
+        self.0.get(scope)?.get(key).copied()
+    }
+}
+
+/// A digest of what [`same`] compares.
+fn digest_of(entry: &NewEntry) -> [u8; 32] {
+    let options = &entry.options;
+    digest(&entry.value, &options.metadata, options.source.as_ref(), options.text.as_deref(), &[])
+}
+
+/// A digest of what [`Entry::is_copy_of`] compares.
+pub(crate) fn digest_of_record(entry: &Entry) -> [u8; 32] {
+    let times = [Some(entry.created_at), Some(entry.updated_at), entry.expires_at];
+    digest(&entry.value, &entry.metadata, entry.source.as_ref(), entry.text.as_deref(), &times)
+}
+
+fn digest(
+    value: &Json,
+    metadata: &Metadata,
+    source: Option<&Source>,
+    text: Option<&str>,
+    times: &[Option<Timestamp>],
+) -> [u8; 32] {
+    let parts = format!("{:?}", (value.as_str(), metadata, source, text, times));
+    Sha256::digest(parts).into()
 }
 
 fn same(stored: &Entry, wanted: &NewEntry) -> bool {
@@ -328,7 +372,7 @@ mod tests {
     use std::sync::Arc;
 
     use memory_conformance::{EmbedFault, Reference, TestClock, TestEmbedder};
-    use memory_core::{Json, Provider as _};
+    use memory_core::Provider as _;
 
     use super::*;
 

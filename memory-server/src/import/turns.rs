@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use memory::conversations::{KnownFact, fact_of_message, known_facts};
+use memory::conversations::{AddPlan, KnownFact, fact_of_message, known_facts};
 use memory_core::layer::{
     AddOptions, AddOutcome, AddStatus, FactId, MAX_MESSAGES_BYTES, MemoryLayer, Message, Role,
 };
@@ -34,12 +34,13 @@ struct Batch {
 
 /// Adds turns to any number of scopes of one store.
 pub(crate) struct Turns<'a> {
-    pub(super) layer: &'a dyn MemoryLayer,
+    layer: &'a dyn MemoryLayer,
     backend: &'a dyn Backend,
-    pub(super) run: RunContext,
+    run: RunContext,
     on_different: OnDifferent,
     pub(super) again: bool,
-    pub(super) dry: bool,
+    /// Says what would be added, and adds nothing.
+    plan: Option<AddPlan<'a>>,
     pending: BTreeMap<Scope, Batch>,
     waiting: usize,
     /// What was done so far, and in which scopes.
@@ -66,7 +67,7 @@ impl<'a> Turns<'a> {
             run,
             on_different,
             again,
-            dry: false,
+            plan: None,
             pending: BTreeMap::new(),
             waiting: 0,
             totals: BTreeMap::new(),
@@ -76,11 +77,16 @@ impl<'a> Turns<'a> {
         }
     }
 
-    /// Adds nothing, and counts what would be added.
+    /// Adds nothing, and counts what would be added to a store of values of at most so many bytes.
     #[must_use]
-    pub(crate) fn dry(mut self, dry: bool) -> Self {
-        self.dry = dry;
+    pub(crate) fn dry(mut self, max_value_bytes: usize) -> Self {
+        self.plan = Some(AddPlan::new(self.backend, max_value_bytes));
         self
+    }
+
+    /// Whether nothing is added.
+    pub(super) fn is_dry(&self) -> bool {
+        self.plan.is_some()
     }
 
     /// Queues one turn; adds a batch once enough are queued.
@@ -127,9 +133,6 @@ impl<'a> Turns<'a> {
     async fn write(&mut self, scope: &Scope) -> Result<()> {
         let Some(Batch { mut waiting, .. }) = self.pending.remove(scope) else { return Ok(()) };
         self.waiting -= waiting.len();
-        if self.dry {
-            return self.plan(scope, &waiting).await;
-        }
         while !waiting.is_empty() {
             let messages: Vec<Message> = waiting.iter().map(|waiting| waiting.message.clone()).collect();
             match self.add(scope, &messages).await {
@@ -184,22 +187,6 @@ impl<'a> Turns<'a> {
         Ok(())
     }
 
-    /// Counts what would become of turns.
-    async fn plan(&mut self, scope: &Scope, waiting: &[Waiting]) -> Result<()> {
-        let ids = waiting.iter().map(|waiting| fact_of_message(scope, &waiting.message));
-        let ids: Vec<FactId> = ids.collect::<Result<_>>()?;
-        let found = known_facts(self.backend, scope, &ids.iter().collect::<Vec<_>>()).await?;
-        let totals = self.totals.entry(scope.clone()).or_default();
-        for found in found {
-            match found {
-                KnownFact::Forgotten if !self.again => self.forgotten += 1,
-                KnownFact::No | KnownFact::Forgotten => totals.created += 1,
-                KnownFact::Holds | KnownFact::Superseded => totals.unchanged += 1,
-            }
-        }
-        Ok(())
-    }
-
     /// Adds turns one by one; `counted`: all but those with other words are counted already.
     async fn one_by_one(&mut self, scope: &Scope, waiting: &[Waiting], counted: bool) -> Result<()> {
         for waiting in waiting {
@@ -234,7 +221,7 @@ impl<'a> Turns<'a> {
                         continue;
                     }
                     let options = AddOptions::default().with_again(true).with_supersedes(vec![fact]);
-                    match self.layer.add(&self.run, scope, message, options).await {
+                    match self.add_with(scope, message, options).await {
                         Ok(outcome) => self.count(scope, &outcome, 1),
                         Err(error) if error.kind() == ErrorKind::TooLarge => {
                             self.problems.add(&waiting.file, waiting.place.clone(), error.message());
@@ -257,12 +244,24 @@ impl<'a> Turns<'a> {
         Ok(())
     }
 
-    async fn add(&self, scope: &Scope, messages: &[Message]) -> Result<AddOutcome> {
+    /// Adds turns, or says what adding them would do.
+    pub(super) async fn add_with(
+        &mut self,
+        scope: &Scope,
+        messages: &[Message],
+        options: AddOptions,
+    ) -> Result<AddOutcome> {
+        match &mut self.plan {
+            Some(plan) => plan.add(scope, messages, &options).await,
+            None => self.layer.add(&self.run, scope, messages, options).await,
+        }
+    }
+
+    async fn add(&mut self, scope: &Scope, messages: &[Message]) -> Result<AddOutcome> {
         let options = AddOptions::default().with_again(self.again);
-        let outcome = self.layer.add(&self.run, scope, messages, options).await?;
+        let outcome = self.add_with(scope, messages, options).await?;
         if outcome.status == AddStatus::Unknown {
-            return Err(Error::new(
-                ErrorKind::OutcomeUnknown,
+            return Err(Error::outcome_unknown(
                 "it is not known whether the last turns were stored; run the import again, which stores only what is missing",
             ));
         }

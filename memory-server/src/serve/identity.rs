@@ -8,7 +8,7 @@ use memory::conversations::extract::ModelExtractor;
 use memory::gc::GcOptions;
 use memory::system::SystemClock;
 use memory::{Access, Config, Memory, MemoryTool, OfferedTool, Policy};
-use memory_core::{Error, ErrorKind, Result, RunContext, Scope, ScopeId, ScopeKind, TenantId};
+use memory_core::{Error, Result, RunContext, Scope, ScopeId, ScopeKind, TenantId};
 
 use super::extract::Plan;
 use super::gc::Schedule;
@@ -254,8 +254,7 @@ fn offering(policy: Policy, args: &ServeArgs, memory: &Memory) -> Result<Policy>
     let narrowed = policy.narrow(&asked);
     for tool in [OfferedTool::Memory, OfferedTool::Files] {
         if asked.offers(tool) && !narrowed.offers(tool) {
-            return Err(Error::new(
-                ErrorKind::Forbidden,
+            return Err(Error::forbidden(
                 "`tools` of memory.toml does not offer what --tools asks for; change one of them",
             ));
         }

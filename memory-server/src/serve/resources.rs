@@ -111,7 +111,7 @@ pub(super) async fn read(tool: &MemoryTool, uri: &str) -> Result<ReadResourceRes
     }
     if got.omitted_bytes.is_some() {
         let why = "the entry is larger than an answer may be; ask the operator to raise `max_answer_bytes`";
-        return Err(refused(&Error::new(ErrorKind::ResultTooLarge, why)));
+        return Err(refused(&Error::result_too_large(why)));
     }
     let text: Box<str> = Box::<RawValue>::into(got.value);
     Ok(ReadResourceResult::new(vec![ResourceContents::text(text, uri).with_mime_type(JSON)]))

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use memory::audit::Auditor;
 use memory::{IdGen, Memory, MemoryTool, Policy, ToolOp};
-use memory_core::{ChatModel, Error, ErrorKind, Result, Retry, RunContext, ScopeId, TenantId};
+use memory_core::{ChatModel, Error, Result, Retry, RunContext, ScopeId, TenantId};
 use rmcp::model::RequestMetaObject;
 use tokio::sync::OnceCell;
 
@@ -85,10 +85,9 @@ impl Sessions {
         let known = tools.len();
         match tools.entry(named) {
             Entry::Occupied(tool) => Ok(Arc::clone(tool.get())),
-            Entry::Vacant(_) if known >= MAX_RUNS => Err(Error::new(
-                ErrorKind::Unavailable,
-                format!("this connection has {MAX_RUNS} runs already; connect again for more"),
-            )
+            Entry::Vacant(_) if known >= MAX_RUNS => Err(Error::unavailable(format!(
+                "this connection has {MAX_RUNS} runs already; connect again for more"
+            ))
             .with_retry(Retry::Never)),
             Entry::Vacant(place) => {
                 let (user, run) = place.key().clone();
@@ -119,10 +118,7 @@ impl Sessions {
         };
         let ended = async { self.ended.get_or_try_init(|| end_all).await.copied() };
         tokio::time::timeout(patience, ended).await.unwrap_or_else(|_| {
-            Err(Error::new(
-                ErrorKind::Timeout,
-                "the run was not purged in time; its entries stay stored but are unreachable",
-            ))
+            Err(Error::timeout("the run was not purged in time; its entries stay stored but are unreachable"))
         })
     }
 }

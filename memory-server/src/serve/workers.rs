@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use clap::Args;
 use memory::workers::{WorkerOptions, limit_memory, serve};
 use memory::{Access, Config, Memory};
-use memory_core::{Error, ErrorKind, Result};
+use memory_core::{Error, Result};
 
 use crate::terminal::{Context, Exit, Failure};
 
@@ -52,9 +52,8 @@ pub(crate) fn with_workers(
         None => context.settings()?.shown_url()?,
     };
     refuse_in_memory(config, &shown)?;
-    let program = std::env::current_exe().map_err(|error| {
-        Error::new(ErrorKind::Unavailable, "the file of this program was not found").with_source(error)
-    })?;
+    let program = std::env::current_exe()
+        .map_err(|error| Error::unavailable("the file of this program was not found").with_source(error))?;
     let mut arguments: Vec<OsString> = vec!["sql-worker".into(), "--config".into(), config.origin().into()];
     if let Some(bytes) = sql.worker_memory_bytes {
         arguments.extend(["--memory-bytes".into(), bytes.to_string().into()]);

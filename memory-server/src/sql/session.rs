@@ -106,8 +106,9 @@ impl<'a> Session<'a> {
     /// Commits or rolls back the innermost level; returns the resulting state.
     pub(super) async fn end(&mut self, commit: bool) -> Result<TxState> {
         let Some(tx) = self.transaction.as_ref().map(|state| state.tx.clone()) else {
-            return Err(Error::new(ErrorKind::TransactionLost, "no transaction is open; .begin opens one")
-                .with_retry(Retry::Never));
+            return Err(
+                Error::transaction_lost("no transaction is open; .begin opens one").with_retry(Retry::Never)
+            );
         };
         let facet = self.facet("commit")?;
         let ended = if commit {

@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use futures_core::Stream;
 use memory::snapshot::NewFile;
 use memory_core::sql::{DumpStream, RestoreOptions, SqlFacet};
-use memory_core::{Error, ErrorKind, Result};
+use memory_core::{Error, Result};
 use serde::Serialize;
 
 use crate::terminal::{Exit, Failure, Opened, Out, Stop, bytes, counted, note};
@@ -178,8 +178,7 @@ impl Stream for Lines {
             }
             Ok(_) => Some(Ok(line)),
             Err(error) => {
-                Some(Err(Error::new(ErrorKind::Unavailable, "the rest of the dump cannot be read")
-                    .with_source(error)))
+                Some(Err(Error::unavailable("the rest of the dump cannot be read").with_source(error)))
             }
         };
         self.ended = !matches!(item, Some(Ok(_)));

@@ -216,10 +216,7 @@ impl Context {
     /// `not_found` without `memory.toml`, or as [`Config::open_chat_model`].
     pub fn chat_model(&self) -> Result<Arc<dyn ChatModel>> {
         let config = self.settings()?.config.ok_or_else(|| {
-            Error::new(
-                ErrorKind::NotFound,
-                "there is no memory.toml whose [models.chat] names a language model",
-            )
+            Error::not_found("there is no memory.toml whose [models.chat] names a language model")
         })?;
         config.open_chat_model(&self.registry()?)
     }

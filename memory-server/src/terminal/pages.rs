@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use clap::Args;
-use memory_core::{Error, ErrorKind, Result as CoreResult};
+use memory_core::{Error, Result as CoreResult};
 use serde::Serialize;
 
 use super::{Exit, Failure, Out, note};
@@ -44,8 +44,7 @@ impl PageArgs {
             if next.is_some()
                 && (next == cursor.as_deref() || first.is_some_and(|first| !began.insert(first)))
             {
-                return Err(Error::new(
-                    ErrorKind::Corrupt,
+                return Err(Error::corrupt(
                     "the store lists again what it has listed, and says that more follows: its paging cannot be trusted",
                 )
                 .into());

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use futures_core::Stream;
-use memory_core::{Error, ErrorKind, Result};
+use memory_core::{Error, Result};
 
 use crate::error::closed;
 
@@ -62,8 +62,7 @@ impl<T> Pipe<T> {
             if is_closed() {
                 item = Err(closed());
             } else if now >= deadline {
-                item = Err(Error::new(
-                    ErrorKind::Timeout,
+                item = Err(Error::timeout(
                     "the export was cancelled: its next record was not read in time; start it again",
                 ));
             } else {

@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use memory_core::access::AccessCounts;
-use memory_core::{Clock, Error, ErrorKind, Result, ScopeDigest};
+use memory_core::{Clock, Error, Result, ScopeDigest};
 use rusqlite::Connection;
 
 use super::background::Signal;
@@ -162,8 +162,7 @@ impl Store {
             .name(format!("memory-sqlite-{name}"))
             .spawn(move || work(&store))
             .map_err(|error| {
-                Error::new(ErrorKind::Unavailable, "no thread can be started for the database")
-                    .with_source(error)
+                Error::unavailable("no thread can be started for the database").with_source(error)
             })?;
         self.threads().push(thread);
         Ok(())

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 
-use memory_core::{Error, ErrorKind, Result};
+use memory_core::{Error, Result};
 use tokio::sync::oneshot;
 
 use crate::error::lost;
@@ -55,5 +55,5 @@ pub(crate) async fn on_own_thread<T: Send + 'static>(
 }
 
 fn no_thread(error: std::io::Error) -> Error {
-    Error::new(ErrorKind::Unavailable, "no thread can be started; try again").with_source(error)
+    Error::unavailable("no thread can be started; try again").with_source(error)
 }

@@ -116,18 +116,13 @@ impl Default for SqliteConfig {
 }
 
 impl SqliteConfig {
-    /// Sets the durability.
-    #[must_use]
-    pub fn with_durability(mut self, durability: Durability) -> Self {
-        self.durability = durability;
-        self
-    }
-
-    /// Sets the longest value.
-    #[must_use]
-    pub fn with_max_value_bytes(mut self, bytes: usize) -> Self {
-        self.max_value_bytes = bytes;
-        self
+    memory_core::setters! {
+        with_durability(durability: Durability);
+        with_max_value_bytes(max_value_bytes: usize);
+        with_search_index_bytes(search_index_bytes: usize);
+        with_vector_index_bytes(vector_index_bytes: usize);
+        with_max_file_bytes(max_file_bytes: u64);
+        with_sql(sql: SqlConfig);
     }
 
     /// Sets how long an operation waits for another process's lock.
@@ -137,38 +132,10 @@ impl SqliteConfig {
         self
     }
 
-    /// Sets the memory for text indexes.
-    #[must_use]
-    pub fn with_search_index_bytes(mut self, bytes: usize) -> Self {
-        self.search_index_bytes = bytes;
-        self
-    }
-
-    /// Sets the memory for vectors.
-    #[must_use]
-    pub fn with_vector_index_bytes(mut self, bytes: usize) -> Self {
-        self.vector_index_bytes = bytes;
-        self
-    }
-
     /// Sets how long a write or a search waits for the embedder.
     #[must_use]
     pub fn with_embed_timeout(mut self, timeout: Duration) -> Self {
         self.embed_timeout_ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
-        self
-    }
-
-    /// Sets the largest size of the database file; zero: as large as the disk.
-    #[must_use]
-    pub fn with_max_file_bytes(mut self, bytes: u64) -> Self {
-        self.max_file_bytes = bytes;
-        self
-    }
-
-    /// Sets the options of agents' SQL databases.
-    #[must_use]
-    pub fn with_sql(mut self, sql: SqlConfig) -> Self {
-        self.sql = sql;
         self
     }
 

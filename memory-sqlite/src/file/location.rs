@@ -47,10 +47,11 @@ impl Still {
     pub(crate) fn check(self, path: &Path) -> Result<()> {
         let found = || fs::metadata(path).map(|found| (found.len(), found.modified().ok()));
         match self {
-            Self::At(length, time) if found().is_ok_and(|found| found != (length, time)) => Err(Error::new(
-                memory_core::ErrorKind::Unavailable,
-                "the database was changed while it was read without locks, since it may only be read here; try again",
-            )),
+            Self::At(length, time) if found().is_ok_and(|found| found != (length, time)) => {
+                Err(Error::unavailable(
+                    "the database was changed while it was read without locks, since it may only be read here; try again",
+                ))
+            }
             _ => Ok(()),
         }
     }
@@ -126,7 +127,7 @@ pub(crate) fn prepare(path: &Path) -> Result<PathBuf> {
 /// Fails as [`prepare`]; `not_found` if it does not exist.
 pub(crate) fn read_only(path: &Path) -> Result<Location> {
     let path = judge(path)?.ok_or_else(|| {
-        Error::new(memory_core::ErrorKind::NotFound, "the database file does not exist; check its path")
+        Error::not_found("the database file does not exist; check its path")
             .with_retry(memory_core::Retry::Never)
     })?;
     let still = Still::of(&path)?;

@@ -52,8 +52,7 @@ fn open_read_only(path: &Path, still: Still, config: &SqliteConfig) -> Result<Co
     match schema::read_identity(&conn).map_err(|error| unread_log(still, error))? {
         Identity::Ours(USER_VERSION) => {}
         _ => {
-            return Err(Error::new(
-                ErrorKind::ReadOnly,
+            return Err(Error::read_only(
                 "the database is empty or was written by an earlier version of this program, and may only be read here; open it \
                  once where it may be written",
             ));
@@ -67,8 +66,7 @@ fn open_read_only(path: &Path, still: Still, config: &SqliteConfig) -> Result<Co
 /// SQLite reads a log by an index beside it, which cannot be created here.
 pub(crate) fn unread_log(still: Still, error: Error) -> Error {
     match (still, error.kind()) {
-        (Still::Not, ErrorKind::Unavailable | ErrorKind::ReadOnly) => Error::new(
-            ErrorKind::ReadOnly,
+        (Still::Not, ErrorKind::Unavailable | ErrorKind::ReadOnly) => Error::read_only(
             "the database has a log (-wal) that cannot be read here; copy both files into a folder that this process may write, or \
              have a program that may write the database close it",
         )
@@ -81,8 +79,7 @@ pub(crate) fn unread_log(still: Still, error: Error) -> Error {
 pub(crate) fn open_unverified(path: &Path, config: &SqliteConfig) -> Result<Connection> {
     let conn = hardened(raw(path)?, config)?;
     if conn.is_readonly("main").map_err(engine)? {
-        return Err(Error::new(
-            ErrorKind::ReadOnly,
+        return Err(Error::read_only(
             "the database file is read-only; give this process the right to write it and its folder",
         ));
     }
@@ -199,8 +196,7 @@ pub(crate) fn write_ahead(conn: &Connection, patience: Duration) -> Result<()> {
         match conn.query_row("PRAGMA journal_mode = WAL", [], |row| row.get::<_, String>(0)) {
             Ok(mode) if mode.eq_ignore_ascii_case("wal") => return Ok(()),
             Ok(_) => {
-                return Err(Error::new(
-                    ErrorKind::Unavailable,
+                return Err(Error::unavailable(
                     "the file system does not support SQLite's write-ahead log; move the database to a local disk",
                 )
                 .with_retry(memory_core::Retry::Never));

@@ -32,18 +32,9 @@ pub struct RepairOptions {
 }
 
 impl RepairOptions {
-    /// Sets whether to only report what would be done.
-    #[must_use]
-    pub const fn with_dry_run(mut self, dry_run: bool) -> Self {
-        self.dry_run = dry_run;
-        self
-    }
-
-    /// Sets whether vectors are kept.
-    #[must_use]
-    pub const fn with_keep_vectors(mut self, keep_vectors: bool) -> Self {
-        self.keep_vectors = keep_vectors;
-        self
+    memory_core::setters! {
+        with_dry_run(dry_run: bool);
+        with_keep_vectors(keep_vectors: bool);
     }
 }
 
@@ -146,7 +137,7 @@ fn checked_where_it_lies(path: &Path) -> Result<()> {
 }
 
 fn nothing() -> Error {
-    Error::new(ErrorKind::NotFound, "there is no memory in that file and nothing to repair; name another one")
+    Error::not_found("there is no memory in that file and nothing to repair; name another one")
         .with_retry(Retry::Never)
 }
 

@@ -4,7 +4,7 @@ use memory_core::entry::{Expect, Quota};
 use memory_core::json::Json;
 use memory_core::reduce::{Reducer, reduce};
 use memory_core::{
-    BulkOptions, DeleteOptions, DeleteOutcome, DropOutcome, Embed, EmbeddingModel, Entry, Error, ErrorKind,
+    BulkOptions, DeleteOptions, DeleteOutcome, DropOutcome, Embed, EmbeddingModel, Entry, Error,
     IncrementOutcome, Key, SetOutcome, Source, Timestamp, UpdateOptions, UpdateOutcome,
 };
 use memory_core::{ContentDigest, DriftChange, DriftReason};
@@ -201,8 +201,7 @@ pub(crate) fn increment(
             let before = match stored {
             None => 0,
             Some(stored) => stored.as_i64_exact().ok_or_else(|| {
-                Error::new(
-                    ErrorKind::WrongType,
+                Error::wrong_type(
                     "the stored value is not a 64-bit integer; set one before incrementing, or use another key",
                 )
             })?,

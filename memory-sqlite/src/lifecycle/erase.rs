@@ -4,8 +4,7 @@ use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
 use memory_core::{
-    EraseTarget, Erased, Error, ErrorKind, Result, Retry, Scope, ScopeDigest, TenantId, Tombstone,
-    TombstoneId,
+    EraseTarget, Erased, Error, Result, Retry, Scope, ScopeDigest, TenantId, Tombstone, TombstoneId,
 };
 use rusqlite::{Connection, OptionalExtension as _, params};
 
@@ -120,8 +119,7 @@ fn scopes_of(batch: &Batch<'_>, tenant: &TenantId) -> Result<Vec<Scope>, Fault> 
 
 /// What an error says that came after the entries were erased.
 pub(crate) fn entries_only(error: Error) -> Error {
-    Error::new(
-        ErrorKind::OutcomeUnknown,
+    Error::outcome_unknown(
         "the entries are erased, but not every SQL database, and the file was not scrubbed; erase again to complete it",
     )
     .with_retry(Retry::Now)

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use memory_core::access::AccessCounts;
 use memory_core::scope::successor;
-use memory_core::{Error, ErrorKind, Record, RecordStream, RecordVector, Result, ScopeDigest, Timestamp};
+use memory_core::{Error, Record, RecordStream, RecordVector, Result, ScopeDigest, Timestamp};
 use rusqlite::{Connection, params};
 
 use super::read_transaction::ReadTransaction;
@@ -51,8 +51,7 @@ pub(crate) fn export(
             }
         })
         .map_err(|error| {
-            Error::new(ErrorKind::Unavailable, "no thread can be started for the export; try again")
-                .with_source(error)
+            Error::unavailable("no thread can be started for the export; try again").with_source(error)
         })?;
     Ok(Box::pin(Reader::new(pipe)))
 }

@@ -11,9 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
-use memory_core::{
-    Atomicity, Error, ErrorKind, ImportOptions, ImportOutcome, Key, Record, RecordStream, Result,
-};
+use memory_core::{Atomicity, Error, ImportOptions, ImportOutcome, Key, Record, RecordStream, Result};
 use rusqlite::ffi;
 use tokio::sync::Semaphore;
 
@@ -171,14 +169,12 @@ fn take(
             }
             Ok(Item::Failed(error)) => return Err(Fault::Refused(error)),
             Err(RecvTimeoutError::Timeout) => {
-                return Err(Fault::Refused(Error::new(
-                    ErrorKind::Timeout,
+                return Err(Fault::Refused(Error::timeout(
                     "the import was abandoned, and nothing of it is stored: its next record did not arrive in time",
                 )));
             }
             Err(RecvTimeoutError::Disconnected) => {
-                return Err(Fault::Refused(Error::new(
-                    ErrorKind::Unavailable,
+                return Err(Fault::Refused(Error::unavailable(
                     "the import was abandoned, and nothing of it is stored",
                 )));
             }

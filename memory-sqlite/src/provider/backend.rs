@@ -8,10 +8,10 @@ use memory_core::embed::ask;
 use memory_core::reduce::Reducer;
 use memory_core::{
     Backend, BulkOptions, DeleteOptions, DeleteOutcome, DriftState, DropOutcome, Embed, EmbedRole, Embedder,
-    Embedding, EmbeddingModel, Entry, Error, ErrorKind, GetOptions, ImportOptions, ImportOutcome,
-    IncrementOutcome, Json, Key, ListQuery, NewEntry, Page, RecordStream, ReembedOptions, ReembedOutcome,
-    Result, Scope, ScopeDigest, ScopePage, ScopeStats, ScopesQuery, SearchMode, SearchQuery, SearchResults,
-    SetOptions, SetOutcome, TenantId, UpdateOptions, UpdateOutcome,
+    Embedding, EmbeddingModel, Entry, Error, GetOptions, ImportOptions, ImportOutcome, IncrementOutcome,
+    Json, Key, ListQuery, NewEntry, Page, RecordStream, ReembedOptions, ReembedOutcome, Result, Scope,
+    ScopeDigest, ScopePage, ScopeStats, ScopesQuery, SearchMode, SearchQuery, SearchResults, SetOptions,
+    SetOutcome, TenantId, UpdateOptions, UpdateOutcome,
 };
 
 use super::open::SqliteProvider;
@@ -333,8 +333,7 @@ impl SqliteProvider {
 }
 
 fn vector_unsupported(operation: &'static str) -> Error {
-    Error::new(
-        ErrorKind::VectorUnsupported,
+    Error::vector_unsupported(
         "provider `sqlite` was opened without an embedder; configure one, or search by words and write with `embed` \
          left at `auto`",
     )

@@ -13,25 +13,22 @@ use crate::error::{code, engine};
 pub(super) fn denied(denied: &Denied) -> Error {
     let construct = &denied.construct;
     if denied.writes {
-        return Error::new(
-            ErrorKind::ReadOnly,
-            format!("`{construct}` writes, and a query may only read; use sql_exec for it"),
-        )
+        return Error::read_only(format!(
+            "`{construct}` writes, and a query may only read; use sql_exec for it"
+        ))
         .with_detail("layer", "authorizer")
         .with_detail("construct", construct.clone());
     }
-    Error::new(
-        ErrorKind::StatementRefused,
-        format!("`{construct}` is not for agents; use the scope's own tables and the documented functions"),
-    )
+    Error::statement_refused(format!(
+        "`{construct}` is not for agents; use the scope's own tables and the documented functions"
+    ))
     .with_detail("layer", "authorizer")
     .with_detail("construct", construct.clone())
 }
 
 /// More than one statement, or trailing text that is not one.
 pub(super) fn several() -> Error {
-    Error::new(
-        ErrorKind::StatementRefused,
+    Error::statement_refused(
         "only one statement may be run at a time; send what follows the first `;` by itself",
     )
     .with_detail("layer", "config")
@@ -43,11 +40,8 @@ pub(super) fn empty() -> Error {
 }
 
 pub(super) fn nul() -> Error {
-    Error::new(
-        ErrorKind::StatementRefused,
-        "the statement holds a NUL character; pass values with NULs as arguments",
-    )
-    .with_detail("layer", "config")
+    Error::statement_refused("the statement holds a NUL character; pass values with NULs as arguments")
+        .with_detail("layer", "config")
 }
 
 pub(super) fn log_full() -> Error {
@@ -107,12 +101,9 @@ const PROTECTED: [(&str, &str); 7] = [
 pub(super) fn by_the_engine(error: &rusqlite::Error, is_known: impl Fn(&str, &str) -> bool) -> Option<Error> {
     let told = told(error);
     let refuse = |construct: &str, layer: &str| {
-        Error::new(
-            ErrorKind::StatementRefused,
-            format!(
-                "`{construct}` is not for agents; use the scope's own tables and the documented functions"
-            ),
-        )
+        Error::statement_refused(format!(
+            "`{construct}` is not for agents; use the scope's own tables and the documented functions"
+        ))
         .with_detail("layer", layer)
         .with_detail("construct", construct)
     };
@@ -131,8 +122,7 @@ pub(super) fn by_the_engine(error: &rusqlite::Error, is_known: impl Fn(&str, &st
 
 /// Only the runtime ends the transaction.
 pub(super) fn rolls_back() -> Error {
-    Error::new(
-        ErrorKind::StatementRefused,
+    Error::statement_refused(
         "a conflict would roll the whole transaction back (OR ROLLBACK, ON CONFLICT ROLLBACK, RAISE(ROLLBACK)); \
          use ABORT, which undoes the statement, and roll back by sql_rollback",
     )

@@ -1,6 +1,6 @@
 //! Transactions, savepoints, and the size of the database.
 
-use memory_core::{Error, ErrorKind, Result};
+use memory_core::{Error, Result};
 
 use super::connection::Sandbox;
 use super::refusal;
@@ -27,8 +27,7 @@ impl Sandbox {
     pub(crate) fn commit(&mut self) -> Result<()> {
         self.bracket("COMMIT").map_err(|error| {
             match crate::error::code(&error) {
-                Some(rusqlite::ErrorCode::SystemIoFailure) => Error::new(
-                    ErrorKind::OutcomeUnknown,
+                Some(rusqlite::ErrorCode::SystemIoFailure) => Error::outcome_unknown(
                     "the disk failed during the commit; read what the transaction wrote to see whether it was kept",
                 )
                 .with_source(error),

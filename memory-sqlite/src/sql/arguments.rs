@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use memory_core::embed::ask;
 use memory_core::sql::SqlValue;
-use memory_core::{EmbedRole, Embedder, Error, ErrorKind, Result};
+use memory_core::{EmbedRole, Embedder, Error, Result};
 use memory_sql::{texts_to_embed, with_embeddings};
 
 use crate::vector::numbers::encode;
@@ -21,8 +21,7 @@ pub(crate) async fn embed(
         return Ok(args.to_vec());
     }
     let embedder = embedder.ok_or_else(|| {
-        Error::new(
-            ErrorKind::VectorUnsupported,
+        Error::vector_unsupported(
             "an argument needs embedding, but no embedder is configured; pass the vector as a blob of 32-bit floats",
         )
         .with_detail("operation", if role == EmbedRole::Query { "query" } else { "exec" })

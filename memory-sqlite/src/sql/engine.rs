@@ -285,8 +285,7 @@ impl Engine {
                 .name("memory-sqlite-sql-keeper".to_owned())
                 .spawn(move || engine.keep())
                 .map_err(|error| {
-                    Error::new(ErrorKind::Unavailable, "no thread can be started for SQL; try again")
-                        .with_source(error)
+                    Error::unavailable("no thread can be started for SQL; try again").with_source(error)
                 })?;
             *keeper = Some(thread);
         }
@@ -426,8 +425,7 @@ impl Engine {
 }
 
 fn held_elsewhere() -> Error {
-    Error::new(
-        ErrorKind::Timeout,
+    Error::timeout(
         "another process held this scope's write lock until the deadline; nothing was done, try again later",
     )
 }

@@ -77,8 +77,7 @@ impl Engine {
             .until(call.deadline, Arc::clone(&state.reading).acquire_owned())
             .await
             .ok_or_else(|| {
-                Error::new(
-                    ErrorKind::Timeout,
+                Error::timeout(
                     "too many queries of this scope ran until the deadline; try again when some have ended",
                 )
             })?
@@ -248,8 +247,7 @@ impl Engine {
                 conn.sandbox.commit()?;
                 Ok(ran)
             } else {
-                Err(Error::new(
-                    ErrorKind::StatementRefused,
+                Err(Error::statement_refused(
                     "the statement ended its own transaction and had no effect; use RAISE(ABORT) or OR ABORT",
                 ))
             }

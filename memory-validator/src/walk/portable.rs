@@ -488,7 +488,7 @@ impl Walk<'_> {
 }
 
 /// `CreateFunction` as `CREATE FUNCTION`.
-fn spaced(name: &str) -> String {
+pub(super) fn spaced(name: &str) -> String {
     let mut words = String::new();
     let mut before = 'A';
     for character in name.chars() {

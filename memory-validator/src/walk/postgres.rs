@@ -9,6 +9,7 @@ use std::sync::LazyLock;
 use pg_query::protobuf::{AlterTableType, ObjectType, SqlValueFunctionOp};
 
 use super::judge::Judge;
+use super::portable::spaced;
 use super::postgres_nodes::NODES;
 use crate::gate::token::Lexed;
 use crate::grammar::flat_tree::{Tree, Value, deep};
@@ -493,18 +494,4 @@ impl Walk<'_> {
             .map(|index| self.text(index, "sval"))
             .collect()
     }
-}
-
-/// `CreateFunction` as `CREATE FUNCTION`.
-fn spaced(name: &str) -> String {
-    let mut words = String::new();
-    let mut before = 'A';
-    for character in name.chars() {
-        if character.is_ascii_uppercase() && before.is_ascii_lowercase() {
-            words.push(' ');
-        }
-        words.push(character.to_ascii_uppercase());
-        before = character;
-    }
-    words
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use memory_core::{Clock, Error, ErrorKind, Figure, Result};
+use memory_core::{Clock, Error, Figure, Result};
 
 use super::observation::Observation;
 use super::queue::{Counters, Message};
@@ -14,7 +14,6 @@ use super::record::{AuditCounts, AuditEviction, AuditForget, AuditMode, AuditRec
 use super::redact::Redactor;
 use super::sink::AuditSink;
 use super::writer::Writer;
-use crate::setters::setters;
 
 /// Most records waiting in the queue.
 const QUEUE_RECORDS: usize = 8_192;
@@ -54,7 +53,7 @@ pub struct AuditorBuilder {
 }
 
 impl AuditorBuilder {
-    setters! {
+    memory_core::setters! {
         /// Default: [`AuditMode::Metadata`].
         mode(mode: AuditMode);
         /// Default: [`Redactor::default`].
@@ -83,8 +82,7 @@ impl AuditorBuilder {
             .name("memory-audit".to_owned())
             .spawn(move || writer.work(&receiver))
             .map_err(|error| {
-                Error::new(ErrorKind::Unavailable, "no thread can be started for the audit; try again")
-                    .with_source(error)
+                Error::unavailable("no thread can be started for the audit; try again").with_source(error)
             })?;
         Ok(Auditor {
             mode: self.mode,

@@ -134,7 +134,7 @@ fn append(path: &Path) -> Result<File> {
 }
 
 fn unwritten(error: std::io::Error) -> Error {
-    Error::new(ErrorKind::Unavailable, "the audit file cannot be written; check the disk").with_source(error)
+    Error::unavailable("the audit file cannot be written; check the disk").with_source(error)
 }
 
 /// Whether the path now names another file, or none.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use memory_core::{Capabilities, EmbeddingOwner, Error, ErrorKind, Provider, Result, Retry};
+use memory_core::{Capabilities, EmbeddingOwner, Error, Provider, Result, Retry};
 use memory_postgres::PostgresProvider;
 pub use memory_postgres::{Exposure, PostgresConfig, Prepared, operator};
 
@@ -31,8 +31,7 @@ impl Factory for PostgresFactory {
         let Some(embedder) = &context.embedder else { return Ok(Arc::new(provider)) };
         let provider = provider.with_embedder(Arc::clone(embedder));
         if provider.capabilities().embedding != EmbeddingOwner::Embedder {
-            return Err(Error::new(
-                ErrorKind::VectorUnsupported,
+            return Err(Error::vector_unsupported(
                 "an embedder is set, and the PostgreSQL database has no pgvector that its user may use: run `CREATE \
                  EXTENSION vector` in it, or open it without an embedder",
             )

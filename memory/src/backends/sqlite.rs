@@ -116,8 +116,7 @@ fn is_missing(file: &Path) -> bool {
 }
 
 fn missing(file: &Path) -> Error {
-    Error::new(
-        ErrorKind::NotFound,
+    Error::not_found(
         format!("there is no store: {} does not exist; check the path, or write something to it first, which creates it", file.display()),
     )
     .with_retry(Retry::Never)

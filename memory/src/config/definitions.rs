@@ -65,13 +65,10 @@ mod stored {
         /// `forbidden` if there is none.
         pub fn definitions(&self) -> Result<&DefinitionsSection> {
             self.file().definitions.as_ref().ok_or_else(|| {
-                Error::new(
-                    ErrorKind::Forbidden,
-                    format!(
-                        "{} has no [definitions], so no backend may be defined at run time; see docs/backends.md",
-                        self.origin().display()
-                    ),
-                )
+                Error::forbidden(format!(
+                    "{} has no [definitions], so no backend may be defined at run time; see docs/backends.md",
+                    self.origin().display()
+                ))
             })
         }
 

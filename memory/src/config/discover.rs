@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use memory_core::{Error, ErrorKind, Result};
+use memory_core::{Error, Result};
 
 /// The environment variable with the path of a configuration.
 pub const CONFIG_VARIABLE: &str = "MEMORY_CONFIG";
@@ -66,13 +66,10 @@ impl Discovery {
             .map(|path| (path, "on the command line or by the caller"))
             .or_else(|| self.variable.as_ref().map(|path| (path, "in MEMORY_CONFIG")));
         match (found, named) {
-            (None, Some((path, where_))) => Err(Error::new(
-                ErrorKind::NotFound,
-                format!(
-                    "the configuration {}, named {where_}, is not a file; create it or name another",
-                    path.display()
-                ),
-            )),
+            (None, Some((path, where_))) => Err(Error::not_found(format!(
+                "the configuration {}, named {where_}, is not a file; create it or name another",
+                path.display()
+            ))),
             (found, _) => Ok(found),
         }
     }

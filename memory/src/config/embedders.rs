@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use memory_core::{Embedder, Error, ErrorKind, Result};
+use memory_core::{Embedder, Error, Result};
 
 use super::sections::embedders::EmbedderSection;
 use super::{Config, error};
@@ -27,10 +27,10 @@ impl Config {
         self.file().embedders.get(name).ok_or_else(|| {
             let names: Vec<&str> = self.embedders().collect();
             let list = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-            Error::new(
-                ErrorKind::NotFound,
-                format!("{} has no embedder with that name; there are: {list}", self.origin().display()),
-            )
+            Error::not_found(format!(
+                "{} has no embedder with that name; there are: {list}",
+                self.origin().display()
+            ))
             .with_detail("embedders", names)
         })
     }

@@ -171,13 +171,10 @@ impl Config {
                 "{}, the journal of `{name}`, is a folder; name a file in `fallback_journal`",
                 file.display()
             ))),
-            Some(_) if section.journals() && is_in_no_folder(&file) => Err(Error::new(
-                ErrorKind::NotFound,
-                format!(
-                    "the folder of {}, the journal of `{name}`, does not exist; make it, or set `fallback_journal`",
-                    file.display()
-                ),
-            )),
+            Some(_) if section.journals() && is_in_no_folder(&file) => Err(Error::not_found(format!(
+                "the folder of {}, the journal of `{name}`, does not exist; make it, or set `fallback_journal`",
+                file.display()
+            ))),
             Some(fallback) if section.journals() => {
                 crate::fallback::belongs(&file, &self.fingerprint(name, fallback)?)
             }

@@ -157,10 +157,10 @@ impl Config {
         self.file.backends.get(name).map(|section| &section.url).ok_or_else(|| {
             let names: Vec<&str> = self.backends().collect();
             let list = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-            Error::new(
-                ErrorKind::NotFound,
-                format!("{} has no backend with that name; there are: {list}", self.origin.display()),
-            )
+            Error::not_found(format!(
+                "{} has no backend with that name; there are: {list}",
+                self.origin.display()
+            ))
             .with_detail("backends", names)
         })
     }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use memory_core::{ChatModel, Error, ErrorKind, Result};
+use memory_core::{ChatModel, Error, Result};
 
 use super::sections::models::InterpreterKind;
 use super::{Config, error};
@@ -24,13 +24,10 @@ impl Config {
     /// service's options.
     pub fn open_chat_model(&self, registry: &Registry) -> Result<Arc<dyn ChatModel>> {
         let section = self.file().models.chat.as_ref().ok_or_else(|| {
-            Error::new(
-                ErrorKind::NotFound,
-                format!(
-                    "{} has no [models.chat], which names the language model to ask",
-                    self.origin().display()
-                ),
-            )
+            Error::not_found(format!(
+                "{} has no [models.chat], which names the language model to ask",
+                self.origin().display()
+            ))
         })?;
         let base_dir = self.origin().parent().unwrap_or_else(|| Path::new(""));
         crate::models::open(section, &self.file().egress, base_dir, registry.context()).map_err(|failed| {

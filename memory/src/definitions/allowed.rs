@@ -2,7 +2,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use memory_core::{Error, ErrorKind, Result};
+use memory_core::{Error, Result};
 
 use super::content::Definition;
 use crate::config::real;
@@ -152,8 +152,7 @@ impl Allowed<'_> {
         {
             return Ok(());
         }
-        Err(Error::new(
-            ErrorKind::Forbidden,
+        Err(Error::forbidden(
             format!(
                 "`{name}` is not allowed in a definition, or its value is not a plain word; ask the operator to put the \
                  backend under [backends] of memory.toml"
@@ -199,9 +198,8 @@ fn real_folder(path: &Path) -> Option<PathBuf> {
 }
 
 fn denied(list: &'static str, what: &str) -> Error {
-    Error::new(
-        ErrorKind::Forbidden,
-        format!("{what} is not in `{list}` under [definitions] of memory.toml; ask the operator to add it"),
-    )
+    Error::forbidden(format!(
+        "{what} is not in `{list}` under [definitions] of memory.toml; ask the operator to add it"
+    ))
     .with_detail("list", list)
 }

@@ -59,10 +59,10 @@ impl DefinitionStore {
     /// `corrupt` for a foreign, newer or damaged file, `unavailable` if it cannot be written.
     pub fn open(path: &Path, clock: Arc<dyn Clock>) -> Result<Self> {
         private::create(path).map_err(|error| {
-            Error::new(
-                ErrorKind::Unavailable,
-                format!("{} cannot be written: {error}; make its folder writable, or set `file` under [definitions]", path.display()),
-            )
+            Error::unavailable(format!(
+                "{} cannot be written: {error}; make its folder writable, or set `file` under [definitions]",
+                path.display()
+            ))
             .with_retry(Retry::Never)
             .with_source(error)
         })?;
@@ -128,10 +128,9 @@ impl DefinitionStore {
                 )
                 .map_err(failed)?;
             if names >= MAX_NAMES {
-                return Err(Error::new(
-                    ErrorKind::QuotaExceeded,
-                    format!("the tenant has {MAX_NAMES} definitions; fork one of them"),
-                ));
+                return Err(Error::quota_exceeded(format!(
+                    "the tenant has {MAX_NAMES} definitions; fork one of them"
+                )));
             }
             insert(transaction, tenant, &name.name, 1, definition, None, self.clock.now())
         })
@@ -163,10 +162,10 @@ impl DefinitionStore {
                     return Err(taken(&name, "is taken; fork that name to create its next version"));
                 }
                 Some(there) if there.version >= MAX_VERSIONS => {
-                    return Err(Error::new(
-                        ErrorKind::QuotaExceeded,
-                        format!("`{}` has {MAX_VERSIONS} versions; fork it under a new name", name.name),
-                    ));
+                    return Err(Error::quota_exceeded(format!(
+                        "`{}` has {MAX_VERSIONS} versions; fork it under a new name",
+                        name.name
+                    )));
                 }
                 Some(there) => there.version + 1,
                 None => 1,
@@ -195,7 +194,7 @@ impl DefinitionStore {
             Some(successor) => format!("use its successor `{successor}`"),
             None => "it has no successor; bind the agent to another".to_owned(),
         };
-        Err(Error::new(ErrorKind::NotFound, format!("the backend `{which}` was retired; {instead}"))
+        Err(Error::not_found(format!("the backend `{which}` was retired; {instead}"))
             .with_detail("backend", which.to_string())
             .with_detail("retired_at", at.to_string())
             .with_detail("successor", stored.successor))
@@ -333,10 +332,9 @@ fn one(
 
 fn found(connection: &Connection, tenant: &TenantId, which: &DefinitionRef) -> Result<StoredDefinition> {
     one(connection, tenant, &which.name, which.version)?.ok_or_else(|| {
-        Error::new(
-            ErrorKind::NotFound,
-            format!("the tenant has no backend `{which}`; `memory backend list` shows its backends"),
-        )
+        Error::not_found(format!(
+            "the tenant has no backend `{which}`; `memory backend list` shows its backends"
+        ))
         .with_detail("backend", which.to_string())
     })
 }
@@ -386,8 +384,7 @@ fn failed(error: rusqlite::Error) -> Error {
 }
 
 fn damaged(why: &str) -> Error {
-    Error::new(
-        ErrorKind::Corrupt,
-        format!("the file of definitions cannot be read: {why}; set another `file` under [definitions]"),
-    )
+    Error::corrupt(format!(
+        "the file of definitions cannot be read: {why}; set another `file` under [definitions]"
+    ))
 }

@@ -4,7 +4,7 @@ use std::future::poll_fn;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Poll, Waker};
 
-use memory_core::{Error, ErrorKind, Result};
+use memory_core::{Error, Result};
 
 #[derive(Debug)]
 struct Slot<T> {
@@ -46,9 +46,7 @@ pub(super) async fn run_blocking<T: Send + 'static>(
             let done = work();
             answer.give(done);
         })
-        .map_err(|error| {
-            Error::new(ErrorKind::Unavailable, "no thread can be started; try again").with_source(error)
-        })?;
+        .map_err(|error| Error::unavailable("no thread can be started; try again").with_source(error))?;
     poll_fn(|context| {
         let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
         match slot.done.take() {

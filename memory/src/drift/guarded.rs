@@ -197,10 +197,7 @@ impl<'a> Guarded<'a> {
                 return Ok(());
             }
         }
-        Err(Error::new(
-            ErrorKind::Unavailable,
-            "the scope kept changing while it was read; acknowledge it later",
-        ))
+        Err(Error::unavailable("the scope kept changing while it was read; acknowledge it later"))
     }
 }
 

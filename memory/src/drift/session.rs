@@ -8,7 +8,6 @@ use serde::Serialize;
 use super::backup::Backups;
 use super::key_locks::KeyLocks;
 use super::view::Views;
-use crate::setters::setters;
 use crate::system::SystemClock;
 
 /// Entries that a session tracks, by default.
@@ -53,7 +52,7 @@ impl DriftSession {
         }
     }
 
-    setters! {
+    memory_core::setters! {
         /// The scope is saved in it before a write to it is refused.
         with_backups(backups: Arc<Backups> => Some(backups));
         /// It gives backups their names.

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use memory_core::{
-    EraseTarget, Erased, Error, ErrorKind, Next, Reply, Request, Result, Tombstone, TombstoneId, TombstonesOf,
+    EraseTarget, Erased, Error, Next, Reply, Request, Result, Tombstone, TombstoneId, TombstonesOf,
 };
 use rusqlite::params;
 
@@ -59,8 +59,7 @@ impl Journal {
         let busy: i64 =
             connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0)).map_err(failed)?;
         if busy != 0 {
-            return Err(Error::new(
-                ErrorKind::Unavailable,
+            return Err(Error::unavailable(
                 "another process reads the journal, whose log could not be emptied; try again",
             ));
         }
@@ -134,7 +133,7 @@ fn half(it: &str, other: &str, error: Error) -> Error {
         "{}; the {other} has forgotten, the {it} has not: forget again when it is back",
         error.message()
     );
-    Error::new(ErrorKind::OutcomeUnknown, message).with_retry(error.retry()).with_source(error)
+    Error::outcome_unknown(message).with_retry(error.retry()).with_source(error)
 }
 
 fn taken(reply: Reply) -> Result<Erased> {

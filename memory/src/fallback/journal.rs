@@ -148,10 +148,7 @@ impl Journal {
 
     fn connect(path: &Path, existing: bool) -> Result<Self> {
         if existing && !path.is_file() {
-            return Err(Error::new(
-                ErrorKind::NotFound,
-                format!("there is no journal at {}", path.display()),
-            ));
+            return Err(Error::not_found(format!("there is no journal at {}", path.display())));
         }
         make(path)?;
         let connection = crate::backends::sqlite::connect(path).map_err(failed)?;
@@ -195,8 +192,7 @@ impl Journal {
                 return Ok(turn);
             }
             if started.elapsed() >= PATIENCE {
-                return Err(Error::new(
-                    ErrorKind::Unavailable,
+                return Err(Error::unavailable(
                     "another process has been writing to the journal for long; try again",
                 ));
             }
@@ -211,7 +207,7 @@ impl Journal {
         let path = PathBuf::from(path);
         make(&path)?;
         let unusable = |error: std::io::Error| {
-            Error::new(ErrorKind::Unavailable, "the lock of the journal cannot be used").with_source(error)
+            Error::unavailable("the lock of the journal cannot be used").with_source(error)
         };
         let file = File::options().write(true).open(&path).map_err(unusable)?;
         match file.try_lock() {
@@ -249,8 +245,7 @@ impl Journal {
         if counts.waiting + counts.set_aside >= self.max_records
             || counts.bytes.saturating_add(bytes) > MAX_BYTES
         {
-            return Err(Error::new(
-                ErrorKind::Unavailable,
+            return Err(Error::unavailable(
                 "the primary store is not available, and the journal of the fallback is full; bring the primary back, and check \
                  the writes set aside",
             )
@@ -500,13 +495,10 @@ fn set_about(connection: &Connection, name: &str, value: &str) -> Result<()> {
 /// Creates a missing file, readable by its owner only, since it contains values.
 fn make(path: &Path) -> Result<()> {
     private::create(path).map(drop).map_err(|error| {
-        Error::new(
-            ErrorKind::Unavailable,
-            format!(
-                "{} cannot be written: {error}; make its folder writable, or name another",
-                path.display()
-            ),
-        )
+        Error::unavailable(format!(
+            "{} cannot be written: {error}; make its folder writable, or name another",
+            path.display()
+        ))
         .with_retry(Retry::Never)
         .with_source(error)
     })
@@ -538,7 +530,7 @@ pub(super) fn of_file(path: &Path) -> impl Fn(Error) -> Error {
 }
 
 fn damaged(why: &str) -> Error {
-    Error::new(ErrorKind::Corrupt, format!("the journal of the fallback cannot be read: {why}"))
+    Error::corrupt(format!("the journal of the fallback cannot be read: {why}"))
 }
 
 pub(super) fn unreadable(error: impl std::error::Error + Send + Sync + 'static) -> Error {

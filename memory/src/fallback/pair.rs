@@ -162,8 +162,7 @@ impl Stores {
 
     async fn read(&self, request: Request, waits: bool) -> Result<Reply> {
         if waits && matches!(request, Request::Scopes { .. }) {
-            return Err(Error::new(
-                ErrorKind::Unavailable,
+            return Err(Error::unavailable(
                 "writes of this tenant are queued for the primary store, so no single store has all its scopes; try again when it is \
                  back",
             ));
@@ -199,8 +198,7 @@ impl Stores {
     async fn ask_primary(&self, request: Request, waits: bool) -> Result<Reply> {
         let op = request.op();
         if waits {
-            return Err(Error::new(
-                ErrorKind::Unavailable,
+            return Err(Error::unavailable(
                 format!(
                     "writes of this scope are queued for the primary store, and `{op}` depends on its contents; try again when it is \
                      back"
@@ -233,8 +231,7 @@ impl Stores {
         match self.fall_back(request).await {
             Ok(reply) => {
                 journal.confirm(id).map_err(|error| {
-                    Error::new(
-                        ErrorKind::OutcomeUnknown,
+                    Error::outcome_unknown(
                         "the fallback took the write but the journal could not record it; read before writing again",
                     )
                     .with_source(error)

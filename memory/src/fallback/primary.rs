@@ -91,8 +91,7 @@ impl Primary {
         let capabilities = memory.capabilities();
         let lacks_cas = self.replays && !(capabilities.kv && capabilities.compare_and_set);
         if lacks_cas || both(&capabilities, &self.fallback) != self.needs {
-            return Err(Error::new(
-                ErrorKind::Unavailable,
+            return Err(Error::unavailable(
                 "the primary store has come back without capabilities that were advertised for it; reopen the store \
                  ",
             ));

@@ -251,7 +251,7 @@ fn rest(entry: &Entry) -> Ttl {
 
 fn busy(path: &str) -> Refused {
     let message = format!("the file {path} kept changing; view it and try again");
-    Error::new(ErrorKind::Unavailable, message).into()
+    Error::unavailable(message).into()
 }
 
 /// A value's text; `None`: it is no text.

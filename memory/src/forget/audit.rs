@@ -151,7 +151,7 @@ fn belongs_as(file: &File, old: &fs::Metadata) -> Result<()> {
             old.uid(),
             old.gid()
         );
-        Error::new(ErrorKind::Forbidden, message).with_source(error)
+        Error::forbidden(message).with_source(error)
     })
 }
 

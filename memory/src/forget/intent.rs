@@ -5,7 +5,7 @@ use std::io::{ErrorKind as IoErrorKind, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use memory_core::{EraseTarget, Error, ErrorKind, IdGen as _, Result, Retry, TombstoneId};
+use memory_core::{EraseTarget, Error, IdGen as _, Result, Retry, TombstoneId};
 use serde::{Deserialize, Serialize};
 
 use super::policy::ForgetPolicy;
@@ -61,8 +61,7 @@ pub(super) fn turn(folder: &Path) -> Result<Option<File>> {
                 std::thread::sleep(Duration::from_millis(5));
             }
             Err(TryLockError::WouldBlock) => {
-                return Err(Error::new(
-                    ErrorKind::Unavailable,
+                return Err(Error::unavailable(
                     "another process is forgetting; nothing was done, try again when it has ended",
                 ));
             }
@@ -112,11 +111,8 @@ pub(super) fn pending(folder: &Path) -> Result<Vec<Intent>> {
         let mut text = Vec::new();
         File::open(&path).and_then(|file| file.take(MAX_BYTES).read_to_end(&mut text)).map_err(failed)?;
         let intent = serde_json::from_slice(&text).map_err(|error| {
-            Error::new(
-                ErrorKind::Corrupt,
-                format!("{} is not a valid record of a forget; remove it", path.display()),
-            )
-            .with_source(error)
+            Error::corrupt(format!("{} is not a valid record of a forget; remove it", path.display()))
+                .with_source(error)
         })?;
         intents.push(intent);
     }
@@ -130,10 +126,7 @@ fn sync(folder: &Path) {
 }
 
 fn failed(error: std::io::Error) -> Error {
-    Error::new(
-        ErrorKind::Unavailable,
-        format!("the forget cannot be recorded: {error}; check the folder beside the store"),
-    )
-    .with_retry(Retry::Never)
-    .with_source(error)
+    Error::unavailable(format!("the forget cannot be recorded: {error}; check the folder beside the store"))
+        .with_retry(Retry::Never)
+        .with_source(error)
 }

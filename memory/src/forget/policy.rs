@@ -2,8 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::setters::setters;
-
 /// What to do with snapshots that contain the target.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -39,7 +37,7 @@ pub struct ForgetPolicy {
 }
 
 impl ForgetPolicy {
-    setters! {
+    memory_core::setters! {
         with_snapshots(snapshots: SnapshotPolicy);
         with_audit(audit: AuditPolicy);
     }

@@ -173,8 +173,7 @@ fn of_file(path: &Path, target: &EraseTarget, policy: SnapshotPolicy, changes: b
             let held = holds(path, target)?;
             if held != Held::Nothing {
                 fs::remove_file(path).map_err(|error| {
-                    Error::new(ErrorKind::Unavailable, format!("it cannot be deleted: {error}"))
-                        .with_source(error)
+                    Error::unavailable(format!("it cannot be deleted: {error}")).with_source(error)
                 })?;
             }
             held

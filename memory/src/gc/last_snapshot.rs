@@ -34,7 +34,7 @@ fn made(folder: &Path) -> Result<PathBuf> {
             "the folder for last snapshots, {}, cannot be created: {error}; choose another place",
             folder.display()
         );
-        Error::new(ErrorKind::Unavailable, message).with_source(error)
+        Error::unavailable(message).with_source(error)
     })
 }
 

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use memory_core::TenantId;
 
-use crate::setters::setters;
 use crate::snapshot::Ledger;
 
 /// Default idle time before a scope may be evicted for lack of space.
@@ -30,7 +29,7 @@ impl Default for GcPolicy {
 }
 
 impl GcPolicy {
-    setters! {
+    memory_core::setters! {
         with_idle(idle: Option<Duration>);
         with_max_bytes(max_bytes: Option<u64>);
         with_min_idle(min_idle: Duration);
@@ -67,7 +66,7 @@ impl GcOptions {
         Self { policy, ..Self::default() }
     }
 
-    setters! {
+    memory_core::setters! {
         with_tenant(tenant: Option<TenantId>);
         with_dry_run(dry_run: bool);
     }

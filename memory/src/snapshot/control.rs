@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use memory_core::{Error, ErrorKind, Result, Retry};
+use memory_core::{Error, Result, Retry};
 
 /// The progress of an operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -62,8 +62,7 @@ impl Control {
 
     pub(super) fn go_on(&self) -> Result<()> {
         if self.is_stopped() {
-            return Err(Error::new(
-                ErrorKind::Unavailable,
+            return Err(Error::unavailable(
                 "the operation was stopped; what was completed stays, and running it again continues",
             )
             .with_retry(Retry::Now)

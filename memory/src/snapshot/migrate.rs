@@ -20,7 +20,6 @@ use super::target::apply::{
 use super::target::last_use::Ages;
 use super::target::only_in_target::OnlyInTarget;
 use super::target::tombstones::{ScopeTombstones, carry};
-use crate::setters::setters;
 use crate::stream::next;
 
 /// What to migrate, and what may be replaced.
@@ -40,7 +39,7 @@ pub struct MigrateOptions {
 }
 
 impl MigrateOptions {
-    setters! {
+    memory_core::setters! {
         with_on_different(on_different: OnDifferent);
         with_tenant(tenant: Option<TenantId>);
         with_scope(scope: Option<Scope>);

@@ -20,7 +20,6 @@ use super::target::apply::{
 };
 use super::target::streams::{Beside, Dump, File, Records, lock};
 use super::target::tombstones::ScopeTombstones;
-use crate::setters::setters;
 use crate::system::SystemClock;
 
 /// What to restore, and what may be replaced.
@@ -40,7 +39,7 @@ pub struct RestoreOptions {
 }
 
 impl RestoreOptions {
-    setters! {
+    memory_core::setters! {
         with_on_different(on_different: OnDifferent);
         with_tenant(tenant: Option<TenantId>);
         with_scope(scope: Option<Scope>);

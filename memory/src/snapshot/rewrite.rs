@@ -88,7 +88,7 @@ pub(crate) fn rewrite(path: &Path, target: &EraseTarget) -> Result<Held> {
 fn open(path: &Path) -> Result<BufReader<File>> {
     let found = fs::symlink_metadata(path).map_err(unread)?;
     if !found.is_file() {
-        return Err(Error::new(ErrorKind::Corrupt, "it is not a file"));
+        return Err(Error::corrupt("it is not a file"));
     }
     File::open(path).map(|file| BufReader::with_capacity(1 << 16, file)).map_err(unread)
 }

@@ -23,7 +23,6 @@ use super::format::records::Passed;
 use super::report::{NotCarried, ScopeNote, add, add_lost};
 use super::scopes::{Found, Walk};
 use crate::hex::hex;
-use crate::setters::setters;
 use crate::stream::next;
 use crate::system::SystemClock;
 
@@ -45,7 +44,7 @@ pub struct SnapshotOptions {
 }
 
 impl SnapshotOptions {
-    setters! {
+    memory_core::setters! {
         with_tenant(tenant: Option<TenantId>);
         with_scope(scope: Option<Scope>);
         with_max_scope_bytes(max_scope_bytes: Option<u64>);
@@ -355,14 +354,11 @@ impl<W: Write + Send> Out<'_, W> {
 fn readable(record: &mut Record, passed: &mut Passed, number: u64) -> std::result::Result<String, Trouble> {
     let line = line_of(record).and_then(|line| passed.take(line.as_bytes()).map(|_| line));
     line.map_err(|error| {
-        Trouble::Skip(Error::new(
-            ErrorKind::Corrupt,
-            format!(
-                "record {number} of the scope, in the order of keys, cannot be restored ({}); write that key \
+        Trouble::Skip(Error::corrupt(format!(
+            "record {number} of the scope, in the order of keys, cannot be restored ({}); write that key \
                  again, or delete it",
-                error.message()
-            ),
-        ))
+            error.message()
+        )))
     })
 }
 
@@ -385,7 +381,7 @@ fn framed(line: &[u8]) -> Vec<u8> {
 }
 
 pub(super) fn unwritten(error: io::Error) -> Error {
-    Error::new(ErrorKind::Unavailable, "writing the snapshot failed; make room and start it again")
+    Error::unavailable("writing the snapshot failed; make room and start it again")
         .with_retry(Retry::Never)
         .with_source(error)
 }

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{MutexGuard, PoisonError};
 
-use memory_core::{Error, ErrorKind, Result, Timestamp};
+use memory_core::{Error, Result, Timestamp};
 use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -247,10 +247,9 @@ impl MemoryTool {
         let bucket = Bucket::from(op.bucket);
         let why = SharedMemory::new(&space).why(bucket, &op.id).await?;
         if why.row.is_none() && why.events.is_empty() {
-            return Err(Error::new(
-                ErrorKind::NotFound,
-                format!("no event is about a row of that id in `{bucket}`; `shared` lists the rows"),
-            ));
+            return Err(Error::not_found(format!(
+                "no event is about a row of that id in `{bucket}`; `shared` lists the rows"
+            )));
         }
         let mut budget = Budget::new(self.policy.max_answer_bytes);
         let row = why.row.as_ref().map(|row| row_within(row, &budget)).transpose()?;
@@ -336,8 +335,7 @@ impl MemoryTool {
             _ => return Err(Error::invalid("name a note by `note_id`, or a row by `bucket` and `id`")),
         };
         if forgotten.is_nothing() {
-            return Err(Error::new(
-                ErrorKind::NotFound,
+            return Err(Error::not_found(
                 "there is no such note or row in this space, or it was forgotten before",
             ));
         }

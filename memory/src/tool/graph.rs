@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use memory_core::limits::{DEFAULT_MAX_TOP_K, DEFAULT_TOP_K};
-use memory_core::{Error, ErrorKind, Result};
+use memory_core::{Error, Result};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -100,8 +100,7 @@ impl MemoryTool {
         }
         let (graphs, agent) = self.own_graph(ToolOp::Relate, ToolOp::Relate.as_str()).await?;
         if op.relation == EdgeWord::Supersedes && self.policy.graph < Some(GraphAccess::Supersede) {
-            return Err(Error::new(
-                ErrorKind::ScopeDenied,
+            return Err(Error::scope_denied(
                 "the operator does not let this agent replace memories; use `transitioned_to`, or ask the operator",
             )
             .with_detail("operation", ToolOp::Relate.as_str())

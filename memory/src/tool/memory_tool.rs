@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 #[cfg(feature = "governed")]
 use memory_core::ChatModel;
-use memory_core::{Capabilities, DriftPolicy, Error, ErrorKind, Result, RunContext, Scope, ScopeKind};
+use memory_core::{Capabilities, DriftPolicy, Error, Result, RunContext, Scope, ScopeKind};
 
 use super::ops::{DEFAULT_SCOPE, ToolOp};
 use super::transaction::OpenTransaction;
@@ -186,9 +186,7 @@ impl MemoryTool {
                 names.join(", ")
             )
         };
-        Err(Error::new(ErrorKind::ScopeDenied, message)
-            .with_detail("scope", kind.as_str())
-            .with_detail("allowed", names))
+        Err(Error::scope_denied(message).with_detail("scope", kind.as_str()).with_detail("allowed", names))
     }
 
     /// Refuses an operation that the caller's credentials leave out.
@@ -198,7 +196,7 @@ impl MemoryTool {
         }
         let name = op.as_str();
         let message = format!("the operator does not allow this caller `{name}`; see `describe` for what is");
-        Err(Error::new(ErrorKind::Forbidden, message).with_detail("operation", name))
+        Err(Error::forbidden(message).with_detail("operation", name))
     }
 
     /// Checks that the operator grants this operation on shared state or on the agent's graph.
@@ -229,7 +227,7 @@ impl MemoryTool {
         }
         let message =
             format!("the operator does not allow this agent `{name}`; {instead}, or ask the operator");
-        Err(Error::new(ErrorKind::ScopeDenied, message).with_detail("operation", name))
+        Err(Error::scope_denied(message).with_detail("operation", name))
     }
 
     /// The allowed kinds that this run has.

@@ -94,8 +94,7 @@ impl MemoryTool {
         let mut budget = Budget::new(self.policy.max_answer_bytes);
         let columns = budget.fit(&rows.columns)?;
         if columns.len() < rows.columns.len() {
-            return Err(Error::new(
-                ErrorKind::ResultTooLarge,
+            return Err(Error::result_too_large(
                 "the column names alone exceed the answer; select fewer columns or use shorter names",
             ));
         }
@@ -114,11 +113,8 @@ impl MemoryTool {
 
     fn tx_to_end(&self, kind: ScopeKind, named: Option<String>) -> Result<TxId> {
         named.map(TxId::new).or_else(|| self.open_tx(kind)).ok_or_else(|| {
-            Error::new(
-                ErrorKind::TransactionLost,
-                "no transaction is open in this scope; call `sql_begin` first",
-            )
-            .with_retry(Retry::Never)
+            Error::transaction_lost("no transaction is open in this scope; call `sql_begin` first")
+                .with_retry(Retry::Never)
         })
     }
 
@@ -133,8 +129,7 @@ impl MemoryTool {
             Some(open) if tx == Some(&open.tx) => {
                 open.lost = true;
                 let tx = open.tx.as_str().to_owned();
-                Error::new(
-                    ErrorKind::TransactionLost,
+                Error::transaction_lost(
                     "the transaction open in this scope was lost and rolled back; send `sql_begin` to begin again, or `sql_rollback` to continue without one",
                 )
                 .with_detail("tx", tx)

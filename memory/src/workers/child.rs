@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 
 use futures_core::Stream;
 use memory_core::sql::{DumpStream, SqlScopesQuery};
-use memory_core::{Error, ErrorKind, Result, Scope, SqlFacet};
+use memory_core::{Error, Result, Scope, SqlFacet};
 use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
@@ -31,8 +31,7 @@ pub fn limit_memory(bytes: u64) -> Result<()> {
         use rustix::process::{Resource, Rlimit, setrlimit};
         let limit = Rlimit { current: Some(bytes), maximum: Some(bytes) };
         setrlimit(Resource::As, limit).map_err(|error| {
-            Error::new(ErrorKind::Unavailable, "the memory of a worker process could not be limited")
-                .with_source(error)
+            Error::unavailable("the memory of a worker process could not be limited").with_source(error)
         })
     }
     #[cfg(not(unix))]
@@ -83,7 +82,7 @@ async fn serve_on(
 }
 
 fn broken(error: std::io::Error) -> Error {
-    Error::new(ErrorKind::Unavailable, "the pipe to the parent process broke").with_source(error)
+    Error::unavailable("the pipe to the parent process broke").with_source(error)
 }
 
 async fn write(mut output: impl AsyncWrite + Unpin, mut queue: mpsc::Receiver<Reply>) -> Result<()> {
@@ -210,8 +209,7 @@ impl Server {
 
     async fn next(&self, of: u64) -> Result<Lines> {
         let dump = self.state().dumps.get(&of).cloned();
-        let dump =
-            dump.ok_or_else(|| Error::new(ErrorKind::NotFound, "that dump has ended; start another"))?;
+        let dump = dump.ok_or_else(|| Error::not_found("that dump has ended; start another"))?;
         let part = Lines::of(&mut *dump.lock().await).await;
         if part.as_ref().map_or(true, |part| part.end) {
             self.state().dumps.remove(&of);

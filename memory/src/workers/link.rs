@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use memory_core::{Error, ErrorKind, Result, Retry};
+use memory_core::{Error, Result, Retry};
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
@@ -42,17 +42,13 @@ pub(super) enum Fate {
 impl Fate {
     fn error(self, what: &str) -> Error {
         match self {
-            Self::Nothing => {
-                Error::new(ErrorKind::Unavailable, format!("{what}; call again")).with_retry(Retry::Now)
+            Self::Nothing => Error::unavailable(format!("{what}; call again")).with_retry(Retry::Now),
+            Self::Unknown => Error::outcome_unknown(format!(
+                "{what}, and it is unknown whether the call took effect; check before you repeat it"
+            )),
+            Self::Undone => {
+                Error::transaction_lost(format!("{what}, and its transaction was rolled back; begin again"))
             }
-            Self::Unknown => Error::new(
-                ErrorKind::OutcomeUnknown,
-                format!("{what}, and it is unknown whether the call took effect; check before you repeat it"),
-            ),
-            Self::Undone => Error::new(
-                ErrorKind::TransactionLost,
-                format!("{what}, and its transaction was rolled back; begin again"),
-            ),
         }
     }
 }
@@ -244,8 +240,7 @@ fn line(request: &Request) -> Result<Vec<u8>> {
 /// Starts a process and the tasks that write to it and read from it.
 fn start(options: &WorkerOptions) -> Result<Arc<Live>> {
     let failed = |error: std::io::Error| {
-        Error::new(
-            ErrorKind::Unavailable,
+        Error::unavailable(
             "no worker process can be started; check that its program exists and is executable",
         )
         .with_source(error)

@@ -23,7 +23,7 @@ impl AuditSink for Kept {
     fn write(&mut self, record: &AuditRecord) -> Result<()> {
         let _open = self.gate.lock().unwrap();
         if self.fails.load(Ordering::SeqCst) {
-            return Err(Error::new(ErrorKind::Unavailable, "full"));
+            return Err(Error::unavailable("full"));
         }
         self.records.lock().unwrap().push(record.clone());
         Ok(())

@@ -277,8 +277,8 @@ pub(crate) const CASES: &[Case] = &[
     case!("gov.results.only-added", [Sql, HostTables], ["GOV-5"], |cx| {
         let shared = cx.shared().await?;
         for value in [json!(1.5), json!(1.5), json!(7)] {
-            let measured =
-                append("results", "latency", json!({ "metric_name": "p50", "metric_value": value }));
+            let payload = json!({ "metric_name": "p50", "metric_value": value, "baseline_value": null });
+            let measured = append("results", "latency", payload);
             expect_eq!(kind(&shared.ask(measured).await?), "applied", "a measurement of {value}");
         }
         let mut values: Vec<f64> = Vec::new();

@@ -91,6 +91,7 @@ pub(crate) const CASES: &[Case] = &[
             "UPDATE events_memory SET source_agent = 'eve'",
             "DELETE FROM events_memory",
             "DELETE FROM events_memory WHERE seq = 4",
+            "DELETE FROM events_raw",
         ] {
             expect_kind!(tables.exec(sql).await, ErrorKind::InvalidArgument, "`{sql}`");
         }
@@ -111,8 +112,15 @@ pub(crate) const CASES: &[Case] = &[
         is_broken_at(shared.state.verify(Some(&foreign)).await, 1, "an anchor of another ledger")?;
         tables.exec("DELETE FROM events_memory WHERE seq = 4").await?;
         is_broken_at(shared.state.verify(Some(&anchor)).await, 4, "a ledger whose end was cut off")?;
+        expect_eq!(
+            shared.state.verify(None).await?.events,
+            3,
+            "the chain alone does not tell that its end is missing"
+        );
         tables.exec("DELETE FROM events_memory WHERE seq = 2").await?;
         is_broken_at(shared.state.verify(None).await, 2, "an event that was removed")?;
+        tables.exec("DELETE FROM events_raw").await?;
+        is_broken_at(shared.state.verify(None).await, 1, "words that are gone without a tombstone")?;
     }),
     case!("gov.ledger.erased-words", [Sql, HostTables], ["GOV-39"], |cx| {
         let shared = cx.shared().await?;
@@ -209,8 +217,12 @@ pub(crate) const CASES: &[Case] = &[
 /// What whoever owns the database does to change events.
 fn without_triggers(cx: &crate::cx::Cx) -> &'static [&'static str] {
     cx.in_dialect(
-        &["DROP TRIGGER events_memory_UPDATE", "DROP TRIGGER events_memory_DELETE"],
-        &["ALTER TABLE events_memory DISABLE TRIGGER USER"],
+        &[
+            "DROP TRIGGER events_memory_UPDATE",
+            "DROP TRIGGER events_memory_DELETE",
+            "DROP TRIGGER events_raw_DELETE",
+        ],
+        &["ALTER TABLE events_memory DISABLE TRIGGER USER", "ALTER TABLE events_raw DISABLE TRIGGER USER"],
     )
 }
 

@@ -91,10 +91,10 @@ impl OpenAiChat {
         }
         self.client.exchange(call).await.map_err(|error| match error.kind() {
             // It is the reply that is too large, not the prompt.
-            ErrorKind::TooLarge => Error::new(
-                ErrorKind::Unavailable,
-                format!("the reply of {} is larger than {MAX_ANSWER_BYTES} bytes", self.origin),
-            )
+            ErrorKind::TooLarge => Error::unavailable(format!(
+                "the reply of {} is larger than {MAX_ANSWER_BYTES} bytes",
+                self.origin
+            ))
             .with_source(error),
             _ => error,
         })

@@ -47,7 +47,7 @@ struct Part {
 /// `unavailable` for anything that is not such a reply, and for a model that refused or whose answer was withheld;
 /// `too_large` for an answer that was cut off. No text of the reply is repeated.
 pub fn parse_chat_reply(body: &[u8], json: bool) -> Result<ChatReply> {
-    let refused = |why: &str| Error::new(ErrorKind::Unavailable, format!("the language model's reply {why}"));
+    let refused = |why: &str| Error::unavailable(format!("the language model's reply {why}"));
     let wire: Wire = serde_json::from_slice(body).map_err(|error| {
         refused(&format!(
             "is not that of a chat API (line {}, column {}); check the base URL and the service's version",
@@ -136,16 +136,13 @@ pub(super) fn error_of(reply: &Reply, model: &str) -> Option<Error> {
         400 | 413 | 422 | 500 if refusal::is_too_long(&said) => {
             Error::new(ErrorKind::TooLarge, format!("the prompt is longer than the model `{model}` reads"))
         }
-        429 if refusal::is_unpaid(&said) => Error::new(
-            ErrorKind::QuotaExceeded,
+        429 if refusal::is_unpaid(&said) => Error::quota_exceeded(
             "the account of the language model's key has no quota left; add some, or use another key",
         ),
-        404 => Error::new(
-            ErrorKind::NotFound,
-            format!("the service has no model `{model}`, or no chat API at this base URL; check both"),
-        ),
-        400 | 422 => Error::new(
-            ErrorKind::InvalidArgument,
+        404 => Error::not_found(format!(
+            "the service has no model `{model}`, or no chat API at this base URL; check both"
+        )),
+        400 | 422 => Error::invalid(
             "the language model's service refuses the request; check `model`, `temperature`, `max_output_tokens` and `format`",
         ),
         _ => return Some(plain),

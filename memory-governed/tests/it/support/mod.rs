@@ -237,10 +237,6 @@ pub(crate) fn resolve_the(words: &str) -> Value {
     json!({ "bucket": "issues", "operation": "resolve", "reference_text": words })
 }
 
-pub(crate) fn invalidate(bucket: &str, id: &str) -> Value {
-    json!({ "bucket": bucket, "operation": "invalidate", "target_id": id })
-}
-
 pub(crate) fn is_committed(outcome: &Outcome) -> bool {
     matches!(outcome, Outcome::Committed { projection: "applied", .. })
 }

@@ -1,7 +1,7 @@
 //! A private copy of a database and its write-ahead log: to read both, SQLite makes an index beside them, and leaves it there.
 
 use std::fs::{self, File};
-use std::io::{ErrorKind as IoErrorKind, Read as _};
+use std::io::{ErrorKind as IoErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -20,10 +20,46 @@ const TRIES: usize = 5;
 const NAMES: usize = 100;
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
-/// The copy; it is gone when this is dropped.
-pub(crate) struct Copied {
-    folder: PathBuf,
+/// A new folder for its owner only, in that for temporary files, with copies of files of another program; gone when this is
+/// dropped.
+#[derive(Debug)]
+pub struct PrivateFolder(PathBuf);
+
+impl PrivateFolder {
+    /// # Errors
+    /// `unavailable` where none can be made.
+    pub fn new() -> Result<Self> {
+        private().map(Self)
+    }
+
+    /// Under its real name.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Copies a file into the folder, and gives its length.
+    ///
+    /// # Errors
+    /// `unavailable` if there is no room.
+    pub fn put(&self, name: &str, mut from: impl Read) -> Result<u64> {
+        let mut to = File::create(self.0.join(name)).map_err(no_room)?;
+        std::io::copy(&mut from, &mut to).map_err(no_room)
+    }
 }
+
+impl Drop for PrivateFolder {
+    fn drop(&mut self) {
+        // It stands in the temporary folder, where others clean up too.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The copy; it is gone when this is dropped.
+pub(crate) struct Copied(PrivateFolder);
+
+/// Its name.
+const COPY: &str = "copy.db";
 
 impl Copied {
     /// Copies a database and its log; nothing where the log is gone or empty.
@@ -39,12 +75,12 @@ impl Copied {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             found => found?,
         };
-        let copied = Self { folder: private()? };
-        let (to, to_log) = (copied.database(), beside(&copied.database(), "-wal"));
+        let copied = Self(PrivateFolder::new()?);
+        let to_log = beside(&copied.database(), "-wal");
         for _ in 0..TRIES {
             let Some(begun) = head(&log)? else { return Ok(None) };
-            let length = copy(path, &to, MAX_COPY)?;
-            match copy(&log, &to_log, MAX_COPY.saturating_sub(length)) {
+            let length = copied.copy(path, "", MAX_COPY)?;
+            match copied.copy(&log, "-wal", MAX_COPY.saturating_sub(length)) {
                 Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
                 done => done?,
             };
@@ -52,19 +88,29 @@ impl Copied {
                 return Ok(Some(copied));
             }
         }
-        Err(Error::new(ErrorKind::Unavailable, "another program is writing the file; try again")
-            .with_retry(Retry::Now))
+        Err(Error::unavailable("another program is writing the file; try again").with_retry(Retry::Now))
     }
 
     pub(super) fn database(&self) -> PathBuf {
-        self.folder.join("copy.db")
+        self.0.path().join(COPY)
     }
-}
 
-impl Drop for Copied {
-    fn drop(&mut self) {
-        // It stands in the temporary folder, where others clean up too.
-        let _ = fs::remove_dir_all(&self.folder);
+    /// Copies a file of at most so many bytes, and gives its length.
+    fn copy(&self, from: &Path, ending: &str, most: u64) -> Result<u64> {
+        let from = File::open(from).map_err(io)?;
+        let length = from.metadata().map_err(io)?.len();
+        if length > most {
+            return Err(Error::new(
+                ErrorKind::TooLarge,
+                format!(
+                    "the database and its write-ahead log have more than {MAX_COPY} bytes, the most that is copied to be read; have its \
+                     program close it, which empties the log"
+                ),
+            )
+            .with_detail("limit", MAX_COPY)
+            .with_detail("unit", "bytes"));
+        }
+        self.0.put(&format!("{COPY}{ending}"), from.take(most))
     }
 }
 
@@ -96,28 +142,8 @@ fn head(log: &Path) -> Result<Option<Vec<u8>>> {
     }
 }
 
-/// Copies a file of at most so many bytes, and gives its length.
-fn copy(from: &Path, to: &Path, most: u64) -> Result<u64> {
-    let from = File::open(from).map_err(io)?;
-    let length = from.metadata().map_err(io)?.len();
-    if length > most {
-        return Err(Error::new(
-            ErrorKind::TooLarge,
-            format!(
-                "the database and its write-ahead log have more than {MAX_COPY} bytes, the most that is copied to be read; have its \
-                 program close it, which empties the log"
-            ),
-        )
-        .with_detail("limit", MAX_COPY)
-        .with_detail("unit", "bytes"));
-    }
-    let mut to = File::create(to).map_err(no_room)?;
-    std::io::copy(&mut from.take(most), &mut to).map_err(no_room)
-}
-
 fn no_room(error: std::io::Error) -> Error {
-    Error::new(
-        ErrorKind::Unavailable,
+    Error::unavailable(
         format!(
             "a database with a write-ahead log is copied to be read, and that failed in {}: make room there, or name another folder \
              in the variable for temporary files",

@@ -1,7 +1,7 @@
 //! A database that somebody else wrote: read only, never changed, and never trusted.
 
 use std::ffi::OsStr;
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -32,20 +32,26 @@ fn sql(error: rusqlite::Error) -> Error {
         Some(rusqlite::ErrorCode::DatabaseBusy | rusqlite::ErrorCode::DatabaseLocked)
     );
     if busy {
-        return Error::new(ErrorKind::Unavailable, "another program is writing the file; try again")
+        return Error::unavailable("another program is writing the file; try again")
             .with_retry(Retry::Now)
             .with_source(error);
     }
-    Error::new(ErrorKind::Corrupt, "the file is damaged, or no database of this layout").with_source(error)
+    Error::corrupt("the file is damaged, or no database of this layout").with_source(error)
 }
 
-/// A file that is read in one transaction.
-pub(crate) struct Foreign {
+/// A database of another program, read in one transaction.
+pub struct Foreign {
     pub(crate) connection: Connection,
     /// Its length and time, where it is read without locks.
     still: Option<(PathBuf, u64, Option<SystemTime>)>,
     /// What is read in its place; dropped after the connection.
     copied: Option<Copied>,
+}
+
+impl fmt::Debug for Foreign {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Foreign").finish_non_exhaustive()
+    }
 }
 
 impl Foreign {
@@ -54,12 +60,11 @@ impl Foreign {
     /// # Errors
     /// `invalid_argument` for anything else than an ordinary file; `capability_unsupported` for one of a graph engine;
     /// `corrupt` for one that is no database; `unavailable` for one that its writer left half written.
-    pub(crate) fn open(path: &Path) -> Result<Self> {
+    pub fn open(path: &Path) -> Result<Self> {
         let path = ordinary(path)?;
         magic(&path)?;
         if has_bytes(&path, "-journal") {
-            return Err(Error::new(
-                ErrorKind::Unavailable,
+            return Err(Error::unavailable(
                 "a program is writing the file, or was interrupted; try again, or open it once with that program, which repairs it",
             ));
         }
@@ -87,8 +92,17 @@ impl Foreign {
         Ok(Self { connection, still: None, copied: None })
     }
 
-    /// Fails with `unavailable` if the file was changed, so that what was read may belong to two states of it.
-    pub(crate) fn finish(self) -> Result<()> {
+    /// For reading alone.
+    #[must_use]
+    pub fn connection(&self) -> &Connection {
+        &self.connection
+    }
+
+    /// Ends the reading.
+    ///
+    /// # Errors
+    /// `unavailable` if the file was changed, so that what was read may belong to two states of it.
+    pub fn finish(self) -> Result<()> {
         let Self { connection, still, copied } = self;
         drop((connection, copied));
         match still {
@@ -96,7 +110,7 @@ impl Foreign {
                 if fs::metadata(&path).map(|found| (found.len(), found.modified().ok())).ok()
                     != Some((length, time)) =>
             {
-                Err(Error::new(ErrorKind::Unavailable, "the file was changed while it was read; try again")
+                Err(Error::unavailable("the file was changed while it was read; try again")
                     .with_retry(Retry::Now))
             }
             _ => Ok(()),

@@ -51,10 +51,7 @@ pub(super) fn magic(path: &Path) -> Result<()> {
         ));
     }
     if head != b"SQLite format 3\0" {
-        return Err(Error::new(
-            ErrorKind::Corrupt,
-            "that is no SQLite database; name one, or check the format",
-        ));
+        return Err(Error::corrupt("that is no SQLite database; name one, or check the format"));
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
-use memory_core::{Error, ErrorKind, Result};
+use memory_core::{Error, Result};
 
 use super::foreign::{Cells, Foreign, columns};
 use super::refusals::{Refusals, Why};
@@ -65,8 +65,7 @@ pub fn read_raw_db_rows(path: &Path, agent: &Agent) -> Result<Graph> {
 fn read(path: &Path, agent: &Agent, repeated: bool) -> Result<Graph> {
     let foreign = Foreign::open(path)?;
     if !is_graph(&foreign)? {
-        return Err(Error::new(
-            ErrorKind::Corrupt,
+        return Err(Error::corrupt(
             "the database does not have the six tables of a graph; for other layouts use `memory graph migrate`",
         ));
     }
@@ -82,14 +81,11 @@ fn read(path: &Path, agent: &Agent, repeated: bool) -> Result<Graph> {
         Why::Circle => "are edges of a circle of memories that supersede each other",
         _ => "are malformed",
     };
-    Err(Error::new(
-        ErrorKind::Corrupt,
-        format!(
-            "{count} rows of the database are not of a graph of `{agent}`: {} of {} {what}; nothing was written: \
+    Err(Error::corrupt(format!(
+        "{count} rows of the database are not of a graph of `{agent}`: {} of {} {what}; nothing was written: \
              `memory graph migrate` takes the rest, and names them",
-            first.count, first.table
-        ),
-    )
+        first.count, first.table
+    ))
     .with_detail("refused", count))
 }
 

@@ -22,7 +22,7 @@ use self::sqlite::Sqlite;
 use super::machine::runtime;
 use super::measure::{Sample, Slice, interleave};
 use super::options::{DriftArgs, chosen};
-use super::report::{Row, Unit, write_foot, write_head};
+use super::report::{Row, Unit, write_head, write_rows};
 use super::workload::{BATCH, Random, Work, Workload};
 
 /// Calls between two reads of the clock.
@@ -151,8 +151,7 @@ pub(super) fn run(args: &DriftArgs, json: bool, out: &mut (dyn Write + Send)) ->
     }
     let url = engine.store(STORE)?;
     runtime.block_on(async { Ours::load(&memory::open(&url).await?, &workload).await })?;
-    let mut met = 0;
-    for plan in &plans {
+    write_rows(out, json, &plans, |plan| {
         let memory = runtime.block_on(memory::open(&url))?;
         if plan.others {
             engine.others_commit(STORE)?;
@@ -180,11 +179,8 @@ pub(super) fn run(args: &DriftArgs, json: bool, out: &mut (dyn Write + Send)) ->
                 interleave(args.rounds, || product(&ours), || product(&other))?
             }
         };
-        let row = Row::new(plan.name, Unit::MicrosPerOperation, plan.target, &rounds, keys, &machine);
-        met += usize::from(row.met());
-        if json { row.write_json(out)? } else { row.write_line(out)? }
-    }
-    if json { Ok(()) } else { write_foot(out, met, plans.len()) }
+        Ok(Row::new(plan.name, Unit::MicrosPerOperation, plan.target, &rounds, keys, &machine))
+    })
 }
 
 /// Runs on a worker of the runtime, as a task of a server would.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use memory::postgres::PostgresConfig;
 use memory::system::SystemClock;
 use memory::{BackendExt as _, BackendUrl, OpenContext};
-use memory_core::{Clock as _, Error, ErrorKind, Json, Key, Result, Scope};
+use memory_core::{Clock as _, Error, Json, Key, Result, Scope};
 use memory_server::terminal::note;
 use tokio::runtime::Runtime;
 use tokio_postgres::{Client, NoTls, Statement};
@@ -203,8 +203,7 @@ fn config(url: &str) -> Result<PostgresConfig> {
 
 async fn connect(url: &str) -> Result<Client> {
     let (client, connection) = tokio_postgres::connect(&config(url)?.url, NoTls).await.map_err(|error| {
-        Error::new(
-            ErrorKind::Unavailable,
+        Error::unavailable(
             "the PostgreSQL server cannot be reached without TLS; check the URL, and that the server runs",
         )
         .with_source(error)
@@ -215,11 +214,8 @@ async fn connect(url: &str) -> Result<Client> {
 }
 
 fn failed(error: tokio_postgres::Error) -> Error {
-    Error::new(
-        ErrorKind::Unavailable,
-        "a statement of the benchmark failed; the role must be allowed to create databases",
-    )
-    .with_source(error)
+    Error::unavailable("a statement of the benchmark failed; the role must be allowed to create databases")
+        .with_source(error)
 }
 
 /// The URL with another database.

@@ -19,7 +19,7 @@ use self::turns::Turns;
 use super::machine::{Folder, Machine, folder, goes_on, resident_bytes, runtime};
 use super::measure::{Rounds, Sample, Slice, interleave};
 use super::options::chosen;
-use super::report::{Row, Unit, write_foot, write_head_of};
+use super::report::{Row, Unit, write_head_of, write_rows};
 
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct RecallArgs {
@@ -95,8 +95,7 @@ pub(super) fn run(args: &RecallArgs, json: bool, out: &mut (dyn Write + Send)) -
         write_head_of(out, &machine, &what, &parent.display().to_string(), floor)?;
     }
     let bench = Bench::load(said, turns, parent, json)?;
-    let mut met = 0;
-    for plan in &plans {
+    write_rows(out, json, &plans, |plan| {
         let row = match plan.work {
             Work::Memory(kind) => {
                 let (ours, floor) = bench.memory(kind)?;
@@ -111,11 +110,8 @@ pub(super) fn run(args: &RecallArgs, json: bool, out: &mut (dyn Write + Send)) -
                 Row::new(plan.name, Unit::OperationsPerSecond, plan.target, &rounds, turns, &machine)
             }
         };
-        let row = row.within(plan.most);
-        met += usize::from(row.met());
-        if json { row.write_json(out)? } else { row.write_line(out)? }
-    }
-    if json { Ok(()) } else { write_foot(out, met, plans.len()) }
+        Ok(row.within(plan.most))
+    })
 }
 
 struct Bench {

@@ -20,7 +20,7 @@ use self::work::{HANDLES, ROWS, ScopeChoice, Work};
 use super::machine::{Folder, Machine, folder, runtime};
 use super::measure::{Rounds, Sample, Slice, interleave};
 use super::options::chosen;
-use super::report::{RAW_SQLITE, Row, Unit, write_foot, write_head_of};
+use super::report::{RAW_SQLITE, Row, Unit, write_head_of, write_rows};
 
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct SqlArgs {
@@ -85,19 +85,14 @@ pub(super) fn run(args: &SqlArgs, json: bool, out: &mut (dyn Write + Send)) -> R
         write_head_of(out, &machine, &what, &parent.display().to_string(), RAW_SQLITE)?;
     }
     let mut bench = Bench::load(parent, scopes)?;
-    let mut met = 0;
-    for plan in &plans {
-        let row = if plan.work == Work::Memory {
+    write_rows(out, json, &plans, |plan| {
+        if plan.work == Work::Memory {
             let (ours, floor) = bench.memory()?;
-            Row::of_bytes(plan.name, ours, floor, plan.target, scopes, &machine)
-        } else {
-            let rounds = bench.measure(plan.work, args.rounds, slice)?;
-            Row::new(plan.name, Unit::MicrosPerOperation, plan.target, &rounds, scopes, &machine)
-        };
-        met += usize::from(row.met());
-        if json { row.write_json(out)? } else { row.write_line(out)? }
-    }
-    if json { Ok(()) } else { write_foot(out, met, plans.len()) }
+            return Ok(Row::of_bytes(plan.name, ours, floor, plan.target, scopes, &machine));
+        }
+        let rounds = bench.measure(plan.work, args.rounds, slice)?;
+        Ok(Row::new(plan.name, Unit::MicrosPerOperation, plan.target, &rounds, scopes, &machine))
+    })
 }
 
 impl Bench {

@@ -4,7 +4,7 @@
 use std::pin::Pin;
 use std::time::Duration;
 
-use memory_core::{Error, ErrorKind, Result};
+use memory_core::{Error, Result};
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
@@ -176,8 +176,7 @@ impl Admin {
                 Err(error) => return Err(error),
             }
         }
-        Err(Error::new(
-            ErrorKind::Unavailable,
+        Err(Error::unavailable(
             "others used the scope's database for too long; nothing was dropped, try again",
         ))
     }

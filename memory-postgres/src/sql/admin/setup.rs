@@ -159,8 +159,7 @@ async fn known(connection: &Owned) -> Result<Option<String>> {
         .await?;
     let known: Option<String> = rows.first().map(|row| row.get(0));
     match known {
-        Some(known) if known.ends_with(" newer") => Err(Error::new(
-            memory_core::ErrorKind::Corrupt,
+        Some(known) if known.ends_with(" newer") => Err(Error::corrupt(
             "the database for agents' SQL was set up by a newer version; use that version",
         )),
         known => Ok(known),

@@ -276,7 +276,7 @@ impl Engine {
         if kinds.contains(&judged.kind) && judged.arguments == 0 {
             Ok(judged)
         } else {
-            Err(Error::new(ErrorKind::StatementRefused, "its text creates something else"))
+            Err(Error::statement_refused("its text creates something else"))
         }
     }
 

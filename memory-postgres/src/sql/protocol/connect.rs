@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
-use memory_core::{Error, ErrorKind, Result, Retry};
+use memory_core::{Error, Result, Retry};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 #[cfg(unix)]
 use tokio::net::UnixStream;
@@ -81,7 +81,7 @@ async fn connect_to(address: &Address, tls: &Tls, host: usize) -> Result<Opened>
 }
 
 fn unreachable(error: io::Error) -> Error {
-    Error::new(ErrorKind::Unavailable, UNREACHABLE).with_retry(Retry::Now).with_source(error)
+    Error::unavailable(UNREACHABLE).with_retry(Retry::Now).with_source(error)
 }
 
 /// A stream to a host, and the name expected in its certificate.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use memory_core::embed::ask;
 use memory_core::sql::SqlValue;
-use memory_core::{EmbedRole, Embedder, Error, ErrorKind, Result};
+use memory_core::{EmbedRole, Embedder, Error, Result};
 use memory_sql::{texts_to_embed, with_embeddings};
 
 use crate::sql::protocol::Oid;
@@ -44,7 +44,7 @@ pub(crate) async fn embed(
 ) -> Result<Vec<SqlValue>> {
     let texts = texts_to_embed(args);
     let lacks = |what: &str| {
-        Error::new(ErrorKind::VectorUnsupported, format!("an argument is to be embedded, and {what}"))
+        Error::vector_unsupported(format!("an argument is to be embedded, and {what}"))
             .with_detail("operation", if role == EmbedRole::Query { "query" } else { "exec" })
             .with_detail("provider", "postgres")
     };
@@ -284,6 +284,7 @@ pub(crate) fn is_about_types(state: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use memory_core::ErrorKind;
 
     #[test]
     fn reals_keep_their_bits() {

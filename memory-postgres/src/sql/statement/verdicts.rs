@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use memory_core::{Error, ErrorKind, Result};
+use memory_core::{Error, Result};
 use memory_sql::refused;
 use memory_validator::{Dialect, Mode, Numbered, Policy, Stages, StatementKind, Validator};
 
@@ -91,8 +91,7 @@ async fn decided(sql: &str, mode: Mode, policy: Arc<Policy>, stages: Stages) -> 
     let text = sql.to_owned();
     let work = tokio::task::spawn_blocking(move || decide(&text, mode, &policy, stages));
     work.await.map_err(|error| {
-        Error::new(ErrorKind::Unavailable, "the statement could not be read now; try again")
-            .with_source(error)
+        Error::unavailable("the statement could not be read now; try again").with_source(error)
     })?
 }
 

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use memory_core::sql::TxId;
-use memory_core::{Error, ErrorKind, Result};
+use memory_core::{Error, Result};
 use memory_sql::{Ended, Engine as _};
 use memory_validator::Mode;
 use tokio::time::Instant;
@@ -162,8 +162,7 @@ fn lost_within(broken: Broken, cancel: &Cancel) -> Error {
     match (broken, cancel.why()) {
         (Broken::Late | Broken::Stopped, None) => errors::timeout(),
         (Broken::Late | Broken::Stopped, Some(_)) => errors::cancelled(),
-        (Broken::Lost(_), _) => Error::new(
-            ErrorKind::TransactionLost,
+        (Broken::Lost(_), _) => Error::transaction_lost(
             "the transaction's connection was lost and everything in it rolled back; begin another one",
         ),
     }

@@ -41,10 +41,10 @@ pub(crate) async fn get(context: &Context, args: &GetArgs, out: &mut Out) -> Res
         shown::all_of(out, &entry)?;
     } else if args.text {
         let text: String = entry.value.deserialize().map_err(|_| {
-            Failure::from(memory_core::Error::new(
-                memory_core::ErrorKind::WrongType,
-                format!("the value is a JSON {}, not a text; leave out --text", entry.value.kind()),
-            ))
+            Failure::from(memory_core::Error::wrong_type(format!(
+                "the value is a JSON {}, not a text; leave out --text",
+                entry.value.kind()
+            )))
         })?;
         out.raw_line(&text)?;
     } else {

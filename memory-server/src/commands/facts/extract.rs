@@ -9,7 +9,7 @@ use memory::conversations::extract::{
 use memory::conversations::extraction_queue;
 use memory::system::SystemClock;
 use memory::{Access, Clock as _};
-use memory_core::{Error, ErrorKind, Scope, Timestamp};
+use memory_core::{Error, Scope, Timestamp};
 use serde::Serialize;
 
 use crate::terminal::{Context, Exit, Failure, Opened, Out, Progress, Stop, counted};
@@ -75,10 +75,7 @@ pub(crate) async fn extract(context: &Context, args: ExtractArgs, out: &mut Out)
         return Ok(Exit::Ok);
     }
     let config = config.ok_or_else(|| {
-        Error::new(
-            ErrorKind::NotFound,
-            "there is no memory.toml; its section [models.chat] names the language model",
-        )
+        Error::not_found("there is no memory.toml; its section [models.chat] names the language model")
     })?;
     let extractor = ModelExtractor::new(config.open_chat_model(&opened.settings.registry()?)?);
     if args.retry {

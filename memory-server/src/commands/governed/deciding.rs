@@ -6,7 +6,7 @@ use memory::governed::{
     self, Actor, Bucket, NoteSource, Outcome, Pending, PendingMemoryQueue, PendingStatus, Review,
     SharedMemory, Space, Trust, WorkingMemory,
 };
-use memory_core::{Error, ErrorKind};
+use memory_core::Error;
 
 use super::{SpaceArgs, actor, open};
 use crate::terminal::{Context, Exit, Failure, Out, excerpt, word};
@@ -182,9 +182,10 @@ pub(crate) async fn review(context: &Context, args: ReviewArgs, out: &mut Out) -
     let outcome = match args.action {
         Action::List => return list(&queue.list(PendingStatus::NeedsReview, LISTED).await?, out),
         Action::Show { id } => {
-            let found = queue.show(&id).await?.ok_or_else(|| {
-                Error::new(ErrorKind::NotFound, "there is no such deferred write in this space")
-            })?;
+            let found = queue
+                .show(&id)
+                .await?
+                .ok_or_else(|| Error::not_found("there is no such deferred write in this space"))?;
             let lines = told(&SharedMemory::new(&space), &found).await?;
             out.tell(&found, |out| lines.into_iter().try_for_each(|line| out.line(line)))?;
             return Ok(Exit::Ok);
@@ -213,10 +214,7 @@ async fn reopen(
     person: &Actor,
 ) -> memory_core::Result<Outcome> {
     if SharedMemory::new(space).row(Bucket::Issues, id).await?.is_none() {
-        return Err(Error::new(
-            ErrorKind::NotFound,
-            "no issue has that id; `memory shared issues --ended` lists them all",
-        ));
+        return Err(Error::not_found("no issue has that id; `memory shared issues --ended` lists them all"));
     }
     let words = reason.map_or_else(|| format!("reopen {id}"), |reason| format!("reopen {id}: {reason}"));
     let note = WorkingMemory::new(space).note(person, NoteSource::Agent, &words, None).await?;

@@ -3,7 +3,7 @@
 use clap::Args;
 use memory::Access;
 use memory::governed::{AsOf, Bucket, Row, SharedMemory, Why};
-use memory_core::{Error, ErrorKind, Timestamp};
+use memory_core::{Error, Timestamp};
 
 use super::{BucketName, SpaceArgs, open};
 use crate::commands::typed_row;
@@ -95,7 +95,7 @@ async fn explain(
         found = Some((*bucket, why));
     }
     let Some((_, why)) = found else {
-        return Err(Error::new(ErrorKind::NotFound, "no event is about a row of that id").into());
+        return Err(Error::not_found("no event is about a row of that id").into());
     };
     out.tell(&why, |out| tell_why(&why, out))?;
     Ok(Exit::Ok)

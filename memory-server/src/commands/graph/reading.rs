@@ -6,7 +6,7 @@ use memory::hierarchical::{
     Agent, AgentMemory, DEFAULT_MEMORY_BYTES, Direction, Edge, EdgeKind, GraphHit, GraphRecall, Neighbour,
     Node, RecallOptions, Recalled,
 };
-use memory_core::{Error, ErrorKind};
+use memory_core::Error;
 use serde_json::{Value, json};
 
 use super::Graphs;
@@ -145,7 +145,7 @@ pub(super) async fn show(graphs: &Graphs, args: &ShowArgs, out: &mut Out) -> Res
     let memory = graphs.memory_of(graphs.agent()?);
     let node = memory.nodes(std::slice::from_ref(&args.id)).await?.pop().ok_or_else(|| {
         let agent = memory.agent();
-        Error::new(ErrorKind::NotFound, format!("{agent} has no such memory; `memory graph tree` lists them"))
+        Error::not_found(format!("{agent} has no such memory; `memory graph tree` lists them"))
     })?;
     let beside = memory.neighbours(&args.id, Direction::Both, &EdgeKind::ALL, EDGES).await?;
     out.tell(&json!({ "node": node, "neighbours": beside }), |out| {

@@ -109,6 +109,5 @@ async fn lock(folder: &Path) -> Result<Option<File>, Failure> {
             Err(TryLockError::Error(error)) => return Err(failed(error)),
         }
     }
-    Err(Error::new(ErrorKind::Unavailable, "another import into the folder takes too long; try again later")
-        .into())
+    Err(Error::unavailable("another import into the folder takes too long; try again later").into())
 }

@@ -228,7 +228,7 @@ pub(super) fn at(path: &Path, error: Error) -> Error {
     if error.kind() != ErrorKind::NotFound {
         return error;
     }
-    Error::new(ErrorKind::NotFound, format!("{} is not there; check the path", path.display()))
+    Error::not_found(format!("{} is not there; check the path", path.display()))
 }
 
 pub(super) async fn import(graphs: &Graphs, args: &ImportArgs, out: &mut Out) -> Result<Exit, Failure> {

@@ -8,7 +8,7 @@ use memory::definitions::{Definition, DefinitionRef, DefinitionStore, StoredDefi
 use memory::system::SystemClock;
 use memory::{Access, Capabilities, Config, Health, HealthStatus, Memory, Registry, RunContext};
 use memory_core::layer::FactsQuery;
-use memory_core::{Error, ErrorKind, ListQuery, Result, Scope, ScopeId, TenantId};
+use memory_core::{Error, ListQuery, Result, Scope, ScopeId, TenantId};
 use serde::Serialize;
 
 use crate::terminal::{Context, Exit, Failure, Out, bytes, counted, word};
@@ -118,8 +118,7 @@ impl Desk {
     fn open(context: &Context) -> Result<Self> {
         let global = context.global();
         let config = Config::discover(global.config.as_deref())?.ok_or_else(|| {
-            Error::new(
-                ErrorKind::NotFound,
+            Error::not_found(
                 "there is no memory.toml, which lists what definitions may reach; `memory config init` writes one",
             )
         })?;
@@ -326,9 +325,9 @@ async fn probe(memory: &Memory, tenant: &TenantId) -> Result<Probe> {
 }
 
 async fn within<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
-    tokio::time::timeout(PATIENCE, work).await.unwrap_or_else(|_| {
-        Err(Error::new(ErrorKind::Timeout, format!("no answer within {} s", PATIENCE.as_secs())))
-    })
+    tokio::time::timeout(PATIENCE, work)
+        .await
+        .unwrap_or_else(|_| Err(Error::timeout(format!("no answer within {} s", PATIENCE.as_secs()))))
 }
 
 fn journal(desk: &Desk, name: &str, forget: bool, out: &mut Out) -> Result<Exit, Failure> {

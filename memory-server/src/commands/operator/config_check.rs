@@ -9,7 +9,7 @@ use memory::audit::JsonLines;
 use memory::config::{DefinitionsSection, Discovery, EmbedderSection};
 use memory::postgres::operator;
 use memory::{BackendUrl, Config, HealthStatus, Registry};
-use memory_core::{EmbedRole, Embedder, Error, ErrorKind, Result};
+use memory_core::{EmbedRole, Embedder, Error, Result};
 use serde::Serialize;
 
 use crate::http::jwt::Jwt;
@@ -70,9 +70,9 @@ pub(super) async fn run(
     offline: bool,
     out: &mut Out,
 ) -> Result<Exit, Failure> {
-    let checked = examine(context, timeout, offline).await?.ok_or_else(|| {
-        Error::new(ErrorKind::NotFound, "there is no memory.toml to check; `memory init` writes one")
-    })?;
+    let checked = examine(context, timeout, offline)
+        .await?
+        .ok_or_else(|| Error::not_found("there is no memory.toml to check; `memory init` writes one"))?;
     let exit = if checked.status == Status::Problem { Exit::Failed } else { Exit::Ok };
     if out.is_json() {
         out.document(&checked)?;
@@ -261,7 +261,7 @@ fn references(place: &str, url: &BackendUrl, config: &Config, checked: &mut Chec
 /// A server gave no answer in time.
 pub(super) fn late(after: Duration) -> Error {
     let words = "start the server, or wait for what keeps it busy";
-    Error::new(ErrorKind::Timeout, format!("no answer within {} s; {words}", after.as_secs()))
+    Error::timeout(format!("no answer within {} s; {words}", after.as_secs()))
 }
 
 /// Has a service embed a word.

@@ -51,13 +51,23 @@ impl Api {
         Ok(op)
     }
 
-    /// Runs a request for a caller, within what it may, and records it.
+    /// Runs a request for a caller, within what it may, and records it where there is an audit.
     pub(super) async fn run(&self, caller: &Caller, mut request: Request) -> Result<Reply> {
         let named = access::own_runs(caller, &mut request);
-        let Some(auditor) = &self.auditor else {
-            named?;
-            return self.within(caller, request).await;
-        };
+        if let Some(auditor) = &self.auditor {
+            return Box::pin(self.recorded(auditor, caller, named, request)).await;
+        }
+        named?;
+        self.within(caller, request).await
+    }
+
+    async fn recorded(
+        &self,
+        auditor: &Arc<Auditor>,
+        caller: &Caller,
+        named: Result<()>,
+        mut request: Request,
+    ) -> Result<Reply> {
         let tenant = access::tenant_of(&request);
         let mut record = AuditRequest::new(caller.id(), request.op().as_str(), tenant, request.scope());
         // The record says what each score is made of, asked for or not.

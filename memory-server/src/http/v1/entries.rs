@@ -70,27 +70,40 @@ fn unexpected() -> Error {
     Error::internal("the memory answered another operation")
 }
 
-/// The handler of GET.
+/// What a read is conditional on: the tags that its client knows, and the version that it wants.
+type Conditions<'a> = (Option<&'a str>, Option<u64>);
+
+fn conditions(headers: &HeaderMap) -> Result<Conditions<'_>> {
+    let known = only(headers, header::IF_NONE_MATCH)?;
+    // `*` is any version.
+    let wanted = only(headers, header::IF_MATCH)?.filter(|tag| *tag != "*").map(version).transpose()?;
+    Ok((known, wanted))
+}
+
+/// The handler of GET. Its future is small, since every call around it copies it.
 pub(super) async fn get(api: &Api, caller: &Caller, place: Place<'_>, headers: &HeaderMap) -> Response {
-    let answer = async {
-        let (scope, key) = entry(place)?;
-        let known = only(headers, header::IF_NONE_MATCH)?;
-        // `*` is any version.
-        let wanted = only(headers, header::IF_MATCH)?.filter(|tag| *tag != "*").map(version).transpose()?;
-        let request = Request::Get { scope, key, options: GetOptions::default() };
-        let Reply::Get(found) = api.run(caller, request).await? else { return Err(unexpected()) };
-        let found =
-            found.ok_or_else(|| Error::new(ErrorKind::NotFound, "there is no live entry under this key"))?;
-        if wanted.is_some_and(|wanted| wanted != found.version) {
-            let message = format!("the entry has version {}, another than `If-Match` names", found.version);
-            return Err(Error::new(ErrorKind::Conflict, message));
+    let answer = match entry(place).and_then(|entry| Ok((entry, conditions(headers)?))) {
+        Ok(((scope, key), conditions)) => {
+            let request = Request::Get { scope, key, options: GetOptions::default() };
+            api.run(caller, request).await.and_then(|reply| found(reply, conditions))
         }
-        if known.is_some_and(|tags| names(tags, found.version)) {
-            return Ok(Answer::new(StatusCode::NOT_MODIFIED, String::new()).tagged(found.version).response());
-        }
-        Ok(Answer::ok(written(&found)?).tagged(found.version).response())
+        Err(error) => Err(error),
     };
-    answer.await.unwrap_or_else(|error| refused_by(headers, &error))
+    answer.unwrap_or_else(|error| refused_by(headers, &error))
+}
+
+fn found(reply: Reply, (known, wanted): Conditions<'_>) -> Result<Response> {
+    let Reply::Get(found) = reply else { return Err(unexpected()) };
+    let found =
+        found.ok_or_else(|| Error::new(ErrorKind::NotFound, "there is no live entry under this key"))?;
+    if wanted.is_some_and(|wanted| wanted != found.version) {
+        let message = format!("the entry has version {}, another than `If-Match` names", found.version);
+        return Err(Error::new(ErrorKind::Conflict, message));
+    }
+    if known.is_some_and(|tags| names(tags, found.version)) {
+        return Ok(Answer::new(StatusCode::NOT_MODIFIED, String::new()).tagged(found.version).response());
+    }
+    Ok(Answer::ok(written(&found)?).tagged(found.version).response())
 }
 
 /// The handler of PUT: the body is the value. Metadata, source and text are replaced by none, and the expiry is kept.

@@ -32,6 +32,14 @@ const MAX_COMPLAINT: usize = 200;
 pub(crate) fn json_complaint(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let text = text.rsplit_once(" at line ").map_or(text.as_str(), |(text, _)| text);
+    // Names of types say nothing to who has the file.
+    let text = match text.split_once("expected struct ") {
+        Some((before, name)) => {
+            let rest = name.trim_start_matches(|c: char| c.is_alphanumeric() || c == '_');
+            format!("{before}expected an object{rest}")
+        }
+        None => text.to_owned(),
+    };
     let cut: String = text.chars().take(MAX_COMPLAINT).collect();
     format!("{cut}, at byte {}", error.column())
 }

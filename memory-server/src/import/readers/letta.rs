@@ -89,6 +89,13 @@ fn read_file(text: &str, name: &str) -> Result<Vec<Item>, String> {
         agent.read(agent.name(), &blocks, &mut items);
     }
     let agents: Vec<_> = file.agents.iter().map(|agent| Agent::parse(agent.get(), name)).collect();
+    let named: BTreeSet<&str> =
+        agents.iter().flatten().flat_map(|agent| &agent.block_ids).map(String::as_str).collect();
+    for block in file.blocks.iter().filter(|block| !block.id.as_deref().is_some_and(|id| named.contains(id)))
+    {
+        let place = Place::Part(format!("block {}", block.label));
+        items.push(Item::Broken(place, "no agent of the file has it, and it was left out".to_owned()));
+    }
     let mut keys = BTreeSet::new();
     for (agent, number) in agents.iter().zip(1..) {
         let broken = |why: &str| Item::Broken(Place::Part(format!("agent {number}")), why.to_owned());
@@ -330,5 +337,14 @@ mod tests {
         assert_eq!(found.entries[0].key.as_str(), "letta/file/blocks/persona%2F2");
         let broken: Vec<_> = found.broken.iter().map(|(place, _)| place.as_str()).collect();
         assert_eq!(broken, ["file, block gone", "agent 2"]);
+    }
+
+    #[test]
+    fn a_block_of_no_agent_is_named() {
+        let found = found(
+            r#"{"agents":[{"name":"a","block_ids":["b1"]}],"blocks":[{"id":"b1","label":"human","value":"x"},{"id":"b2","label":"team","value":"y"}]}"#,
+        );
+        assert_eq!(found.entries.len(), 1);
+        assert_eq!(found.broken.iter().map(|(place, _)| place.as_str()).collect::<Vec<_>>(), ["block team"]);
     }
 }

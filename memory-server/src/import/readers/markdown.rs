@@ -1,6 +1,7 @@
 //! A file of Markdown: one entry, as a file of `memory serve --tools files` (`docs/files.md`). The front matter, observations
 //! and relations of a note of basic-memory become metadata; the text stays whole.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::io::{self, BufRead, Read as _};
 
@@ -63,24 +64,35 @@ fn labels(text: &str) -> Metadata {
     let mut list: Option<&str> = None;
     for line in front.lines() {
         if let Some(item) = line.trim_start().strip_prefix("- ").filter(|_| list == Some("tags")) {
-            tags.insert(unquoted(item).to_owned());
+            tags.insert(unescaped(item).into_owned());
             continue;
         }
         let Some((name, value)) = line.split_once(':') else { continue };
         list = KEPT.into_iter().find(|kept| *kept == name.trim());
-        match (list, unquoted(value)) {
+        match (list, unescaped(value)) {
             (Some("tags"), value) => {
-                let listed = value.trim_start_matches('[').trim_end_matches(']').split(',').map(unquoted);
-                tags.extend(listed.filter(|tag| !tag.is_empty()).map(str::to_owned));
+                let listed = value.trim_start_matches('[').trim_end_matches(']').split(',').map(unescaped);
+                tags.extend(listed.filter(|tag| !tag.is_empty()).map(Cow::into_owned));
             }
-            (Some(name), value) if !value.is_empty() => insert(&mut metadata, name, value),
+            // What a block scalar says stands in the lines below, which are not read.
+            (Some(name), value) if !value.is_empty() && !value.starts_with(['|', '>']) => {
+                insert(&mut metadata, name, &value);
+            }
             _ => {}
         }
     }
     let (mut categories, mut relations) = (BTreeSet::new(), Vec::new());
+    let mut is_code = false;
     for line in body.lines() {
-        let Some(item) = item_of_list(line) else { continue };
-        if let Some((category, said)) = observation(item) {
+        if line.trim_start().starts_with("```") || line.trim_start().starts_with("~~~") {
+            is_code = !is_code;
+        }
+        if is_code {
+            continue;
+        }
+        let item = item_of_list(line);
+        let observed = item.and_then(observation);
+        if let Some((category, said)) = observed {
             categories.insert(category.to_owned());
             tags.extend(
                 said.split_whitespace()
@@ -88,9 +100,13 @@ fn labels(text: &str) -> Metadata {
                     .filter(|tag| !tag.is_empty())
                     .map(str::to_owned),
             );
-        } else if let Some((kind, target)) = relation(item) {
-            relations.push(format!("{kind} {target}"));
         }
+        let links: Vec<&str> = targets(line).collect();
+        let typed = match (item, &*links) {
+            (Some(item), [_]) if observed.is_none() => type_of_relation(item),
+            _ => None,
+        };
+        relations.extend(links.into_iter().map(|target| format!("{} {target}", typed.unwrap_or("links_to"))));
     }
     insert(&mut metadata, "tags", &Vec::from_iter(tags).join(","));
     insert(&mut metadata, "categories", &Vec::from_iter(categories).join(","));
@@ -137,14 +153,31 @@ fn item_of_list(line: &str) -> Option<&str> {
         .strip_prefix(' ')
 }
 
-/// `type [[Target]]` or `type [[Target|as shown]]`. A type of several words is quoted; without quotes they are prose.
-fn relation(item: &str) -> Option<(&str, &str)> {
-    let (kind, rest) = item.split_once("[[")?;
-    let (inner, _) = rest.split_once("]]")?;
-    let target = inner.split_once('|').map_or(inner, |(target, _)| target).trim();
-    let (kind, named) = (kind.trim(), unquoted(kind));
-    let is_type = !named.is_empty() && (named != kind || !kind.contains(char::is_whitespace));
-    (!target.is_empty()).then_some((if is_type { named } else { "links_to" }, target))
+/// The targets of `[[Target]]` and `[[Target|as shown]]`.
+fn targets(line: &str) -> impl Iterator<Item = &str> {
+    line.split("[[").skip(1).filter_map(|rest| {
+        let (inner, _) = rest.split_once("]]")?;
+        let target = inner.split_once('|').map_or(inner, |(target, _)| target).trim();
+        (!target.is_empty()).then_some(target)
+    })
+}
+
+/// `type [[Target]]`. A type of several words is quoted; without quotes they are prose.
+fn type_of_relation(item: &str) -> Option<&str> {
+    let kind = item.split_once("[[")?.0.trim();
+    let named = unquoted(kind);
+    let is_type = named != kind || !kind.contains(char::is_whitespace) && !kind.starts_with('[');
+    (is_type && !named.is_empty()).then_some(named)
+}
+
+/// A scalar of YAML without its quotes, and with what is escaped in them.
+fn unescaped(text: &str) -> Cow<'_, str> {
+    let (text, inner) = (text.trim(), unquoted(text));
+    match text.as_bytes().first() {
+        Some(b'"') if inner != text => Cow::Owned(inner.replace("\\\"", "\"").replace("\\\\", "\\")),
+        Some(b'\'') if inner != text => Cow::Owned(inner.replace("''", "'")),
+        _ => Cow::Borrowed(inner),
+    }
 }
 
 fn unquoted(text: &str) -> &str {
@@ -182,7 +215,7 @@ mod tests {
 
     #[test]
     fn a_relation_has_one_word_or_quotes_and_any_bullet() {
-        let note = "- see also [[A]]\n* \"depends on\" [[B]]\n1. part_of [[C]]\n2) [[D]]\n+ [fact] yes\n. no [[E]]\n-no [[F]]\n";
+        let note = "- see also [[A]]\n* \"depends on\" [[B]]\n1. part_of [[C]]\n2) [[D]]\n+ [fact] yes\n";
         let Item::Entry(_, entry) = read("a.md", note.as_bytes()) else { panic!("an entry") };
         assert_eq!(
             serde_json::to_string(&entry.options.metadata).unwrap(),
@@ -198,6 +231,28 @@ mod tests {
         assert_eq!(
             serde_json::to_string(&entry.options.metadata).unwrap(),
             r#"{"relations":"part_of Coffee Beans; links_to notes/water"}"#
+        );
+    }
+
+    /// Notes of basic-memory whose titles have both quotes kept those of YAML, and a title below its name was `>`.
+    #[test]
+    fn front_matter_is_unescaped_and_block_scalars_are_left_to_the_text() {
+        let note = "---\ntitle: 'It''s \"tea\"'\ntype: \"a \\\"b\\\"\"\npermalink: >\n  folded\ntags: ['it''s']\n---\n";
+        let Item::Entry(_, entry) = read("a.md", note.as_bytes()) else { panic!("an entry") };
+        assert_eq!(
+            serde_json::to_string(&entry.options.metadata).unwrap(),
+            r#"{"tags":"it's","title":"It's \"tea\"","type":"a \"b\""}"#
+        );
+    }
+
+    /// As basic-memory 0.24 reads them.
+    #[test]
+    fn links_anywhere_but_in_code_are_relations() {
+        let note = "See [[A]] and [[B|b]].\n- relates_to [[C]] and [[D]]\n- [fact] of [[E]] #t\n- [ ] [[F]]\n```\n- uses [[X]]\n- [no] #n\n```\n- uses [[G]]\n";
+        let Item::Entry(_, entry) = read("a.md", note.as_bytes()) else { panic!("an entry") };
+        assert_eq!(
+            serde_json::to_string(&entry.options.metadata).unwrap(),
+            r#"{"categories":"fact","relations":"links_to A; links_to B; links_to C; links_to D; links_to E; links_to F; uses G","tags":"t"}"#
         );
     }
 

@@ -7,7 +7,7 @@ use std::io::{self, BufRead};
 
 use jiff::civil::Date;
 use memory_core::{Scalar, Timestamp};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use super::elements::Unfolded;
@@ -34,7 +34,9 @@ struct Fact<'a> {
     created_at: Option<&'a RawValue>,
     #[serde(borrow)]
     at: Option<&'a RawValue>,
+    #[serde(default, deserialize_with = "text_or_number")]
     user_id: Option<String>,
+    #[serde(default, deserialize_with = "text_or_number")]
     agent_id: Option<String>,
     speaker: Option<String>,
     role: Option<String>,
@@ -51,6 +53,20 @@ struct Fact<'a> {
     metadata: Option<&'a RawValue>,
     #[serde(borrow)]
     categories: Option<&'a RawValue>,
+}
+
+/// An id that a program chose: a text, or a number as it is written.
+fn text_or_number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "expected a text or a number")]
+    enum Id {
+        Text(String),
+        Number(serde_json::Number),
+    }
+    Ok(Option::<Id>::deserialize(deserializer)?.map(|id| match id {
+        Id::Text(text) => text,
+        Id::Number(number) => number.to_string(),
+    }))
 }
 
 /// Reads facts a line.
@@ -242,6 +258,7 @@ mod tests {
             (r#""attributed_to":null,"provenance":"m-1","user_id":"ada""#, "ada"),
             (r#""agent_id":"planner""#, "planner"),
             (r#""user_id":null"#, "user"),
+            (r#""user_id":17"#, "17"),
         ] {
             let found = read(&format!(r#"{{"id":"1","memory":"a",{whose}}}"#));
             assert_eq!(found.turns[0].speaker, speaker, "{whose}");

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use memory::Config;
-use memory_core::{Error, ErrorKind, Result, Retry};
+use memory_core::{Error, Result, Retry};
 use serde::Serialize;
 
 use super::global::{Global, named};
@@ -110,10 +110,10 @@ pub(crate) fn create_private_folder(folder: &Path) -> Result<()> {
         builder.mode(0o700);
     }
     builder.create(folder).map_err(|error| {
-        Error::new(
-            ErrorKind::Unavailable,
-            format!("the folder {} cannot be created: {error}; create it, or give --url", folder.display()),
-        )
+        Error::unavailable(format!(
+            "the folder {} cannot be created: {error}; create it, or give --url",
+            folder.display()
+        ))
         .with_retry(Retry::Never)
         .with_source(error)
     })

@@ -10,6 +10,7 @@ a picture of each page at both widths is put there. Speaks the DevTools protocol
 import base64
 import json
 import os
+import select
 import subprocess
 import sys
 import tempfile
@@ -78,14 +79,17 @@ class Browser:
         wrapped = ["sh", "-c", f'exec "$@" 3<&{theirs_in} 4>&{theirs_out}', "sh", *command]
         self.process = subprocess.Popen(wrapped, pass_fds=(theirs_in, theirs_out), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         os.close(theirs_in), os.close(theirs_out)
-        self.number, self.session, self.left, self.events = 0, None, b"", []
+        self.number, self.session, self.left, self.events, self.shown = 0, None, b"", [], None
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")
+        self.call("Page.setLifecycleEventsEnabled", enabled=True)
 
     def message(self):
         while b"\0" not in self.left:
+            if not select.select([self.reads], [], [], PATIENCE)[0]:
+                raise SystemExit("the browser says nothing any more")
             part = os.read(self.reads, 1 << 16)
             if not part:
                 raise SystemExit("the browser has ended")
@@ -107,12 +111,15 @@ class Browser:
                 return message["result"]
             self.events.append(message)
 
-    def wait(self, method):
+    def wait(self, loader=None):
+        """Until this page is loaded, or any but the one that is shown; what an earlier one tells late is not taken for it."""
         while True:
-            for at, event in enumerate(self.events):
-                if event.get("method") == method:
-                    del self.events[at]
-                    return
+            for event in self.events:
+                told = event.get("params", {})
+                if event.get("method") == "Page.lifecycleEvent" and told["name"] == "load":
+                    if told["loaderId"] == loader or (loader is None and told["loaderId"] != self.shown):
+                        self.shown = told["loaderId"]
+                        return
             self.events.append(self.message())
 
     def evaluate(self, expression):
@@ -122,9 +129,7 @@ class Browser:
         return result["result"].get("value")
 
     def open(self, path):
-        self.events = [event for event in self.events if event.get("method") != "Page.loadEventFired"]
-        self.call("Page.navigate", url=ADDRESS + path)
-        self.wait("Page.loadEventFired")
+        self.wait(self.call("Page.navigate", url=ADDRESS + path)["loaderId"])
 
     def press(self, key, code):
         for kind in ("keyDown", "keyUp"):
@@ -175,23 +180,27 @@ def visit(browser, problems):
         problems.extend(f"{name}: {lack}" for lack in browser.evaluate(AUDIT))
         problems.extend(f"{name}: {said}" for said in browser.complaints())
 
-    browser.open("/login")
-    examine("login")
-    browser.call("Emulation.setDeviceMetricsOverride", width=390, height=500, deviceScaleFactor=1, mobile=False)
-    browser.picture("login", 500)
+    def look(width, scheme):
+        across, down = WIDTHS[width]
+        browser.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+        browser.call("Emulation.setDeviceMetricsOverride", width=across, height=down, deviceScaleFactor=1, mobile=False)
+
+    for width, scheme in LOOKS:
+        look(width, scheme)
+        browser.open("/login")
+        examine(f"login, {width}, {scheme}")
+        browser.picture(f"login-{width}", 500)
     # The field has the focus already.
     browser.call("Input.insertText", text=TOKEN)
     browser.press("Enter", 13)
-    browser.wait("Page.loadEventFired")
+    browser.wait()
     if browser.evaluate("location.pathname") != "/":
         raise SystemExit("signing in by the keyboard leads nowhere")
     browser.press("Tab", 9)
     if browser.evaluate("document.activeElement.className") != "skip":
         problems.append("the first Tab does not reach the link to the content")
     for width, scheme in LOOKS:
-        across, down = WIDTHS[width]
-        browser.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
-        browser.call("Emulation.setDeviceMetricsOverride", width=across, height=down, deviceScaleFactor=1, mobile=False)
+        look(width, scheme)
         for name, path in json.loads(PATHS).items():
             browser.open(path)
             examine(f"{name}, {width}, {scheme}")

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use memory::drift::Backups;
-use memory::{BackendUrl, Error, ErrorKind, Factory, Memory, OpenContext, Provider, Registry, Result, Scope};
+use memory::{BackendUrl, Error, Factory, Memory, OpenContext, Provider, Registry, Result, Scope};
 
 use crate::support::program::ok;
 use crate::support::store;
@@ -104,7 +104,7 @@ impl Factory for SpareAlone {
     async fn open(&self, url: &BackendUrl, _: &OpenContext) -> Result<Arc<dyn Provider>> {
         let url = url.to_string();
         if !url.ends_with("spare.db") {
-            return Err(Error::new(ErrorKind::Unavailable, "the store is away"));
+            return Err(Error::unavailable("the store is away"));
         }
         Ok(Arc::new(memory::open(&url).await?))
     }

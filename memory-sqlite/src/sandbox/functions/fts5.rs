@@ -13,7 +13,7 @@ use std::ffi::{CString, c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::{ptr, slice};
 
-use memory_core::{Error, ErrorKind, Result};
+use memory_core::{Error, Result};
 use rusqlite::{Connection, ffi};
 
 use super::call::{Call, Outcome};
@@ -232,7 +232,7 @@ pub(in crate::sandbox) fn register(conn: &Connection, functions: &'static [Auxil
         ffi::sqlite3_finalize(statement);
         let create = api.as_ref().and_then(|api| api.xCreateFunction);
         let Some(create) = create else {
-            return Err(Error::new(ErrorKind::Internal, "SQLite was built without FTS5"));
+            return Err(Error::internal("SQLite was built without FTS5"));
         };
         for function in functions {
             let Ok(name) = CString::new(function.name) else { continue };

@@ -100,10 +100,9 @@ impl TestDatabase {
         writer.begin_immediate()?;
         let ran = self.run(&mut writer, Mode::Exec, sql, args);
         match ran {
-            _ if !writer.in_transaction() => Err(memory_core::Error::new(
-                memory_core::ErrorKind::TransactionLost,
-                "ended by the statement",
-            )),
+            _ if !writer.in_transaction() => {
+                Err(memory_core::Error::transaction_lost("ended by the statement"))
+            }
             Ok(ran) => writer.commit().map(|()| ran),
             Err(error) => {
                 writer.rollback()?;

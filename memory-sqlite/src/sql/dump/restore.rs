@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use memory_core::sql::{DumpStream, RestoreMode, RestoreOptions, RestoreOutcome, SqlValue};
-use memory_core::{Error, ErrorKind, Result, Scope, Timestamp};
+use memory_core::{Error, Result, Scope, Timestamp};
 use memory_sql::{
     DumpReader, Engine as _, Table, WriteLock, errors, is_about_object, longest_line, quote_identifier,
 };
@@ -239,7 +239,7 @@ impl Engine {
             Ok(judged) if kinds.contains(&judged.kind) => {
                 restoring.conn.sandbox.undoing(|sandbox| self.run_in(sandbox, sql, &[], cancel))
             }
-            Ok(_) => Err(Error::new(ErrorKind::StatementRefused, "its text creates something else")),
+            Ok(_) => Err(Error::statement_refused("its text creates something else")),
             Err(error) => Err(error),
         };
         match made {
@@ -267,12 +267,9 @@ impl Engine {
         let sql = format!("INSERT INTO main.{quoted} ({quoted}, rank) VALUES (?, {text})");
         // Other names are commands, which change the index.
         let done = if !SETTINGS.iter().any(|known| known.eq_ignore_ascii_case(&name)) {
-            Err(Error::new(
-                ErrorKind::StatementRefused,
-                format!("{name} is not a setting of a full-text index"),
-            ))
+            Err(Error::statement_refused(format!("{name} is not a setting of a full-text index")))
         } else if restoring.conn.sandbox.layout(&table)?.kind != "virtual" {
-            Err(Error::new(ErrorKind::StatementRefused, "it is not a full-text index"))
+            Err(Error::statement_refused("it is not a full-text index"))
         } else {
             self.run_restoring(restoring, &sql, &[SqlValue::Text(name), value], cancel)
         };

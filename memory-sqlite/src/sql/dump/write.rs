@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use memory_core::sql::DumpStream;
-use memory_core::{Error, ErrorKind, Result, Scope};
+use memory_core::{Error, Result, Scope};
 use memory_sql::{Counts, DumpLine as _, Header, MOST_SKIPPED, Table, encode_line, quote_identifier};
 
 use super::format::{Cell, Kind, Line, Object, Sequence, Setting};
@@ -70,8 +70,7 @@ impl Engine {
                 }
             })
             .map_err(|error| {
-                Error::new(ErrorKind::Unavailable, "no thread can be started for the dump; try again")
-                    .with_source(error)
+                Error::unavailable("no thread can be started for the dump; try again").with_source(error)
             })?;
         Ok(Box::pin(Reader::new(pipe)))
     }

@@ -4,7 +4,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::ErrorKind as IoErrorKind;
 use std::path::{Path, PathBuf};
 
-use memory_core::{Error, ErrorKind, Result};
+use memory_core::{Error, Result};
 
 use crate::error::file;
 
@@ -99,10 +99,7 @@ pub(super) fn private(options: &mut OpenOptions) {
 }
 
 pub(super) fn strange(what: &str) -> Error {
-    Error::new(
-        ErrorKind::Corrupt,
-        format!(
-            "{what} is a symbolic link or not an ordinary one; remove it, since another program put it there"
-        ),
-    )
+    Error::corrupt(format!(
+        "{what} is a symbolic link or not an ordinary one; remove it, since another program put it there"
+    ))
 }

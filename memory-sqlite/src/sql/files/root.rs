@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
-use memory_core::{Error, ErrorKind, Result, Scope, ScopeDigest, TenantId};
+use memory_core::{Error, Result, Scope, ScopeDigest, TenantId};
 use memory_sql::WeightedCache;
 use sha2::{Digest as _, Sha256};
 
@@ -307,8 +307,7 @@ fn wait_for(
                 std::thread::sleep(Duration::from_millis(1));
             }
             Err(fs::TryLockError::WouldBlock) => {
-                return Err(Error::new(
-                    ErrorKind::Timeout,
+                return Err(Error::timeout(
                     "another process held the lock of the SQL folder until the deadline; nothing was done, try again",
                 ));
             }

@@ -10,7 +10,7 @@ use std::task::Poll;
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-use memory_core::{Error, ErrorKind, Result};
+use memory_core::{Error, Result};
 use tokio::sync::oneshot;
 
 use super::timers::Timers;
@@ -126,8 +126,7 @@ impl Workers {
             Some(Ok(done)) => Ok(done),
             Some(Err(_)) => Err(if self.is_closed() { closed() } else { lost() }),
             None if self.is_closed() => Err(closed()),
-            None => Err(Error::new(
-                ErrorKind::Timeout,
+            None => Err(Error::timeout(
                 "every SQL worker was busy until the deadline; nothing was done, try again later",
             )),
         }
@@ -171,11 +170,8 @@ impl Workers {
                 .stack_size(memory_validator::STACK_BYTES + ROOM_BYTES)
                 .spawn(move || workers.work())
                 .map_err(|error| {
-                    Error::new(
-                        ErrorKind::Unavailable,
-                        "no thread can be started for the statement; try again",
-                    )
-                    .with_source(error)
+                    Error::unavailable("no thread can be started for the statement; try again")
+                        .with_source(error)
                 })?;
             queue.threads.push(thread);
         }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use memory_core::{Backend as _, Checked, Error, ErrorKind, Provider as _, RecordStream, Result, Scope};
+use memory_core::{Backend as _, Checked, Error, Provider as _, RecordStream, Result, Scope};
 use memory_sqlite::{SqliteConfig, SqliteProvider};
 
 use super::super::blocking::run_blocking;
@@ -83,11 +83,7 @@ fn settle(path: &Path) -> Result<()> {
     });
     match settled {
         Ok(mode) if mode.eq_ignore_ascii_case("delete") => Ok(()),
-        Ok(_) => {
-            Err(Error::new(ErrorKind::Unavailable, "the log of a backup could not be put into its file"))
-        }
-        Err(error) => {
-            Err(Error::new(ErrorKind::Unavailable, "a backup could not be finished").with_source(error))
-        }
+        Ok(_) => Err(Error::unavailable("the log of a backup could not be put into its file")),
+        Err(error) => Err(Error::unavailable("a backup could not be finished").with_source(error)),
     }
 }

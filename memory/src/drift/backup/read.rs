@@ -5,8 +5,8 @@ use std::io::Read as _;
 use std::path::Path;
 
 use memory_core::{
-    Atomicity, Backend, Capabilities, DeleteOptions, DriftToken, Entry, Error, ErrorKind, ImportOptions,
-    ImportOutcome, Key, ListQuery, OnExisting, Record, Result, Retry, Scope, Taken, Timestamp,
+    Atomicity, Backend, Capabilities, DeleteOptions, DriftToken, Entry, Error, ImportOptions, ImportOutcome,
+    Key, ListQuery, OnExisting, Record, Result, Retry, Scope, Taken, Timestamp,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -254,11 +254,8 @@ fn says_the_same(one: &Entry, other: &Entry) -> bool {
 }
 
 fn damaged(why: &'static str) -> Error {
-    Error::new(
-        ErrorKind::Corrupt,
-        format!("the file is not a valid backup of a scope: {why}; use another one"),
-    )
-    .with_retry(Retry::Never)
+    Error::corrupt(format!("the file is not a valid backup of a scope: {why}; use another one"))
+        .with_retry(Retry::Never)
 }
 
 /// The entries in the database of a backup.

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{BufReader, ErrorKind as IoErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
-use memory_core::{Clock as _, Error, ErrorKind, Result, Retry, Scope, TenantId, Timestamp};
+use memory_core::{Clock as _, Error, Result, Retry, Scope, TenantId, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::super::format::lines::{Read, read_line};
@@ -133,10 +133,10 @@ impl Ledger {
         let file = match fs::symlink_metadata(&self.path) {
             Ok(found) if found.is_file() => File::open(&self.path).map_err(unread)?,
             Ok(_) => {
-                return Err(Error::new(
-                    ErrorKind::Corrupt,
-                    format!("the ledger of snapshots, {}, is not a file; move it away", self.path.display()),
-                ));
+                return Err(Error::corrupt(format!(
+                    "the ledger of snapshots, {}, is not a file; move it away",
+                    self.path.display()
+                )));
             }
             Err(error) if error.kind() == IoErrorKind::NotFound => return Ok(()),
             Err(error) => return Err(unread(error)),
@@ -166,10 +166,10 @@ impl Ledger {
     }
 
     fn unread(&self, error: std::io::Error) -> Error {
-        Error::new(
-            ErrorKind::Unavailable,
-            format!("the ledger of snapshots, {}, cannot be read: {error}", self.path.display()),
-        )
+        Error::unavailable(format!(
+            "the ledger of snapshots, {}, cannot be read: {error}",
+            self.path.display()
+        ))
         .with_retry(Retry::Never)
         .with_source(error)
     }

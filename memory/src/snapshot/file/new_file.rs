@@ -4,13 +4,12 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use memory_core::{Error, ErrorKind, Provider, Result};
+use memory_core::{Error, Provider, Result};
 
 use super::super::control::Control;
 use super::super::write::{SnapshotOptions, SnapshotReport, write};
 use super::ledger::{Ledger, LedgerEntry};
 use super::place::{Draft, Place, unwritten};
-use crate::setters::setters;
 
 /// Options for writing a file.
 #[derive(Clone, Debug, Default)]
@@ -29,7 +28,7 @@ pub struct FileOptions {
 }
 
 impl FileOptions {
-    setters! {
+    memory_core::setters! {
         with_overwrite(overwrite: bool);
         with_ledger(ledger: Option<Ledger>);
         with_own(own: Vec<PathBuf>);
@@ -137,8 +136,7 @@ async fn to_place(
     let mut file = NewFile::begin(path, file_options)?;
     let report = write(from, &mut file, options, control).await?;
     if file_options.is_whole && !report.is_complete() {
-        return Err(Error::new(
-            ErrorKind::Unavailable,
+        return Err(Error::unavailable(
             "its snapshot would be incomplete; run `memory snapshot` on it to see what is left out",
         ));
     }

@@ -186,7 +186,7 @@ pub(super) fn same_file(_: &fs::Metadata, _: &fs::Metadata) -> bool {
 /// The error for a file that cannot be written.
 pub(in crate::snapshot) fn unwritten(path: &Path) -> impl Fn(io::Error) -> Error + Copy {
     move |error| {
-        Error::new(ErrorKind::Unavailable, format!("{} cannot be written: {error}", path.display()))
+        Error::unavailable(format!("{} cannot be written: {error}", path.display()))
             .with_retry(Retry::Never)
             .with_source(error)
     }

@@ -2,7 +2,7 @@
 
 use memory_core::checked::check_record;
 use memory_core::limits::MAX_KEY_BYTES;
-use memory_core::{Error, ErrorKind, Key, Record, Result};
+use memory_core::{Error, Key, Record, Result};
 
 use super::digest::EntriesHash;
 use super::lines::EntriesEnd;
@@ -38,5 +38,5 @@ impl Passed {
 }
 
 fn corrupt(what: impl Into<std::borrow::Cow<'static, str>>) -> Error {
-    Error::new(ErrorKind::Corrupt, what)
+    Error::corrupt(what)
 }

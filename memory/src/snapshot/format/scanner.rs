@@ -5,7 +5,7 @@ use std::io::{self, BufRead, Seek, SeekFrom};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use memory_core::limits::MAX_PAGE;
-use memory_core::{Error, ErrorKind, Record, Result, Retry, Scope, SqlDialect, Tombstone};
+use memory_core::{Error, Record, Result, Retry, Scope, SqlDialect, Tombstone};
 use sha2::{Digest as _, Sha256};
 
 use super::super::control::{Control, Progress};
@@ -373,16 +373,13 @@ fn check_version(line: &[u8]) -> Result<()> {
 }
 
 fn corrupt(what: impl Into<std::borrow::Cow<'static, str>>) -> Error {
-    Error::new(ErrorKind::Corrupt, what)
+    Error::corrupt(what)
 }
 
 fn unread(error: io::Error) -> Error {
-    Error::new(
-        ErrorKind::Unavailable,
-        "the rest of the snapshot cannot be read; check that the file still exists",
-    )
-    .with_retry(Retry::Never)
-    .with_source(error)
+    Error::unavailable("the rest of the snapshot cannot be read; check that the file still exists")
+        .with_retry(Retry::Never)
+        .with_source(error)
 }
 
 /// Reads a whole snapshot, checks every digest, and returns its counts.

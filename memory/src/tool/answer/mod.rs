@@ -164,8 +164,7 @@ fn capped(answer: String, max_bytes: usize) -> Result<String> {
     if answer.len() <= max_bytes {
         return Ok(answer);
     }
-    Err(Error::new(
-        ErrorKind::ResultTooLarge,
+    Err(Error::result_too_large(
         format!(
             "the answer has {} bytes; at most {max_bytes} are allowed: ask for less, or ask the operator to raise `max_answer_bytes`",
             answer.len()

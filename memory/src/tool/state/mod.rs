@@ -1,7 +1,7 @@
 //! Operations on shared state and graphs for programs: those of the tool under their names, and what the operator's commands
 //! do besides. A model is not shown the latter; the same rules hold for all of them.
 
-use memory_core::{Error, ErrorKind, Result, json};
+use memory_core::{Error, Result, json};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -209,7 +209,7 @@ impl MemoryTool {
         let name = op.as_str();
         let message =
             format!("only an agent whose `shared_state` is `authority` may `{name}`; ask the operator");
-        Err(Error::new(ErrorKind::ScopeDenied, message).with_detail("operation", name))
+        Err(Error::scope_denied(message).with_detail("operation", name))
     }
 
     async fn promote(&self, op: Promote) -> Result<String> {

@@ -24,7 +24,7 @@ struct Far {
 impl Factory for Shared {
     async fn open(&self, _url: &BackendUrl, _context: &OpenContext) -> Result<Arc<dyn Provider>> {
         if self.0.is_away.load(Ordering::SeqCst) {
-            return Err(Error::new(ErrorKind::Unavailable, "it is away on demand"));
+            return Err(Error::unavailable("it is away on demand"));
         }
         Ok(Arc::new(limited(&self.0.store, &self.0.faults)))
     }

@@ -166,9 +166,7 @@ impl memory::Hook for BadEmbedder {
         next: memory::Next<'_>,
     ) -> memory::Result<memory::Reply> {
         match request.op() {
-            memory::Op::Search | memory::Op::Query => {
-                Err(memory::Error::new(ErrorKind::Timeout, "by itself"))
-            }
+            memory::Op::Search | memory::Op::Query => Err(memory::Error::timeout("by itself")),
             _ => next.run(request).await,
         }
     }

@@ -52,7 +52,7 @@ impl Hook for Faulty {
             }
             Some(Fault::Lost | Fault::LostWrites) => {
                 next.run(request).await?;
-                Err(Error::new(ErrorKind::OutcomeUnknown, "the reply was lost on demand"))
+                Err(Error::outcome_unknown("the reply was lost on demand"))
             }
             None => next.run(request).await,
         }

@@ -13,8 +13,8 @@ use memory::sql::{
     SqlValue, StatementOptions, TableInfo, TxId, TxState,
 };
 use memory::{
-    Capabilities, Error, ErrorKind, Health, HealthStatus, MemoryLayer, Provider, Result, RunContext, Scope,
-    ScopeId, SqlDialect, SqlFacet, TenantId,
+    Capabilities, Error, Health, HealthStatus, MemoryLayer, Provider, Result, RunContext, Scope, ScopeId,
+    SqlDialect, SqlFacet, TenantId,
 };
 
 #[derive(Debug, Default)]
@@ -94,7 +94,7 @@ impl Fake {
 }
 
 fn lost() -> Error {
-    Error::new(ErrorKind::TransactionLost, "the transaction is no longer open; roll back and begin again")
+    Error::transaction_lost("the transaction is no longer open; roll back and begin again")
 }
 
 #[async_trait]
@@ -185,7 +185,7 @@ impl MemoryLayer for Fake {
         match state.facts.get(scope).into_iter().flatten().find(|known| known.id.as_str() == fact) {
             Some(known) if known.memory.contains("[fail]") => Ok(EventStatus::Failed("no words".to_owned())),
             Some(known) => Ok(EventStatus::Done(vec![known.id.clone()])),
-            None => Err(Error::new(ErrorKind::NotFound, "this scope has no such event")),
+            None => Err(Error::not_found("this scope has no such event")),
         }
     }
 

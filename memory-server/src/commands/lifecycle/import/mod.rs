@@ -24,7 +24,7 @@ use crate::terminal::{
 
 #[derive(Args, Debug)]
 pub(crate) struct ImportArgs {
-    /// Files, folders (their .jsonl, .md and conversations.json files and those of the folders in them, 16 levels deep) or `-` for standard input
+    /// Files, folders (their .jsonl, .md, conversations.json and conversations-NNN.json files and those of the folders in them, 16 levels deep) or `-` for standard input
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// The format of the files [default: detected]
@@ -134,7 +134,7 @@ pub(crate) async fn run(context: &Context, args: ImportArgs, out: &mut Out) -> R
         Some(layer) => {
             let run = opened.run(&CredentialArgs::default())?;
             let turns = Turns::new(layer, opened.backend("add")?, run, args.on_different(), args.again);
-            Some(turns.dry(args.dry_run))
+            Some(if args.dry_run { turns.dry(capabilities.max_value_bytes) } else { turns })
         }
     };
     let progress = Progress::new(context.is_quiet());
@@ -163,8 +163,7 @@ pub(crate) async fn run(context: &Context, args: ImportArgs, out: &mut Out) -> R
     report.seconds = started.elapsed().as_secs_f64();
     out.tell(&report, |out| print(&report, out))?;
     // Of an export, which holds entries that may have changed since, that is what one expects.
-    let unasked =
-        args.on_different.is_none() && !args.dry_run && !report.formats.contains(Format::Records.name());
+    let unasked = args.on_different.is_none() && !report.formats.contains(Format::Records.name());
     Ok(match &report {
         Report { interrupted: true, .. } => Exit::Interrupted,
         Report { problems, .. } if problems.count > 0 => Exit::Partial,
@@ -397,7 +396,10 @@ fn print(report: &Report, out: &mut Out) -> Result<(), Failure> {
             0 => String::new(),
             more => format!(" and {more} more"),
         };
-        note(&printable(&format!("not read, by its ending: {first}{more}; name what is to be imported"), ""));
+        note(&printable(
+            &format!("not read, by its ending or as a link: {first}{more}; name what is to be imported"),
+            "",
+        ));
     }
     if report.scopes.len() > 1 {
         let row = |scope: &ScopeReport| {

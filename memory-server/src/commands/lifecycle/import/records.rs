@@ -1,6 +1,9 @@
 //! Records of an export: stored as they are, conversations as far as nobody else adds to them meanwhile.
 
+use std::collections::BTreeSet;
+
 use memory::system::SystemClock;
+use memory_core::checked::check_record;
 use memory_core::limits::MAX_PAGE;
 use memory_core::{
     Clock as _, Entry, Error, ErrorKind, GetOptions, ImportOptions, Key, NameDigest, OnExisting,
@@ -32,16 +35,25 @@ impl Import<'_> {
             ConversationRecords::new(backend, &scope, records.scope(), adds, tombstones, now);
         let failed = |error| Failure::File(format!("{} cannot be read", printable(&input.shown, "")), error);
         let (mut batch, mut bytes) = (Vec::with_capacity(RECORDS), 0);
+        let mut keys = BTreeSet::new();
         while let Some(found) = records.next_record().map_err(failed)? {
             match found {
                 Found::Record(place, record) => {
                     bytes += record.entry.value.len_bytes();
-                    batch.extend(conversation.take(&input.shown, place, *record).await?);
+                    let taken = conversation.take(&input.shown, place, *record).await?;
+                    // A key that comes twice is compared with what the first stored.
+                    if taken.as_ref().is_some_and(|(_, record)| !keys.insert(record.entry.key.clone())) {
+                        let on_existing = self.args.on_existing();
+                        self.store_records(input, &scope, std::mem::take(&mut batch), &erased, on_existing)
+                            .await?;
+                    }
+                    batch.extend(taken);
                 }
                 Found::Broken(place, why) => self.problem(input, place, &why),
             }
             if batch.len() >= RECORDS || conversation.waiting() >= RECORDS || bytes >= RECORDS_BYTES {
                 bytes = 0;
+                keys.clear();
                 let on_existing = self.args.on_existing();
                 self.store_records(input, &scope, std::mem::take(&mut batch), &erased, on_existing).await?;
                 let ready = conversation.ready(&input.shown).await?;
@@ -141,7 +153,8 @@ impl Import<'_> {
         erased: &[Tombstone],
         on_existing: OnExisting,
     ) -> Result<u64, Failure> {
-        let most = self.opened.memory.capabilities().max_value_bytes;
+        let limits = self.opened.memory.capabilities();
+        let most = limits.max_value_bytes;
         let fits = |(_, record): &(Place, Record)| record.entry.value.len_bytes() <= most;
         let (batch, too_large): (Vec<_>, Vec<_>) = batch.into_iter().partition(fits);
         for (place, record) in too_large {
@@ -160,26 +173,43 @@ impl Import<'_> {
         let batch = places.into_iter().zip(records).zip(stored);
         let (places, records): (Vec<Place>, Vec<Record>) =
             batch.filter(|(_, stored)| !stored).map(|(item, _)| item).unzip();
-        if self.args.dry_run {
+        if let Some(planned) = &mut self.store.planned {
             let now = SystemClock.now();
-            let live = records.iter().filter(|record| !record.entry.is_expired(now));
-            let live: Vec<&Entry> = live.map(|record| &record.entry).collect();
-            self.report.expired += (records.len() - live.len()) as u64;
-            let digest = NameDigest::of_scope(scope);
+            let digest_of_scope = NameDigest::of_scope(scope);
             let is_erased = |entry: &Entry| {
-                let covers = |key: NameDigest| key == NameDigest::of_key(&digest, &entry.key);
+                let covers = |key: NameDigest| key == NameDigest::of_key(&digest_of_scope, &entry.key);
                 let mut of_it = erased.iter().filter(|tombstone| tombstone.id.key.is_none_or(covers));
                 !self.args.again && of_it.any(|tombstone| tombstone.is_after(entry.updated_at))
             };
-            let left = live.iter().filter(|entry| !is_erased(entry));
-            let keys: Vec<Key> = left.map(|entry| entry.key.clone()).collect();
-            self.report.forgotten += (live.len() - keys.len()) as u64;
+            let keys: Vec<Key> = records.iter().map(|record| record.entry.key.clone()).collect();
             let there = backend.get_many(scope, &keys, GetOptions::uncounted()).await?;
-            let different = there.iter().flatten().count() as u64;
-            let created = keys.len() as u64 - different;
-            let (replaced, kept) = if replaces { (different, 0) } else { (0, different) };
-            self.store.count(scope, &Totals { created, replaced, kept, ..Totals::default() });
-            return Ok(0);
+            let mut totals = Totals::default();
+            for ((place, record), there) in places.iter().zip(&records).zip(there) {
+                let entry = &record.entry;
+                check_record(record, limits.max_key_bytes, most)
+                    .map_err(|error| refused(input, place, error))?;
+                let digest = import::digest_of_record(entry);
+                match planned.get(scope, &entry.key) {
+                    _ if entry.is_expired(now) => self.report.expired += 1,
+                    _ if is_erased(entry) => self.report.forgotten += 1,
+                    Some(planned) if planned == digest => totals.unchanged += 1,
+                    None if there.is_none() => {
+                        planned.put(scope, &entry.key, digest);
+                        totals.created += 1;
+                    }
+                    _ if replaces => {
+                        planned.put(scope, &entry.key, digest);
+                        totals.replaced += 1;
+                    }
+                    _ if on_existing == OnExisting::Fail => {
+                        let error = Error::new(ErrorKind::Conflict, "something else is stored under its key");
+                        return Err(refused(input, place, error).into());
+                    }
+                    _ => totals.kept += 1,
+                }
+            }
+            self.store.count(scope, &totals);
+            return Ok(totals.kept);
         }
         let options = ImportOptions::default().with_on_existing(on_existing);
         // An export does not say when it was written, so tombstones are compared with each record's own time.
@@ -189,14 +219,7 @@ impl Import<'_> {
             let index = error.details().get("index").and_then(serde_json::Value::as_u64);
             let place = index.and_then(|index| places.get(usize::try_from(index).ok()?));
             match place {
-                Some(place) => Error::new(
-                    error.kind(),
-                    format!(
-                        "{}, {place}: {error}; the records before it are stored",
-                        printable(&input.shown, "")
-                    ),
-                )
-                .with_source(error),
+                Some(place) => refused(input, place, error),
                 None => error,
             }
         })?;
@@ -207,7 +230,7 @@ impl Import<'_> {
             &Totals {
                 created: outcome.created,
                 replaced: outcome.replaced,
-                // Already counted, except for a key that occurs twice.
+                // Already counted, except where somebody else wrote meanwhile.
                 unchanged: if replaces { outcome.skipped } else { 0 },
                 kept: if replaces { 0 } else { outcome.skipped },
                 // Records bring their vectors along; nothing is embedded.
@@ -216,4 +239,10 @@ impl Import<'_> {
         );
         Ok(outcome.skipped)
     }
+}
+
+/// The import ends at a record.
+fn refused(input: &Input, place: &Place, error: Error) -> Error {
+    let text = format!("{}, {place}: {error}; the records before it are stored", printable(&input.shown, ""));
+    Error::new(error.kind(), text).with_source(error)
 }

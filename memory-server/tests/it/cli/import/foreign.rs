@@ -22,8 +22,13 @@ fn a_folder_of_markdown_becomes_files_and_a_dry_run_says_so_first() {
     for (options, expected) in
         [(&["--dry-run"][..], [0, 1, 0, 1]), (&["--dry-run", "--on-different", "replace"], [0, 1, 1, 0])]
     {
-        let report = user.json(&[&["import", "notes", "--agent", "claude"], options].concat());
-        assert_eq!(counts(&report), expected);
+        let ran = user.run(&[&["import", "notes", "--agent", "claude", "--json"], options].concat());
+        let expected_code = if options.len() == 1 { 7 } else { 0 };
+        assert_eq!(
+            (ran.code, counts(&ran.document())),
+            (Some(expected_code), expected),
+            "as the run then ends"
+        );
     }
     let entry = user.json(&["get", "/memories/people/ada.md", "--agent", "claude"]);
     assert_eq!(entry["metadata"], json!({"title": "Ada", "categories": "home", "tags": "city"}));

@@ -241,3 +241,90 @@ fn two_imports_of_one_file_at_once_store_each_turn_once() {
     // Each turn with what it is known by, and the end of the log.
     assert_eq!(user.json(&["stats"])["entries"], 6_001);
 }
+
+/// A dry run took for new what the import refused, what came twice, and what other words were stored for.
+#[test]
+fn a_dry_run_reports_what_the_import_then_does() {
+    let user = User::new();
+    let turn = |id: &str, text: &str| json!({"role": "user", "content": text, "id": id}).to_string() + "\n";
+    user.file("stored.jsonl", turn("a", "tea") + &turn("b", "milk"));
+    user.ok(&["import", "stored.jsonl", "--conversation", "c"]);
+    user.file(
+        "chat.jsonl",
+        turn("a", "coffee") + &turn("b", "milk") + &turn("n", "new") + &turn("x", &"x".repeat(1_100_000)),
+    );
+    user.file(
+        "again.jsonl",
+        turn("n", "new") + &json!({"role": "user", "content": "y", "name": "n".repeat(300)}).to_string(),
+    );
+    let fact = |id: &str, text: &str| json!({"id": id, "memory": text, "user_id": "c"});
+    user.file("page1.json", json!({"results": [fact("1", "one"), fact("2", "two")]}).to_string());
+    user.file("page2.json", json!({"results": [fact("2", "two"), fact("1", "other")]}).to_string());
+    let row = |key: &str, value: &str| {
+        json!({"prefix": "p", "key": key, "value": {"t": value}, "created_at": "2026-01-01T00:00:00Z",
+            "updated_at": "2026-01-01T00:00:00Z"})
+        .to_string()
+            + "\n"
+    };
+    user.file("rows1.jsonl", row("k", "1") + &row("k", "1") + &row("l", "1"));
+    user.file("rows2.jsonl", row("k", "2") + &row("l", "1"));
+    let inputs: [&[&str]; 5] = [
+        &["chat.jsonl", "again.jsonl", "--conversation", "c"],
+        &["chat.jsonl", "again.jsonl", "--conversation", "c", "--on-different", "replace"],
+        &["chat.jsonl", "again.jsonl", "--conversation", "e", "--entries"],
+        &["page1.json", "page2.json"],
+        &["rows1.jsonl", "rows2.jsonl", "--on-different", "replace"],
+    ];
+    for input in inputs {
+        for _ in 0..2 {
+            let run = |dry: &[&str]| {
+                let ran = user.run(&[&["import", "--json"], input, dry].concat());
+                let mut report = ran.document();
+                for member in ["seconds", "dry_run"] {
+                    report.as_object_mut().unwrap().remove(member);
+                }
+                (ran.code, report)
+            };
+            let planned = run(&["--dry-run"]);
+            assert_eq!(planned, run(&[]), "{input:?}");
+        }
+    }
+    let fails = |dry: &[&str]| {
+        user.run(
+            &[
+                &["import", "rows2.jsonl", "stored.jsonl", "--conversation", "e", "--on-different", "fail"],
+                dry,
+            ]
+            .concat(),
+        )
+    };
+    user.file("rows2.jsonl", row("k", "3"));
+    let (planned, ran) = (fails(&["--dry-run"]), fails(&[]));
+    assert_eq!((planned.code, ran.code), (Some(4), Some(4)), "{planned:?} {ran:?}");
+}
+
+#[test]
+fn an_export_of_chatgpt_in_several_files_is_read_from_its_folder() {
+    let user = User::new();
+    let conversation = |id: &str| {
+        let message = json!({"author": {"role": "user"}, "content": {"content_type": "text", "parts": [id]}});
+        json!([{"id": id, "current_node": "n", "mapping": {"n": {"id": "n", "message": message, "children": []}}}])
+            .to_string()
+    };
+    for (number, id) in ["a", "b"].into_iter().enumerate() {
+        user.file(&format!("export/conversations-00{number}.json"), conversation(id));
+    }
+    user.file("export/user.json", "{}");
+    let report = user.json(&["import", "export"]);
+    assert_eq!((counts(&report), &report["unread"]["count"]), ([2, 0, 0, 0], &json!(1)));
+}
+
+/// An answer of an API with no facts was `corrupt`.
+#[test]
+fn a_list_of_nothing_is_imported_as_nothing() {
+    let user = User::new();
+    for nothing in [r#"{"results":[]}"#, "{\n  \"results\": [],\n  \"next\": null\n}\n", "[]"] {
+        let ran = user.run_with(&["import", "-", "--json"], nothing.as_bytes());
+        assert_eq!((ran.code, counts(&ran.document())), (Some(0), [0, 0, 0, 0]), "{nothing}: {ran:?}");
+    }
+}

@@ -1,4 +1,6 @@
-//! Connections: how many, how long they may be silent, TLS, and how they end.
+//! Connections of an HTTP server: how many, how long they may be silent, TLS, and how they end. A crate of its own, so that
+//! hyper's code for a connection, which is compiled where it is used, is optimised for speed while the server around it is
+//! for size.
 
 mod unread;
 
@@ -6,13 +8,15 @@ use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::http::{HeaderValue, Request, header};
+use axum::extract::Request;
+use axum::http::{HeaderValue, header};
+use axum::response::Response;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -28,8 +32,6 @@ use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::{self, ServerConfig};
 
-use super::gate::Gate;
-use super::routes::Served;
 use unread::Taken;
 
 /// Bytes of a request's head.
@@ -42,9 +44,35 @@ const REST: Duration = Duration::from_millis(100);
 /// Files that are left for the store and for what the server asks elsewhere.
 const OTHER_FILES: u64 = 128;
 
+/// A response on its way.
+pub type Answering<'a> = Pin<Box<dyn Future<Output = Response> + Send + 'a>>;
+
+/// What connections are for.
+pub trait Service: Send + Sync + 'static {
+    /// Answers a request from this address.
+    fn answer(&self, peer: SocketAddr, request: Request) -> Answering<'_>;
+
+    /// Whether each connection ends after its next answer.
+    fn is_draining(&self) -> bool;
+
+    /// Where the connections that are open are counted.
+    fn open(&self) -> &AtomicI64;
+}
+
+/// Limits of a server's connections.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Open at a time.
+    pub connections: usize,
+    /// For the head of a request, and for TLS to begin.
+    pub head: Duration,
+    /// How long a client may take nothing of an answer.
+    pub pause: Duration,
+}
+
 /// Lets the process open a file for each connection; where the system allows fewer, there may be as many connections as
 /// it allows, which the answer says: without a file left, not even tokens could be checked.
-pub(crate) fn fit(connections: &mut usize) -> Option<String> {
+pub fn fit(connections: &mut usize) -> Option<String> {
     fit_within(connections, files)
 }
 
@@ -83,7 +111,7 @@ fn files(_: u64) -> Option<u64> {
 ///
 /// # Errors
 /// `invalid_argument` if one cannot be read or they do not belong together.
-pub(crate) fn tls(chain: &Path, key: &Path) -> Result<TlsAcceptor> {
+pub fn tls(chain: &Path, key: &Path) -> Result<TlsAcceptor> {
     let unread = |what: &'static str, path: &Path| {
         let text = format!("{what} {} cannot be read as PEM; see the cause", path.display());
         move |error: rustls::pki_types::pem::Error| Error::invalid(text).with_source(error)
@@ -104,14 +132,14 @@ pub(crate) fn tls(chain: &Path, key: &Path) -> Result<TlsAcceptor> {
 }
 
 /// Accepts connections until `stopping` says when the last of them are closed; until then requests in flight are answered.
-pub(crate) async fn serve(
+pub async fn serve(
     listener: TcpListener,
     tls: Option<TlsAcceptor>,
-    served: Served,
+    service: Arc<dyn Service>,
+    limits: Limits,
     mut stopping: watch::Receiver<Option<Instant>>,
 ) {
-    let gate = Arc::clone(served.gate());
-    let places = Arc::new(Semaphore::new(gate.limits().max_connections));
+    let places = Arc::new(Semaphore::new(limits.connections));
     let mut connections = JoinSet::new();
     loop {
         let accepted = tokio::select! {
@@ -124,16 +152,14 @@ pub(crate) async fn serve(
             continue;
         };
         let _ = stream.set_nodelay(true);
-        let (tls, served, gate, stopping) =
-            (tls.clone(), served.clone(), Arc::clone(&gate), stopping.clone());
+        let (tls, service, stopping) = (tls.clone(), Arc::clone(&service), stopping.clone());
         connections.spawn(async move {
-            let open = Open::new(&gate);
+            let open = Open::new(service.open());
             match tls {
-                None => converse(stream, peer, served, &gate, stopping).await,
+                None => converse(stream, peer, &*service, limits, stopping).await,
                 Some(tls) => {
-                    let limit = gate.limits().header_timeout();
-                    if let Ok(Ok(stream)) = tokio::time::timeout(limit, tls.accept(stream)).await {
-                        converse(stream, peer, served, &gate, stopping).await;
+                    if let Ok(Ok(stream)) = tokio::time::timeout(limits.head, tls.accept(stream)).await {
+                        converse(stream, peer, &*service, limits, stopping).await;
                     }
                 }
             }
@@ -158,36 +184,27 @@ async fn next(
     Ok((place, stream, peer))
 }
 
-impl Served {
-    /// Serves connections without TLS, as `memory serve --http` does, until the future is dropped.
-    pub async fn serve(self, listener: TcpListener) {
-        let (_never, stopping) = watch::channel(None);
-        serve(listener, None, self, stopping).await;
-    }
-}
-
 /// Serves one connection.
 async fn converse(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     peer: SocketAddr,
-    served: Served,
-    gate: &Gate,
+    service: &dyn Service,
+    limits: Limits,
     mut stopping: watch::Receiver<Option<Instant>>,
 ) {
-    let served = &served;
-    let service = service_fn(move |request: Request<Incoming>| async move {
-        let mut response = served.answer_to(peer, request.map(Body::new)).await;
-        if gate.is_draining() {
+    let answer = service_fn(move |request: hyper::Request<Incoming>| async move {
+        let mut response = service.answer(peer, request.map(Body::new)).await;
+        if service.is_draining() {
             response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
         Ok::<_, Infallible>(response)
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(gate.limits().header_timeout())
+        .header_read_timeout(limits.head)
         .max_header_size(MAX_HEAD_BYTES)
         .max_headers(MAX_HEADERS)
-        .serve_connection(TokioIo::new(Taken::new(stream, gate.limits().request_timeout())), service);
+        .serve_connection(TokioIo::new(Taken::new(stream, limits.pause)), answer);
     let mut connection = pin!(connection);
     tokio::select! {
         // A client that breaks the protocol or goes away is not worth a message.
@@ -198,18 +215,18 @@ async fn converse(
 }
 
 /// Counts a connection while it is open.
-struct Open(Arc<super::metrics::Metrics>);
+struct Open<'a>(&'a AtomicI64);
 
-impl Open {
-    fn new(gate: &Gate) -> Self {
-        gate.metrics().connections.fetch_add(1, Relaxed);
-        Self(Arc::clone(gate.metrics()))
+impl<'a> Open<'a> {
+    fn new(open: &'a AtomicI64) -> Self {
+        open.fetch_add(1, Relaxed);
+        Self(open)
     }
 }
 
-impl Drop for Open {
+impl Drop for Open<'_> {
     fn drop(&mut self) {
-        self.0.connections.fetch_sub(1, Relaxed);
+        self.0.fetch_sub(1, Relaxed);
     }
 }
 
