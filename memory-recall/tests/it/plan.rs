@@ -40,7 +40,10 @@ async fn a_plan_tells_of_the_same_calls_what_adding_then_does() {
     }
     for (messages, what) in [
         (with_id(&"x".repeat(600), "tea"), "an id that is too long"),
-        (with_id("4", &"\n".repeat((1 << 20) - 9)), "words that are longer as JSON than the store takes"),
+        (
+            with_id("4", &format!("x{}x", "\n".repeat((1 << 20) - 9))),
+            "words that are longer as JSON than the store takes",
+        ),
     ] {
         let refused = plan.add(&scope(), &[messages], &AddOptions::default()).await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::TooLarge, "{what}");

@@ -181,8 +181,8 @@ fn what_waits_is_shown_with_what_its_rows_say_and_how_to_decide() {
     assert!(list.lines().all(|line| line.chars().count() < 600), "{list}");
     let shown = user.ok(&["review", "show", id(0)]);
     for part in [
-        "likely:   redis_timeout (open, \"Redis times out under load\")",
-        "asks for: resolve of issues: a row that it does not name",
+        "likely:   lint_step (open, \"the linter fails\")",
+        "asks for: resolve of issues: lint_step",
         "waits:    ",
         &format!("memory review reject {}", id(0)),
     ] {

@@ -167,7 +167,13 @@ impl Import<'_> {
         let backend = self.opened.backend("import_scope")?;
         let replaces = on_existing == OnExisting::Replace;
         let (places, records): (Vec<Place>, Vec<Record>) = batch.into_iter().unzip();
-        let stored = import::stored_records(backend, scope, &records).await?;
+        let mut stored = import::stored_records(backend, scope, &records).await?;
+        // By then the store would have what is planned.
+        if let Some(planned) = &self.store.planned {
+            for (stored, record) in stored.iter_mut().zip(&records) {
+                *stored &= planned.get(scope, &record.entry.key).is_none();
+            }
+        }
         let unchanged = stored.iter().filter(|stored| **stored).count() as u64;
         self.store.count(scope, &Totals { unchanged, ..Totals::default() });
         let batch = places.into_iter().zip(records).zip(stored);
