@@ -20,9 +20,10 @@ use tokio::sync::{OwnedMutexGuard, oneshot};
 
 use crate::cypher::{AGENTS, SCHEMA};
 use crate::error::{ended, failed, is_locked, locked, undecided, unopened, unread_log};
+use crate::files;
+use crate::lock::{self, Opening};
 use crate::log::{self, Records};
 use crate::rows::Cells;
-use crate::{files, lock};
 
 /// The engine's pages in memory.
 const BUFFER_BYTES: u64 = 512 << 20;
@@ -110,15 +111,6 @@ pub(crate) struct Engine {
     thread: Option<JoinHandle<()>>,
     /// Held by the one who writes.
     pub(crate) turn: Arc<tokio::sync::Mutex<()>>,
-}
-
-/// How a file is opened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Opening {
-    /// Ours; an empty file becomes a graph.
-    Own,
-    /// Not ours: reading only.
-    Foreign,
 }
 
 #[derive(Default)]

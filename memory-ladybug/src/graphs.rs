@@ -12,8 +12,9 @@ use memory_hierarchical::rows::{Order, Page, Row, Table};
 use memory_hierarchical::{Agent, Changes, Counts, Direction, EdgeKind, GraphStore, GraphWrite};
 
 use crate::cypher::{self, AGENTS};
-use crate::engine::{Engine, Opening, Side};
+use crate::engine::{Engine, Side};
 use crate::files::{Folders, Found};
+use crate::lock::Opening;
 use crate::rows::{Cells, int, text, texts};
 use crate::write::LadybugWrite;
 

@@ -5,8 +5,16 @@ use std::path::Path;
 
 use memory_core::Result;
 
-use crate::engine::Opening;
 use crate::files::unread;
+
+/// How a file is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Opening {
+    /// Ours; an empty file becomes a graph.
+    Own,
+    /// Not ours: reading only.
+    Foreign,
+}
 
 /// Locks a file for as long as what is returned is open, and no other handle to the file is closed. `None`: another process has
 /// it.

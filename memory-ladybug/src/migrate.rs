@@ -14,7 +14,8 @@ use rusqlite::types::Value as Cell;
 use serde_json::Value as Json;
 
 use crate::cypher::{self, label};
-use crate::engine::{Engine, Opening, Side, no_graph};
+use crate::engine::{Engine, Side, no_graph};
+use crate::lock::Opening;
 use crate::rows::Cells;
 
 /// Reads a file of the original's engine: the graph of an agent, or sessions and their memories. The file is only read.

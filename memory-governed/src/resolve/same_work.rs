@@ -253,7 +253,7 @@ impl Item {
     fn is_noun(&self) -> bool {
         let Some(stem) = self.said().and_then(|said| said.strip_suffix("ing")) else { return false };
         let of = |list: &str| list.split_whitespace().any(|word| word.strip_suffix("ed") == Some(stem));
-        !self.said().is_some_and(|said| title_acts(said) != 0)
+        self.said().is_none_or(|said| title_acts(said) == 0)
             && ![WORKED, REPORTED, ENDED, DONE].into_iter().any(of)
     }
 

@@ -29,4 +29,5 @@ mod rules;
 mod space;
 mod support;
 mod turned;
+mod undecided;
 mod words;

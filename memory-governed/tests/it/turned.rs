@@ -28,7 +28,7 @@ fn lead() -> Actor {
     actor("lead", Trust::Authority)
 }
 
-async fn begin(world: &World, notes: &[&str]) {
+pub(crate) async fn begin(world: &World, notes: &[&str]) {
     for note in notes {
         let outcomes = said(world, note).await;
         assert!(outcomes.iter().all(is_committed) && !outcomes.is_empty(), "{note}: {outcomes:?}");
@@ -36,7 +36,7 @@ async fn begin(world: &World, notes: &[&str]) {
 }
 
 /// None of these notes changes anything.
-async fn change_nothing(world: &World, notes: &[&str]) {
+pub(crate) async fn change_nothing(world: &World, notes: &[&str]) {
     let before = world.count("events_memory").await;
     for note in notes {
         let outcomes = said(world, note).await;
@@ -461,105 +461,6 @@ on_both_stores! {
             "issue issue_N: Upload N fails => issue_N is resolved\nissue disk_N: still no space left",
             "issue issue_N: Upload N fails => Fixed issue_N in PR 12.\ntask task_N: done",
         ]).await;
-    }
-
-    /// Each became a new issue, constraint or decision.
-    async fn news_of_a_row_is_no_new_row(world) {
-        begin(&world, &[
-            "issue redis_timeout: Redis times out under load",
-            "issue redis_slow: Redis is slow at night",
-            "constraint no_friday: no deploys on Fridays",
-            "decision use_kafka: events go over Kafka",
-        ]).await;
-        change_nothing(&world, &[
-            "issue: redis_timeout is fixed",
-            "issue: redis_timeout is not fixed",
-            "issue: redis_timeout and redis_slow are the same",
-            "blocker: redis_timeout",
-            "bug: resolve redis_timeout",
-            "blocker: resolved",
-            "blocker: unblocked",
-            "bug: fixed the importer",
-            "problem: solved by Ida",
-            "bug: not a bug",
-            "issue: no issue",
-            "constraint: no_friday is lifted",
-            "constraint: no_friday no longer applies",
-            "issue: no_friday is lifted",
-            "decision: use_kafka is revoked",
-            "decision: revoke use_kafka",
-        ]).await;
-        // What it names has ended since, and that decides nothing.
-        begin(&world, &["redis_timeout is resolved"]).await;
-        change_nothing(&world, &["issue: redis_timeout is back"]).await;
-        assert_eq!(world.row(Bucket::Issues, "redis_slow").await.status, "open");
-        begin(&world, &[
-            "issue: Exports fail, see redis_slow",
-            "issue: Closed accounts are not deleted",
-            "issue: Done button missing",
-            "constraint: Fixed IP addresses only",
-            "decision: Dropped packets are sent again",
-        ]).await;
-        world.sound().await;
-    }
-
-    /// Each was a decision, a constraint or the plan.
-    async fn what_is_not_decided_binds_nobody(world) {
-        change_nothing(&world, &[
-            "decision: pending",
-            "decision: postponed",
-            "decision: yes",
-            "decision: to be made tomorrow",
-            "decision: tbd by Monday",
-            "decision: should we move to Postgres",
-            "decision: we might move to Postgres",
-            "decision: we will probably move to Postgres",
-            "decision: I think we move to Postgres",
-            "decision: proposal: move to Postgres",
-            "decision: unless Bob objects, we move",
-            "constraint: do we need two reviews",
-            "plan: to be decided",
-            "plan: cancelled",
-            "result: recall might be = 0.7",
-        ]).await;
-        begin(&world, &[
-            "decision: Postgres",
-            "decision: Do not move before May",
-            "constraint: Should a build fail, nobody merges",
-            "constraint: Can only be deployed by Ida",
-            "plan: ship the beta",
-        ]).await;
-        change_nothing(&world, &["plan: dead", "plan: scrap it", "plan: the plan is dead", "plan: we have no plan", "plan: lgtm", "plan: +1", "plan: {}", "plan: []"]).await;
-    }
-
-    /// The rule said the contrary then.
-    async fn a_denial_is_not_left_out_silently(world) {
-        begin(&world, &[
-            "constraint no_friday: no deploys on Fridays",
-            "issue tokens: OAuth refresh tokens are not rotated",
-            "decision no_kafka: We do not use Kafka for events",
-        ]).await;
-        change_nothing(&world, &[
-            "constraint no_friday: deploys on Fridays",
-            "issue tokens: OAuth refresh tokens are rotated",
-            "decision no_kafka: We use Kafka for events",
-        ]).await;
-        begin(&world, &[
-            "constraint no_friday: no deploys on Fridays and Mondays",
-            "constraint no_friday: text: deploys on Fridays need two reviews",
-        ]).await;
-    }
-
-    /// The last one won.
-    async fn two_states_of_one_task_are_none(world) {
-        begin(&world, &["task import: pending", "plan: one"]).await;
-        change_nothing(&world, &[
-            "task import: done\ntask import: failed",
-            "task import is done\ntask import: blocked",
-            "plan: two\nplan: three",
-        ]).await;
-        begin(&world, &["task import: done\ntask export: failed"]).await;
-        assert_eq!(world.row(Bucket::TaskState, "import").await.status, "done");
     }
 
     async fn a_reopening_may_be_turned_by_its_reason(world) {

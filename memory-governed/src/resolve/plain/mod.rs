@@ -3,6 +3,7 @@
 //! Lists of the words that deny, doubt or promise have no end. So this reads the other way round: each part of the note must have a
 //! form that is known to leave the statement as it is. What is not understood defers.
 
+mod phrases;
 pub(super) mod tokens;
 pub(super) mod words;
 
@@ -10,15 +11,15 @@ use super::phrases::QUESTION_STARTS;
 use super::resolution::Place;
 use super::speech::{is_slug_like, without_quotes};
 use crate::bucket::Operation;
+use phrases::{is_means, is_watch};
 use tokens::{
     Token, change, has_done, is, is_calm_token, is_word, is_word_of, name_words, named, past_mark, sentences,
     skip, take, without_statements, word,
 };
 use words::{
     ADVERBS, ARTICLES, BE, CAUSES, CHANGES, CHECKED, CHECKS, CONFIRMS, DETERMINERS, ENDED, ENDING, ENDS_NOW,
-    EVERYONE, FAULTS, FINISHED, GERUNDS, GONE, GREETINGS, HAVE, INVALIDATES, IT, KINDS, KNOWN_MEANS, LABELS,
-    LEADS, MEANS, MOVES, NOT_YET, PEOPLE, PREPOSITIONS, PROVE, PROVES, REASONS, REPORTED, REQUESTED, ROWS,
-    SOUND, THANKS, WATCHES, WORKED,
+    EVERYONE, FAULTS, FINISHED, GREETINGS, HAVE, INVALIDATES, IT, KINDS, LABELS, LEADS, MEANS, MOVES,
+    NOT_YET, PEOPLE, PREPOSITIONS, PROVE, PROVES, REASONS, REQUESTED, ROWS, SOUND, THANKS, WORKED,
 };
 
 /// Longest sentence that is read, in tokens: a bound on the time that a note can take.
@@ -411,28 +412,6 @@ fn tail_of(word: &str, rest: &[Token], past: bool) -> bool {
     }
 }
 
-/// Whether a phrase tells by what means, and not when, with what left open, or who says so: "by restarting it", "with PR 12", "by the
-/// new parser".
-fn is_means(by: &str, phrase: &[Token]) -> bool {
-    let end = phrase.iter().position(|token| is_word(token, "in on")).unwrap_or(phrase.len());
-    !["by", "with"].contains(&by)
-        || change(phrase).is_some()
-        || (by == "by" && is_work_in_hand(phrase))
-        || phrase.get(..end).and_then(<[Token]>::last).is_some_and(|token| is_word(token, KNOWN_MEANS))
-}
-
-/// "Restarting it", "bumping the driver", and not "moving it", "pretending".
-fn is_work_in_hand(phrase: &[Token]) -> bool {
-    let Some(stem) = word(phrase).strip_suffix("ing") else { return false };
-    let rest = phrase.get(1..).unwrap_or_default();
-    let of = |list: &str| {
-        let forms = list.split_whitespace().filter_map(|word| word.strip_suffix("ed"));
-        forms.into_iter().any(|form| form == stem)
-    };
-    let is_gone = is(word(phrase), GONE.split_whitespace()) && is_word_of(rest, IT);
-    !is_gone && ([WORKED, REPORTED].into_iter().any(of) || is(word(phrase), GERUNDS.split_whitespace()))
-}
-
 /// Whether a noun phrase, and then a tail follow.
 fn after_phrase(tokens: &[Token], past: bool) -> bool {
     let (phrase, rest) = piece(tokens);
@@ -476,18 +455,6 @@ fn adds(piece: &[Token], past: bool) -> bool {
         || change(piece).is_some_and(<[Token]>::is_empty)
         || is_watch(piece)
         || is_tail
-}
-
-/// "Will watch it tomorrow".
-fn is_watch(tokens: &[Token]) -> bool {
-    let rest = take(tokens, "i'll we'll").or_else(|| take(skip(tokens, PEOPLE), "will"));
-    rest.and_then(|rest| take(rest, WATCHES))
-        .is_some_and(|rest| rest.iter().all(is_calm_token) || is_soon(rest))
-}
-
-fn is_soon(tokens: &[Token]) -> bool {
-    let rest = skip(tokens, IT);
-    take(rest, "tomorrow").is_some_and(<[Token]>::is_empty)
 }
 
 /// Whether a sentence beside a statement leaves it as it is.
