@@ -23,7 +23,7 @@ struct Part {
     needs_vector: bool,
 }
 
-const PARTS: &[Part] = &[
+static PARTS: &[Part] = &[
     Part {
         name: "entries",
         steps: &[
@@ -181,7 +181,7 @@ pub(crate) async fn repair(connections: &Connections, config: &PostgresConfig) -
 }
 
 /// Counting comes first: it takes the locks that creating triggers would wait for.
-const REPAIR: &str = concat!(include_str!("recount.sql"), include_str!("guard.sql"));
+static REPAIR: &str = concat!(include_str!("recount.sql"), include_str!("guard.sql"));
 
 /// The statements that create the tables in an empty database, for an operator to read or run.
 pub(crate) fn script(schema: &str, vector: Option<&str>) -> String {

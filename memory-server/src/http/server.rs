@@ -113,13 +113,14 @@ pub(crate) async fn run(context: &Context, args: ServeArgs) -> Result<Exit, Fail
     for warning in warnings {
         note(&format!("memory: {warning}"));
     }
+    let first = signal();
     note(&format!("memory: listening on {scheme}://{bound}"));
     if !context.is_quiet() {
         note(&welcome(&args.http.url(bound), has_tokens, &settings.shown_url()?)?);
     }
 
     let (stopping, stopped) = watch::channel(None);
-    let ending = tokio::spawn(end(stopping, gate, mcp, Duration::from_secs(args.http.drain)));
+    let ending = tokio::spawn(end(first, stopping, gate, mcp, Duration::from_secs(args.http.drain)));
     served.listen(listener, acceptor, stopped.clone()).await;
     ending.abort();
     let over = stopped.borrow().unwrap_or_else(Instant::now) + STEP;
@@ -154,8 +155,14 @@ fn safe(args: &ServeArgs, has_tokens: bool) -> Result<SocketAddr> {
 }
 
 /// Waits for a signal, serves on while balancers find out, then lets calls in flight end; a second signal ends the process.
-async fn end(stopping: watch::Sender<Option<Instant>>, gate: Arc<Gate>, mcp: Arc<Mcp>, drain: Duration) {
-    signal().await;
+async fn end(
+    first: impl Future<Output = ()>,
+    stopping: watch::Sender<Option<Instant>>,
+    gate: Arc<Gate>,
+    mcp: Arc<Mcp>,
+    drain: Duration,
+) {
+    first.await;
     tokio::spawn(async {
         signal().await;
         std::process::exit(i32::from(Exit::Interrupted.code()));

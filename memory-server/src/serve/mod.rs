@@ -76,7 +76,7 @@ pub(crate) async fn run(context: &Context, args: ServeArgs, out: &mut Out) -> Re
     let input = io::BufReader::new(io::stdin());
     let output = io::BufWriter::new(io::stdout());
     let (lines, written) = Lines::start(input, output, line_limit, stopping.clone()).map_err(failed)?;
-    let listening = tokio::spawn(listen(stopping));
+    let listening = tokio::spawn(listen(signal(), stopping));
     let outcome = match Box::pin(MemoryServer::new(Arc::clone(&sessions)).serve(lines)).await {
         Ok(service) => {
             // It does not matter how the service loop ended: the connection is over.
@@ -132,8 +132,8 @@ fn welcome(context: &Context, args: &ServeArgs, store: &str) -> Result<String, F
 
 /// The first signal requests a clean shutdown, the second ends the process at once. Acknowledged writes are stored
 /// either way.
-async fn listen(stopping: watch::Sender<bool>) {
-    signal().await;
+async fn listen(first: impl Future<Output = ()>, stopping: watch::Sender<bool>) {
+    first.await;
     stopping.send_replace(true);
     tokio::spawn(async {
         signal().await;

@@ -18,8 +18,9 @@ impl Stop {
     /// process. Acknowledged writes are stored by then.
     pub fn listen() -> Self {
         let (ask, stop) = watch::channel(false);
+        let first = signal();
         tokio::spawn(async move {
-            signal().await;
+            first.await;
             let _ = ask.send(true);
             tokio::select! {
                 () = signal() => {}
@@ -46,13 +47,14 @@ impl Stop {
     }
 }
 
-/// Resolves on SIGINT or SIGTERM.
-pub(crate) async fn signal() {
-    match Signals::listen() {
-        Ok(mut signals) => {
-            signals.any().await;
+/// Resolves on SIGINT or SIGTERM. From the call on, not from the first poll, they do not end the process.
+pub(crate) fn signal() -> impl Future<Output = ()> + Send + use<> {
+    let signals = Signals::listen();
+    async move {
+        match signals {
+            Ok(mut signals) => drop(signals.any().await),
+            Err(_) => drop(tokio::signal::ctrl_c().await),
         }
-        Err(_) => drop(tokio::signal::ctrl_c().await),
     }
 }
 

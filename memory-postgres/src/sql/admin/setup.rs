@@ -127,8 +127,8 @@ fn digest(version: &str) -> String {
     format!("{VERSION}-{}", hash.iter().take(16).map(|byte| format!("{byte:02x}")).collect::<String>())
 }
 
-const INSTALL: &str = include_str!("install.sql");
-const HARDEN: &str = include_str!("harden.sql");
+static INSTALL: &str = include_str!("install.sql");
+static HARDEN: &str = include_str!("harden.sql");
 
 /// The functions on the validator's lists, as a text array.
 fn allowed() -> String {
