@@ -6,13 +6,13 @@ use axum::body::{Body, to_bytes};
 use axum::http::{Request, header};
 use clap::ValueEnum as _;
 use memory::Memory;
+use memory_api::Served;
 use memory_core::{Backend, Error, ImportOptions, NewEntry, Result, Scope};
 
 use rmcp::model::{
     CallToolResult, ClientRequest, ContentBlock, JsonRpcMessage, ServerJsonRpcMessage, ServerResult,
 };
 
-use crate::http::Served;
 use crate::import::{Format, Found, Item, RecordReader as _, Records, Source, detect, reader, store_records};
 use crate::serve::wire::frame::{self, Arguments, Frame};
 use crate::serve::wire::line::{Line, next_line};

@@ -134,7 +134,7 @@ impl Harness for Served {
             .with_ids(fixture.ids.clone())
             .with_embedder(fixture.embedder.clone());
         let store = registry.open_url(&self.url(&fixture)?).await?;
-        let router = memory_server::http::v1::unguarded(store.clone());
+        let router = memory_api::unguarded(store.clone());
         let failed = |error| Error::internal("no port on loopback").with_source(error);
         let listener = TcpListener::bind("127.0.0.1:0").await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?.to_string();

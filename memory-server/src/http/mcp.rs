@@ -15,6 +15,10 @@ use axum::response::Response;
 use memory::audit::Auditor;
 use memory::system::RandomIds;
 use memory::{Memory, ToolOp};
+use memory_api::{
+    Authority, Caller, LATER, Metrics, Place, Share, Shares, bearer, cause, json, keeping, needs, refused,
+    until,
+};
 use memory_core::{ChatModel, Error, ErrorKind, Op, Result};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, ClientJsonRpcMessage, ClientRequest, CustomRequest,
@@ -29,13 +33,6 @@ use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, Stream
 use serde::Deserialize;
 use tokio::time::Instant;
 
-use super::authority::Authority;
-use super::body::{bearer, cause, keeping, until};
-use super::caller::{Caller, needs};
-use super::metrics::Metrics;
-use super::place::Place;
-use super::place::shares::{LATER, Share, Shares};
-use super::refusal::{json, refused};
 use crate::serve::wire::frame::{self, Arguments, Frame, MAX_ENVELOPE_BYTES};
 use crate::serve::{Identity, MemoryServer, PURGE, Sessions};
 use crate::terminal::{CredentialArgs, note};

@@ -8,24 +8,17 @@ use std::time::Duration;
 use memory::config::HttpSection;
 use memory::system::SystemClock;
 use memory::{Access, Config, Memory};
+use memory_api::{Around, Authority, Gate, Grant, Jwt, Metrics, Rules, Served, Token, TokenFile, Tools, V1};
 use memory_core::{Clock as _, Error, ErrorKind, Op, Result};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
-use super::authority::Authority;
-use super::caller::Grant;
-use super::gate::Gate;
-use super::jwt::Jwt;
 use super::mcp::{Hub, Mcp};
-use super::metrics::Metrics;
-use super::page::{Beside, Page};
-use super::routes::Served;
-use super::rules::Rules;
-use super::token::Token;
-use super::tokens::{TokenFile, tokens_file};
-use super::v1::{self, V1};
+use super::page::{self, Beside, Page};
+use super::routes;
+use super::tokens::tokens_file;
 use crate::serve::{Client, ServeArgs, Sweeps, over_http, schedule, with_workers};
 use crate::terminal::{Context, Exit, Failure, note, signal};
 
@@ -52,23 +45,23 @@ pub(crate) async fn run(context: &Context, args: ServeArgs) -> Result<Exit, Fail
     };
     let rules = Arc::new(Rules::new(config.clone(), backend));
     let jwt = match &config {
-        Some(config) => Jwt::open(config).await?,
+        Some(config) => Jwt::open(config, note).await?,
         None => None,
     };
     let authority =
-        Authority::new(file, jwt, Arc::clone(&rules), Arc::new(SystemClock), Arc::clone(&metrics));
+        Authority::new(file, jwt, Arc::clone(&rules), Arc::new(SystemClock), Arc::clone(&metrics), note);
     let authority = Arc::new(authority);
     let has_tokens = authority.has_tokens()?;
     let address = safe(&args, has_tokens)?;
     let acceptor = match (&args.http.tls_cert, &args.http.tls_key) {
-        (Some(chain), Some(key)) => Some(memory_listen::tls(chain, key)?),
+        (Some(chain), Some(key)) => Some(memory_api::tls(chain, key)?),
         _ => None,
     };
     let scheme = if acceptor.is_some() { "https" } else { "http" };
 
     let settings = context.settings()?;
     let mut memory = settings.open(Access::Create).await?;
-    let mut warnings: Vec<_> = memory_listen::fit(&mut limits.max_connections).into_iter().collect();
+    let mut warnings: Vec<_> = memory_api::fit(&mut limits.max_connections).into_iter().collect();
     let (mut auditor, mut sweeps, mut interpreter) = (None, None, None);
     if let Some(config) = &config {
         warnings.extend(config.warnings());
@@ -84,7 +77,7 @@ pub(crate) async fn run(context: &Context, args: ServeArgs) -> Result<Exit, Fail
             );
         }
     }
-    let tools = v1::Tools::new(rules, interpreter.clone());
+    let tools = Tools::new(rules, interpreter.clone());
     let mut hub = Hub::new(memory.clone(), auditor.clone(), Arc::clone(&metrics));
     (hub.credentials, hub.interpreter) = (args.credentials.clone(), interpreter);
     let hub = Arc::new(hub);
@@ -92,7 +85,7 @@ pub(crate) async fn run(context: &Context, args: ServeArgs) -> Result<Exit, Fail
     let local = address.ip().is_loopback() && !args.http.behind_proxy;
     // Behind a proxy it is not known by which one pages are reached.
     let own_scheme = (!args.http.behind_proxy).then_some(scheme);
-    let gate = Arc::new(Gate::new(Arc::clone(&authority), metrics, limits, local, own_scheme));
+    let gate = Arc::new(Gate::new(Arc::clone(&authority), metrics, limits, around(local, own_scheme)));
     let api = V1::new(memory.clone(), auditor.clone(), tools);
     let beside = Beside {
         auditor,
@@ -101,7 +94,8 @@ pub(crate) async fn run(context: &Context, args: ServeArgs) -> Result<Exit, Fail
     };
     let secure = acceptor.is_some() || args.http.behind_proxy;
     let page = Page::new(memory.clone(), beside, authority, api.clone(), secure);
-    let served = Served::new(memory, api, page, Arc::clone(&mcp), Arc::clone(&gate));
+    let beside = routes::beside(memory, page, Arc::clone(&mcp), Arc::clone(&gate));
+    let served = Served::new(Arc::clone(&gate), api, beside);
 
     let unbound = |error: io::Error| {
         let do_what =
@@ -131,6 +125,15 @@ pub(crate) async fn run(context: &Context, args: ServeArgs) -> Result<Exit, Fail
     };
     tokio::join!(swept, hub.end(over));
     Ok(Exit::Ok)
+}
+
+/// How the server is reached, for the gate.
+fn around(local: bool, scheme: Option<&'static str>) -> Around {
+    #[cfg(feature = "otel")]
+    let continues = crate::terminal::traces::continues;
+    #[cfg(not(feature = "otel"))]
+    let continues = |_: &_, _: &_| ();
+    Around { local, scheme, is_page: page::owns, continues }
 }
 
 /// The address to listen on, if it is safe to.
@@ -192,15 +195,16 @@ pub fn guarded(memory: Memory) -> Result<(Served, String, TempDir)> {
     file.create(token, now)?;
     let (metrics, rules) = (Arc::new(Metrics::default()), Arc::new(Rules::default()));
     let authority =
-        Authority::new(file, None, Arc::clone(&rules), Arc::new(SystemClock), Arc::clone(&metrics));
+        Authority::new(file, None, Arc::clone(&rules), Arc::new(SystemClock), Arc::clone(&metrics), note);
     let authority = Arc::new(authority);
     let hub = Arc::new(Hub::new(memory.clone(), None, Arc::clone(&metrics)));
     let limits = HttpSection::default();
     let mcp = Arc::new(Mcp::new(hub, Arc::clone(&authority), limits.max_connections));
-    let gate = Arc::new(Gate::new(Arc::clone(&authority), metrics, limits, true, Some("http")));
-    let api = V1::new(memory.clone(), None, v1::Tools::new(rules, None));
+    let gate = Arc::new(Gate::new(Arc::clone(&authority), metrics, limits, around(true, Some("http"))));
+    let api = V1::new(memory.clone(), None, Tools::new(rules, None));
     let page = Page::new(memory.clone(), Beside::default(), authority, api.clone(), false);
-    Ok((Served::new(memory, api, page, mcp, gate), text, folder))
+    let beside = routes::beside(memory, page, mcp, Arc::clone(&gate));
+    Ok((Served::new(gate, api, beside), text, folder))
 }
 
 /// What a person reads who started the server, which clients reach at `url`.

@@ -111,7 +111,7 @@ const RULES: &[Rule] = &[
 /// on each other.
 const FLOORS: &[&[&str]] = &[
     &["memory-core", "memory-validator"],
-    &["memory-governed", "memory-http", "memory-listen", "memory-recall", "memory-sql"],
+    &["memory-governed", "memory-http", "memory-recall", "memory-sql"],
     &[
         "memory-embed",
         "memory-mem0",
@@ -124,7 +124,7 @@ const FLOORS: &[&[&str]] = &[
     &["memory-hierarchical"],
     &["memory-conformance", "memory-ladybug"],
     &["memory", "memory-fakes"],
-    &["memory-eval"],
+    &["memory-api", "memory-eval"],
     &["memory-server", "prime-stream", "shared-state"],
     &["memory-fuzz", "memory-lab"],
     &["xtask"],

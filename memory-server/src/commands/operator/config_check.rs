@@ -9,10 +9,10 @@ use memory::audit::JsonLines;
 use memory::config::{DefinitionsSection, Discovery, EmbedderSection};
 use memory::postgres::operator;
 use memory::{BackendUrl, Config, HealthStatus, Registry};
+use memory_api::Jwt;
 use memory_core::{EmbedRole, Embedder, Error, Result};
 use serde::Serialize;
 
-use crate::http::jwt::Jwt;
 use crate::serve::refuse_in_memory;
 use crate::terminal::{Context, Exit, Failure, Out, word};
 

@@ -6,11 +6,12 @@ use std::time::Duration;
 use clap::Args;
 use memory::system::SystemClock;
 use memory::{Access, HealthStatus};
+use memory_api::{Known, TokenFile};
 use memory_core::{Clock as _, ErrorKind, Provider as _};
 use serde::Serialize;
 
 use super::config_check::{self, Status as Found, late, may_hold, may_write};
-use crate::http::tokens::{Known, TokenFile, tokens_file};
+use crate::http::tokens_file;
 use crate::terminal::{Context, Exit, Failure, Out, Settings, bytes, counted, is_unmade};
 
 /// Larger files are not read whole.

@@ -8,13 +8,12 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use memory::Config;
 use memory::system::SystemClock;
+use memory_api::{Grant, Known, STANDS, Token, TokenFile};
 use memory_core::{Clock as _, Error, Op, Result, ScopeId, ScopeKind, TenantId, Timestamp};
 use serde::Serialize;
 
-use crate::http::caller::Grant;
-use crate::http::token::Token;
-use crate::http::tokens::{Known, STANDS, TokenFile, tokens_file};
-use crate::terminal::{Context, Exit, Failure, Out, duration};
+use crate::http::tokens_file;
+use crate::terminal::{Context, Exit, Failure, Out, create_private_folder, duration};
 
 /// Longest name, in bytes.
 const MAX_NAME: usize = 128;
@@ -105,12 +104,16 @@ struct Listed<'a> {
 
 pub(crate) async fn run(context: &Context, args: TokenArgs, out: &mut Out) -> Result<Exit, Failure> {
     let config = Config::discover(context.global().config.as_deref())?;
-    let file = TokenFile::new(tokens_file(args.tokens, config.as_ref())?);
+    let path = tokens_file(args.tokens, config.as_ref())?;
+    let file = TokenFile::new(path.clone());
     let now = SystemClock.now();
     match args.action {
         Action::Create(args) => {
             let (text, token) = made(context, *args, config.as_ref(), now)?;
             let id = Arc::clone(&token.id);
+            if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+                create_private_folder(folder)?;
+            }
             file.create(token, now)?;
             out.tell(&Created { id: &id, token: &text }, |out| {
                 out.raw_line(&text)?;

@@ -15,10 +15,10 @@ use memory_core::{
 use serde::Deserialize;
 
 use super::sessions::Sessions;
-use crate::http::authority::Authority;
-use crate::http::caller::Caller;
-use crate::http::recording::{Reads, Recording};
-use crate::http::v1::V1;
+use memory_api::Authority;
+use memory_api::Caller;
+use memory_api::V1;
+use memory_api::{Reads, Recording};
 
 /// Largest reply of the API that is read.
 const MAX_REPLY_BYTES: usize = 64 << 20;

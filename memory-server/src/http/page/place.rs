@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use memory_core::{Error, Result, Scope, ScopeKind, TenantId};
 
 use super::fields::{Fields, link};
-use crate::http::caller::Caller;
+use memory_api::Caller;
 
 /// The tenant and the scope of a view.
 #[derive(Clone, Debug, Default)]

@@ -21,7 +21,7 @@ use super::html::reason;
 use super::place::Place;
 use super::sessions::{Found, is_same};
 use super::views;
-use crate::http::refusal::status;
+use memory_api::status;
 
 /// How long a form may take to arrive: anybody may send one.
 const FORM_TIME: Duration = Duration::from_secs(10);

@@ -12,7 +12,7 @@ use memory_core::Result;
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
-use crate::http::token::hexadecimal;
+use memory_api::hexadecimal;
 
 /// Sessions at a time, of all tokens; the one that was used longest ago makes room.
 const MOST: usize = 1_024;

@@ -10,7 +10,7 @@ use memory_core::{Error, ErrorKind, Result, ScopeId, ScopeKind, TenantId, Timest
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::http::caller::Caller;
+use memory_api::Caller;
 
 /// How much of the file's end is read, in bytes.
 const MAX_READ: u64 = 4 << 20;

@@ -1,0 +1,197 @@
+//! Decides who a request is from: by its token, against the file of tokens as it is now.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use memory_core::{Clock, Error, ErrorKind, Result, Retry};
+use tokio::time::Instant;
+
+use crate::caller::Caller;
+use crate::jwt::{Jwt, is_jwt};
+use crate::metrics::Metrics;
+use crate::rules::Rules;
+use crate::token::id_of;
+use crate::tokens::{Known, Look, STANDS, TokenFile};
+
+/// Buckets at which those that are full are removed.
+const MAX_BUCKETS: usize = 10_000;
+
+/// The tokens of a server, and how fast each may ask.
+#[derive(Debug)]
+pub struct Authority {
+    file: TokenFile,
+    jwt: Option<Jwt>,
+    rules: Arc<Rules>,
+    clock: Arc<dyn Clock>,
+    metrics: Arc<Metrics>,
+    note: fn(&str),
+    /// With when the file was looked at.
+    read: Mutex<Option<(Instant, Arc<Tokens>)>>,
+    buckets: Mutex<BTreeMap<Arc<str>, Bucket>>,
+}
+
+/// The tokens in force, as read.
+#[derive(Debug)]
+struct Tokens {
+    look: Look,
+    known: BTreeMap<Arc<str>, (Known, Arc<Caller>)>,
+}
+
+/// Requests that a token has left: as many as a minute allows, and refilled steadily.
+#[derive(Debug)]
+struct Bucket {
+    left: f64,
+    at: Instant,
+}
+
+impl Authority {
+    /// `note` tells the operator a line of text.
+    #[must_use]
+    pub fn new(
+        file: TokenFile,
+        jwt: Option<Jwt>,
+        rules: Arc<Rules>,
+        clock: Arc<dyn Clock>,
+        metrics: Arc<Metrics>,
+        note: fn(&str),
+    ) -> Self {
+        Self { file, jwt, rules, clock, metrics, note, read: Mutex::default(), buckets: Mutex::default() }
+    }
+
+    /// Whether any token is in force, or may be made by an issuer.
+    ///
+    /// # Errors
+    /// As [`TokenFile::read`].
+    pub fn has_tokens(&self) -> Result<bool> {
+        let now = self.clock.now();
+        let tokens = self.tokens(Duration::ZERO)?;
+        Ok(self.jwt.is_some() || tokens.known.values().any(|(known, _)| !known.token.is_expired(now)))
+    }
+
+    /// The caller with this token. An unknown, revoked or expired one is refused in the same words.
+    ///
+    /// # Errors
+    /// `unauthenticated`; `rate_limited`; `unavailable` if the file of tokens cannot be used.
+    pub fn caller(&self, text: &str) -> Result<Arc<Caller>> {
+        let (caller, per_minute) = self.holder(text)?;
+        if let Some(per_minute) = per_minute {
+            self.spend(caller.shared_id(), per_minute)?;
+        }
+        Ok(caller)
+    }
+
+    /// Whether what stands open for this token may go on: it may too while tokens cannot be checked.
+    pub fn holds(&self, text: &str) -> bool {
+        self.holder(text).map_or_else(|error| error.kind() == ErrorKind::Unavailable, |_| true)
+    }
+
+    /// The caller with this token, and how many times a minute it may ask.
+    fn holder(&self, text: &str) -> Result<(Arc<Caller>, Option<u32>)> {
+        let refused = || {
+            Error::new(
+                ErrorKind::Unauthenticated,
+                "the token is not valid here: unknown, revoked or expired; ask the operator for one",
+            )
+        };
+        if let Some(jwt) = self.jwt.as_ref().filter(|_| is_jwt(text)) {
+            return self.of_jwt(jwt, text);
+        }
+        let id = id_of(text).ok_or_else(refused)?;
+        let tokens = |stands| {
+            self.tokens(stands).map_err(|error| {
+                (self.note)(&format!("memory: no token can be checked: {error}"));
+                // What is wrong with the file is the operator's alone.
+                Error::new(ErrorKind::Unavailable, "tokens cannot be checked now; try again later")
+            })
+        };
+        let mut read = tokens(STANDS)?;
+        if !read.known.contains_key(id.as_str()) {
+            // It may be new.
+            read = tokens(Duration::ZERO)?;
+        }
+        let (known, caller) = read.known.get(id.as_str()).ok_or_else(refused)?;
+        if !known.token.is(text) || known.token.is_expired(self.clock.now()) {
+            return Err(refused());
+        }
+        self.rules.serves(caller.grant().agent.as_ref(), caller.id())?;
+        Ok((Arc::clone(caller), known.token.per_minute))
+    }
+
+    /// Whether a JWT may be valid here, for which [`Authority::prepare`] may have something to wait for.
+    pub(crate) fn takes_jwt(&self) -> bool {
+        self.jwt.is_some()
+    }
+
+    /// Gets what is needed to check this JWT; [`Authority::caller`] waits for nothing.
+    pub async fn prepare(&self, text: &str) {
+        if let Some(jwt) = &self.jwt {
+            jwt.prepare(text).await;
+        }
+    }
+
+    fn of_jwt(&self, jwt: &Jwt, text: &str) -> Result<(Arc<Caller>, Option<u32>)> {
+        let holder = jwt.verified(text)?;
+        let agent = holder.grant.agent.as_ref();
+        self.rules.serves(agent, &holder.id)?;
+        let policy = self.rules.policy(agent.map_or("", |agent| agent.as_str()));
+        let caller = Caller::new(holder.id, holder.grant, &policy, Arc::clone(&self.metrics));
+        Ok((Arc::new(caller), jwt.per_minute()))
+    }
+
+    fn spend(&self, id: &Arc<str>, per_minute: u32) -> Result<()> {
+        let now = Instant::now();
+        let most = f64::from(per_minute);
+        let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
+        if buckets.len() >= MAX_BUCKETS {
+            // After a minute a bucket is full, as one that is not there.
+            buckets.retain(|_, bucket| now.saturating_duration_since(bucket.at) < Duration::from_secs(60));
+        }
+        let bucket = buckets.entry(Arc::clone(id)).or_insert(Bucket { left: most, at: now });
+        let refill = now.saturating_duration_since(bucket.at).as_secs_f64() * most / 60.0;
+        bucket.left = (bucket.left + refill).min(most);
+        bucket.at = now;
+        if bucket.left >= 1.0 {
+            bucket.left -= 1.0;
+            return Ok(());
+        }
+        let wait = Duration::from_secs_f64((1.0 - bucket.left) * 60.0 / most);
+        Err(Error::new(
+            ErrorKind::RateLimited,
+            format!("the token `{id}` may ask {per_minute} times a minute; wait"),
+        )
+        .with_retry(Retry::After(wait)))
+    }
+
+    /// The tokens as their file has them, or had them this long ago; it is read again if it has changed. One request does not
+    /// wait while another looks at the file or computes a hash.
+    fn tokens(&self, stands: Duration) -> Result<Arc<Tokens>> {
+        let now = Instant::now();
+        let fresh = |at: Instant| now.saturating_duration_since(at) < stands;
+        let lock = || self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, tokens)) = lock().as_ref().filter(|(at, _)| fresh(*at)) {
+            return Ok(Arc::clone(tokens));
+        }
+        let look = self.file.look()?;
+        let mut read = lock();
+        if let Some((at, tokens)) = read.as_mut().filter(|(_, tokens)| tokens.look == look) {
+            *at = now;
+            return Ok(Arc::clone(tokens));
+        }
+        *read = None;
+        let (look, known) = self.file.read()?;
+        let known = known
+            .into_iter()
+            .filter(|(_, known)| known.revoked_at.is_none())
+            .map(|(id, known)| {
+                let grant = known.token.grant();
+                let policy = self.rules.policy(grant.agent.as_ref().map_or("", |agent| agent.as_str()));
+                let caller = Caller::new(Arc::clone(&id), grant, &policy, Arc::clone(&self.metrics));
+                (id, (known, Arc::new(caller)))
+            })
+            .collect();
+        let tokens = Arc::new(Tokens { look, known });
+        *read = Some((now, Arc::clone(&tokens)));
+        Ok(tokens)
+    }
+}

@@ -1,0 +1,91 @@
+//! Errors as responses: `{"error": {…}}`, from which a client rebuilds the error, with a fitting status.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::Response;
+use memory_core::{Error, ErrorKind, Failure, Retry};
+use serde::Serialize;
+
+/// The status of a kind of error. A client decides by the code; the status is for what stands between.
+pub fn status(kind: ErrorKind) -> StatusCode {
+    match kind {
+        ErrorKind::InvalidArgument => StatusCode::BAD_REQUEST,
+        ErrorKind::Unauthenticated => StatusCode::UNAUTHORIZED,
+        ErrorKind::Forbidden | ErrorKind::ScopeDenied | ErrorKind::ReadOnly | ErrorKind::EgressDenied => {
+            StatusCode::FORBIDDEN
+        }
+        ErrorKind::NotFound => StatusCode::NOT_FOUND,
+        ErrorKind::Conflict | ErrorKind::DriftDetected | ErrorKind::TransactionLost => StatusCode::CONFLICT,
+        ErrorKind::RunEnded => StatusCode::GONE,
+        ErrorKind::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+        ErrorKind::WrongType
+        | ErrorKind::QuotaExceeded
+        | ErrorKind::DimensionMismatch
+        | ErrorKind::StatementRefused
+        | ErrorKind::ResultTooLarge => StatusCode::UNPROCESSABLE_ENTITY,
+        ErrorKind::RateLimited | ErrorKind::TransactionLimit => StatusCode::TOO_MANY_REQUESTS,
+        ErrorKind::Unsupported | ErrorKind::VectorUnsupported | ErrorKind::EmbedderNotConfigured => {
+            StatusCode::NOT_IMPLEMENTED
+        }
+        ErrorKind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+        ErrorKind::Timeout | ErrorKind::OutcomeUnknown => StatusCode::GATEWAY_TIMEOUT,
+        _ => StatusCode::INTERNAL_SERVER_ERROR,
+    }
+}
+
+/// The error of a request that is cut off before it is answered.
+pub(crate) fn late(reads: bool) -> Error {
+    if reads {
+        return Error::new(
+            ErrorKind::Timeout,
+            "the answer was not there in time; ask for less, or try later",
+        );
+    }
+    Error::new(
+        ErrorKind::OutcomeUnknown,
+        "the answer was not there in time, so it may or may not have been done; read before you try again",
+    )
+}
+
+/// The response of a request that is not handled.
+pub fn refused(error: &Error) -> Response {
+    refused_as(status(error.kind()), error)
+}
+
+/// The same with another status.
+pub fn refused_as(status: StatusCode, error: &Error) -> Response {
+    let mut response = json(status, text(error));
+    let headers = response.headers_mut();
+    if status == StatusCode::UNAUTHORIZED {
+        headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    }
+    if let Retry::After(wait) = error.retry() {
+        // Whole seconds, at least the wait.
+        let seconds = wait.saturating_add(Duration::from_millis(999)).as_secs().max(1);
+        headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    response
+}
+
+/// `{"error": {…}}`.
+pub(crate) fn text(error: &Error) -> String {
+    #[derive(Serialize)]
+    struct Document {
+        error: Failure,
+    }
+    serde_json::to_string(&Document { error: Failure::from(error) }).unwrap_or_else(|_| {
+        r#"{"error":{"code":"internal","message":"the error has no JSON form","details":{},"retryable":false}}"#.into()
+    })
+}
+
+/// A JSON text as a response, which nothing on the way may keep.
+pub fn json(status: StatusCode, text: String) -> Response {
+    let mut response = Response::new(Body::from(text));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
