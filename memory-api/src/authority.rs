@@ -11,7 +11,7 @@ use crate::caller::Caller;
 use crate::jwt::{Jwt, is_jwt};
 use crate::metrics::Metrics;
 use crate::rules::Rules;
-use crate::token::id_of;
+use crate::token::digits_of;
 use crate::tokens::{Known, Look, STANDS, TokenFile};
 
 /// Buckets at which those that are full are removed.
@@ -35,6 +35,7 @@ pub struct Authority {
 #[derive(Debug)]
 struct Tokens {
     look: Look,
+    /// By the digits of their ids.
     known: BTreeMap<Arc<str>, (Known, Arc<Caller>)>,
 }
 
@@ -97,7 +98,7 @@ impl Authority {
         if let Some(jwt) = self.jwt.as_ref().filter(|_| is_jwt(text)) {
             return self.of_jwt(jwt, text);
         }
-        let id = id_of(text).ok_or_else(refused)?;
+        let digits = digits_of(text).ok_or_else(refused)?;
         let tokens = |stands| {
             self.tokens(stands).map_err(|error| {
                 (self.note)(&format!("memory: no token can be checked: {error}"));
@@ -106,11 +107,11 @@ impl Authority {
             })
         };
         let mut read = tokens(STANDS)?;
-        if !read.known.contains_key(id.as_str()) {
+        if !read.known.contains_key(digits) {
             // It may be new.
             read = tokens(Duration::ZERO)?;
         }
-        let (known, caller) = read.known.get(id.as_str()).ok_or_else(refused)?;
+        let (known, caller) = read.known.get(digits).ok_or_else(refused)?;
         if !known.token.is(text) || known.token.is_expired(self.clock.now()) {
             return Err(refused());
         }
@@ -186,8 +187,9 @@ impl Authority {
             .map(|(id, known)| {
                 let grant = known.token.grant();
                 let policy = self.rules.policy(grant.agent.as_ref().map_or("", |agent| agent.as_str()));
-                let caller = Caller::new(Arc::clone(&id), grant, &policy, Arc::clone(&self.metrics));
-                (id, (known, Arc::new(caller)))
+                let digits = id.strip_prefix("t-").unwrap_or(&id).into();
+                let caller = Caller::new(id, grant, &policy, Arc::clone(&self.metrics));
+                (digits, (known, Arc::new(caller)))
             })
             .collect();
         let tokens = Arc::new(Tokens { look, known });

@@ -251,6 +251,8 @@ impl Gate {
         F: Future<Output = Response>,
     {
         let begun = Instant::now();
+        // Waiting for the keys of an issuer does not count.
+        let mut started = begun;
         let route = Route::of(request.uri().path());
         let span = span::of(&request, route, || op_of(&request));
         (self.around.continues)(&span, request.headers());
@@ -260,11 +262,12 @@ impl Gate {
             && let Some(jwt) = bearer(request.headers()).filter(|text| is_jwt(text)).map(str::to_owned)
         {
             Box::pin(self.authority.prepare(&jwt)).await;
+            started = Instant::now();
         }
         let response = match self.admit(&request, peer) {
             Ok(admitted) => {
                 let (op, place, reads) = (admitted.op, admitted.place.clone(), admitted.reads.clone());
-                let lingers = is_sent_unasked(request.headers());
+                let lingers = !request.body().is_end_stream() && is_sent_unasked(request.headers());
                 let request = request.map(|body| {
                     if body.is_end_stream() {
                         return body;
@@ -278,7 +281,7 @@ impl Gate {
                 // Large, so it stays where it is while others are wrapped around it.
                 let mut next = pin!(next(request, admitted));
                 let answering = place.scope(next.as_mut()).instrument(span.clone());
-                let answered = tokio::time::timeout(limit, answering).await;
+                let answered = tokio::time::timeout_at(started + limit, answering).await;
                 answered.unwrap_or_else(|_| {
                     self.metrics.refused(Refused::Timeout);
                     refused(&late(reads.told()))

@@ -81,8 +81,8 @@ pub(crate) fn text(error: &Error) -> String {
 }
 
 /// A JSON text as a response, which nothing on the way may keep.
-pub fn json(status: StatusCode, text: String) -> Response {
-    let mut response = Response::new(Body::from(text));
+pub fn json(status: StatusCode, text: impl Into<Body>) -> Response {
+    let mut response = Response::new(text.into());
     *response.status_mut() = status;
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));

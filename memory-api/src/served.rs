@@ -111,8 +111,8 @@ impl Service for Served {
 
 /// Whether a reply is compressed for who accepts it. Streams go out at their own pace, and are not held back for that.
 fn is_compressed(response: &Response) -> bool {
-    response.headers().get(header::CONTENT_TYPE).is_some_and(|kind| kind == "application/json")
-        && SizeAbove::new(COMPRESSED_BYTES).should_compress(response)
+    SizeAbove::new(COMPRESSED_BYTES).should_compress(response)
+        && response.headers().get(header::CONTENT_TYPE).is_some_and(|kind| kind == "application/json")
 }
 
 /// A reply as the client accepts it.

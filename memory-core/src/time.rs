@@ -175,10 +175,32 @@ pub fn read_or_none<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option
 
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match jiff::Timestamp::from_millisecond(self.0) {
-            Ok(timestamp) => write!(f, "{timestamp:.3}"),
-            Err(_) => write!(f, "{} ms", self.0),
+        let Ok(timestamp) = jiff::Timestamp::from_millisecond(self.0) else {
+            return write!(f, "{} ms", self.0);
+        };
+        let at = jiff::tz::Offset::UTC.to_datetime(timestamp);
+        // Written at once: every entry that is read has two.
+        let mut text = *b"0000-00-00T00:00:00.000Z";
+        for (end, number) in [
+            (4, at.year()),
+            (7, at.month().into()),
+            (10, at.day().into()),
+            (13, at.hour().into()),
+            (16, at.minute().into()),
+            (19, at.second().into()),
+            (23, at.millisecond()),
+        ] {
+            put(&mut text, end, number);
         }
+        f.write_str(std::str::from_utf8(&text).map_err(|_| fmt::Error)?)
+    }
+}
+
+/// Writes a number into the zeros that end there.
+fn put(text: &mut [u8], end: usize, mut number: i16) {
+    for place in text.iter_mut().take(end).rev().take_while(|place| **place == b'0') {
+        *place += u8::try_from(number % 10).unwrap_or_default();
+        number /= 10;
     }
 }
 
@@ -274,6 +296,14 @@ mod tests {
             assert_eq!(timestamp.to_string(), text);
             assert_eq!(text.parse::<Timestamp>().unwrap(), timestamp);
             assert_eq!(serde_json::from_str::<Timestamp>(&millis.to_string()).unwrap(), timestamp);
+        }
+    }
+
+    #[test]
+    fn every_time_prints_as_jiff_prints_it() {
+        for millis in (0..=Timestamp::MAX.0).step_by(86_399_999_989) {
+            let expected = format!("{:.3}", jiff::Timestamp::from_millisecond(millis).unwrap());
+            assert_eq!(Timestamp(millis).to_string(), expected);
         }
     }
 

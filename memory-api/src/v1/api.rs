@@ -8,7 +8,6 @@ use memory::audit::{AuditRequest, Auditor};
 use memory_core::{
     Capabilities, Entry, Error, ErrorKind, Next, Op, Provider as _, Reply, Request, Result, Retry, ScopeKind,
 };
-use percent_encoding::percent_decode_str;
 use tokio::time::Instant;
 
 use super::access;
@@ -121,15 +120,24 @@ impl Api {
 /// # Errors
 /// `invalid_argument` where it is no UTF-8, or has a `%` that encodes nothing, whose sender encodes nothing else either.
 pub(super) fn decoded(part: &str) -> Result<Cow<'_, str>> {
-    let encodes = |rest: &str| rest.bytes().take(2).filter(u8::is_ascii_hexdigit).count() == 2;
-    if !part.split('%').skip(1).all(encodes) {
-        return Err(Error::invalid(
-            "a part of the path has a `%` without two hexadecimal digits; encode it as `%25`",
-        ));
+    let Some((plain, encoded)) = part.split_once('%') else { return Ok(Cow::Borrowed(part)) };
+    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+    let mut bytes = Vec::with_capacity(part.len());
+    bytes.extend_from_slice(plain.as_bytes());
+    for piece in encoded.split('%') {
+        let [high, low, plain @ ..] = piece.as_bytes() else { return Err(encodes_nothing()) };
+        let (Some(high), Some(low)) = (digit(*high), digit(*low)) else { return Err(encodes_nothing()) };
+        bytes.push(high << 4 | low);
+        bytes.extend_from_slice(plain);
     }
-    percent_decode_str(part).decode_utf8().map_err(|error| {
-        Error::invalid("a part of the path is not UTF-8 once it is decoded; encode UTF-8").with_source(error)
+    String::from_utf8(bytes).map(Cow::Owned).map_err(|error| {
+        Error::invalid("a part of the path is not UTF-8 once it is decoded; encode UTF-8")
+            .with_source(error.utf8_error())
     })
+}
+
+fn encodes_nothing() -> Error {
+    Error::invalid("a part of the path has a `%` without two hexadecimal digits; encode it as `%25`")
 }
 
 /// Refuses an answer that would take much more memory to write than its values take now.

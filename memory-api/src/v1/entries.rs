@@ -13,10 +13,13 @@ use serde::Serialize;
 
 use super::api::{Api, decoded};
 use super::body;
-use super::idempotency::{Answer, Write, key_of};
+use super::idempotency::{Answer, Write, key_of, tagged};
 use crate::body::only;
 use crate::caller::Caller;
-use crate::refusal::{refused, refused_as};
+use crate::refusal::{json, refused, refused_as};
+
+/// Bytes that a reply most often has around an entry's value.
+const AROUND_VALUE: usize = 300;
 
 /// Tenant, kind, id and key as a path has them.
 type Place<'a> = [&'a str; 4];
@@ -62,8 +65,11 @@ fn names(tags: &str, version: u64) -> bool {
 }
 
 fn written(value: &impl Serialize) -> Result<String> {
-    serde_json::to_string(value)
-        .map_err(|error| Error::internal("a reply has no JSON form").with_source(error))
+    serde_json::to_string(value).map_err(formless)
+}
+
+fn formless(error: serde_json::Error) -> Error {
+    Error::internal("a reply has no JSON form").with_source(error)
 }
 
 fn unexpected() -> Error {
@@ -101,9 +107,11 @@ fn found(reply: Reply, (known, wanted): Conditions<'_>) -> Result<Response> {
         return Err(Error::new(ErrorKind::Conflict, message));
     }
     if known.is_some_and(|tags| names(tags, found.version)) {
-        return Ok(Answer::new(StatusCode::NOT_MODIFIED, String::new()).tagged(found.version).response());
+        return Ok(tagged(json(StatusCode::NOT_MODIFIED, ""), found.version));
     }
-    Ok(Answer::ok(written(&found)?).tagged(found.version).response())
+    let mut text = Vec::with_capacity(found.value.len_bytes() + AROUND_VALUE);
+    serde_json::to_writer(&mut text, &found).map_err(formless)?;
+    Ok(tagged(json(StatusCode::OK, text), found.version))
 }
 
 /// The handler of PUT: the body is the value. Metadata, source and text are replaced by none, and the expiry is kept.

@@ -72,14 +72,20 @@ impl Answer {
 
     pub(super) fn response(self) -> Response {
         let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        let mut response = json(status, self.text.unwrap_or_default());
-        if let Some(version) = self.version
-            && let Ok(tag) = HeaderValue::from_str(&format!("\"{version}\""))
-        {
-            response.headers_mut().insert(header::ETAG, tag);
+        let response = json(status, self.text.unwrap_or_default());
+        match self.version {
+            Some(version) => tagged(response, version),
+            None => response,
         }
-        response
     }
+}
+
+/// A response with an entry's version as its tag.
+pub(super) fn tagged(mut response: Response, version: u64) -> Response {
+    if let Ok(tag) = HeaderValue::try_from(format!("\"{version}\"")) {
+        response.headers_mut().insert(header::ETAG, tag);
+    }
+    response
 }
 
 /// A write that is done once.

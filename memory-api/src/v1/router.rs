@@ -24,6 +24,9 @@ use crate::refusal;
 /// The description of the API. A test keeps it as the types are.
 const DOCUMENT: &str = include_str!("../../../docs/openapi.json");
 
+/// Parts of a path that are looked at behind `/v1`: one more than a route has.
+const MOST_PARTS: usize = 7;
+
 /// Everything below `/v1`. Cloning shares it.
 #[derive(Clone, Debug)]
 pub struct V1(Arc<Api>);
@@ -45,10 +48,13 @@ impl V1 {
         let api = &self.0;
         let (head, body) = request.into_parts();
         let headers = &head.headers;
-        let path: Vec<&str> = head.uri.path().split('/').skip(2).collect();
-        if !Self::owns(head.uri.path()) || path.contains(&"") {
+        let path = head.uri.path();
+        if !Self::owns(path) || path.contains("//") || path.ends_with('/') {
             return nothing();
         }
+        let mut parts = [""; MOST_PARTS];
+        let known = parts.iter_mut().zip(path.split('/').skip(2)).map(|(known, part)| *known = part).count();
+        let path = parts.get(..known).unwrap_or_default();
         // An option that a client believes in must not be passed over.
         if head.uri.query().is_some_and(|query| !query.is_empty()) {
             let what = "no route takes a query behind `?`; send arguments and options to /v1/ops/OP, as /v1/openapi.json says";
@@ -59,7 +65,7 @@ impl V1 {
         {
             return refusal;
         }
-        match (&head.method, &*path) {
+        match (&head.method, path) {
             (&Method::GET | &Method::HEAD, &["tenants", tenant, kind, id, "entries", key]) => {
                 entries::get(api, &caller, [tenant, kind, id, key], headers).await
             }
