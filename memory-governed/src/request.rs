@@ -81,7 +81,7 @@ pub const MAX_ID_BYTES: usize = 64;
 pub const MAX_ALIASES: usize = 8;
 const MAX_ALIAS_BYTES: usize = 200;
 const MAX_REFERENCE_BYTES: usize = 1_000;
-const MAX_RATIONALE_BYTES: usize = 4_000;
+pub(crate) const MAX_RATIONALE_BYTES: usize = 4_000;
 /// Longest text of a payload, and the longest payload, in bytes of JSON.
 const MAX_TEXT_BYTES: usize = 8 << 10;
 const MAX_PAYLOAD_BYTES: usize = 32 << 10;
@@ -254,7 +254,7 @@ fn is_nothing(value: &Value) -> bool {
     }
 }
 
-fn text(name: &str, value: &str, most: usize) -> Result<()> {
+pub(crate) fn text(name: &str, value: &str, most: usize) -> Result<()> {
     if value.trim().is_empty() {
         return Err(Error::invalid(format!("`{name}` is empty")));
     }

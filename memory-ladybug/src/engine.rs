@@ -31,8 +31,6 @@ const BUFFER_BYTES: u64 = 512 << 20;
 const MAX_FILE_BYTES: u64 = 64 << 30;
 /// How long a statement may take.
 const STATEMENT_MILLIS: u64 = 600_000;
-/// After so many checkpoints a file is opened anew: each takes addresses of [`MAX_FILE_BYTES`], about 8 MiB, for good.
-const MAX_CHECKPOINTS: u32 = 1_000;
 /// How long to wait for another process to close the file, and how often to look.
 const OPENING: (u32, Duration) = (300, Duration::from_millis(100));
 
@@ -40,24 +38,19 @@ const OPENING: (u32, Duration) = (300, Duration::from_millis(100));
 pub(crate) struct Connections<'db> {
     pub(crate) reader: Side<'db>,
     pub(crate) writer: Side<'db>,
-    checkpoints: Cell<u32>,
-    /// What the engine has in memory may differ from what the file has.
-    is_doubtful: Cell<bool>,
+    /// Whether the file has to be opened anew, as after every commit. Of pages that a checkpoint added, the next one of the same
+    /// opening takes some for its own and writes them in place: ended there, by a kill or a full disk, it would leave keys in
+    /// an index whose rows are nowhere. A checkpoint that failed leaves memory and file unlike each other, and each one takes
+    /// addresses of [`MAX_FILE_BYTES`], about 8 MiB, for good.
+    is_spent: Cell<bool>,
 }
 
 impl Connections<'_> {
     /// Commits the writer's transaction: it is kept once the engine's checkpoint is complete, of which it leaves one record.
     pub(crate) fn commit(&self) -> Result<()> {
-        self.is_doubtful.set(true);
+        self.is_spent.set(true);
         self.writer.run("COMMIT", Vec::new())?;
-        self.writer.run("CHECKPOINT", Vec::new()).map_err(undecided)?;
-        self.is_doubtful.set(false);
-        self.checkpoints.set(self.checkpoints.get() + 1);
-        Ok(())
-    }
-
-    fn is_worn(&self) -> bool {
-        self.is_doubtful.get() || self.checkpoints.get() >= MAX_CHECKPOINTS
+        self.writer.run("CHECKPOINT", Vec::new()).map_err(undecided)
     }
 }
 
@@ -204,14 +197,14 @@ struct Opened {
 
 /// Opens a file and serves it until nobody can send a job any more.
 fn work(path: &Path, opening: Opening, tell: oneshot::Sender<Result<()>>, queue: &mpsc::Receiver<Job>) {
-    let mut is_worn = match open(path, opening, || tell.is_closed()) {
+    let mut is_spent = match open(path, opening, || tell.is_closed()) {
         Ok(opened) => serve(&opened.database, opening, Some(tell), queue),
         Err(error) => return drop(tell.send(Err(error))),
     };
-    while is_worn {
+    while is_spent {
         // Nobody waits for this answer; whoever sends a job sees that the thread has ended.
         let Ok(opened) = open(path, opening, || false) else { return };
-        is_worn = serve(&opened.database, opening, None, queue);
+        is_spent = serve(&opened.database, opening, None, queue);
     }
 }
 
@@ -274,13 +267,13 @@ fn serve(
     };
     let is_waited_for = tell.is_none_or(|tell| tell.send(told).is_ok());
     let Some(connections) = connections.filter(|_| is_waited_for) else { return false };
-    while let Ok(job) = queue.recv() {
-        job(&connections);
-        if connections.is_worn() {
-            return true;
+    while !connections.is_spent.get() {
+        match queue.recv() {
+            Ok(job) => job(&connections),
+            Err(_) => return false,
         }
     }
-    false
+    true
 }
 
 fn connect(database: &Database, opening: Opening) -> Result<Connections<'_>> {
@@ -289,12 +282,7 @@ fn connect(database: &Database, opening: Opening) -> Result<Connections<'_>> {
         connection.set_query_timeout(STATEMENT_MILLIS);
         Ok(Side { connection, is_own: opening == Opening::Own })
     };
-    let connections = Connections {
-        reader: side()?,
-        writer: side()?,
-        checkpoints: Cell::new(0),
-        is_doubtful: Cell::new(false),
-    };
+    let connections = Connections { reader: side()?, writer: side()?, is_spent: Cell::new(false) };
     // What is not in the file by then was never acknowledged.
     connections.writer.run("CALL force_checkpoint_on_close = false", Vec::new())?;
     let labels = connections.reader.labels()?;

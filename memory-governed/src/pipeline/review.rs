@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use memory_core::{Error, ErrorKind, Result, Retry};
+use serde_json::Value;
 
 use super::inputter::{Entry, Inputter};
 use super::outcome::{Outcome, changed};
@@ -14,7 +15,7 @@ use crate::encoding::{digest, word};
 use crate::ledger::{Event, SourceRef};
 use crate::note::{Actor, Trust};
 use crate::projection::{Row, read};
-use crate::request::is_id;
+use crate::request::{self, is_id};
 use crate::store::{FORGOTTEN, Session, int, maybe, text};
 
 /// Decides deferred writes by hand. Each decision is kept, with who took it; no row of that record is ever changed.
@@ -73,7 +74,7 @@ impl Review {
         match settle_as(&self.0.space, tx, &wanted, target, by).await? {
             Settled::Done(outcome) => {
                 if !matches!(outcome, Outcome::Committed { .. }) {
-                    self.append(tx, &pending, "bind", by).await?;
+                    self.append(tx, &pending, BTreeMap::from([decision("bind")]), by).await?;
                 }
                 self.record(tx, id, "bind", Some(target), by).await?;
                 finish(tx, &pending, outcome).await
@@ -82,16 +83,23 @@ impl Review {
         }
     }
 
-    /// Rejects a deferred write.
+    /// Rejects a deferred write, for a reason of at most 4,000 bytes. The ledger keeps it until the note is forgotten.
     ///
     /// # Errors
-    /// As [`bind`](Self::bind).
+    /// `invalid_argument` for no reason, or a longer one; as [`bind`](Self::bind).
     pub async fn reject(&self, id: &str, reason: &str, by: &Actor) -> Result<Outcome> {
         authorised(by)?;
+        request::text("reason", reason, request::MAX_RATIONALE_BYTES)?;
         let tx = self.0.space.begin().await?;
         let done = async {
             let pending = undecided(&tx, id).await?;
-            self.append(&tx, &pending, "reject", by).await?;
+            self.append(
+                &tx,
+                &pending,
+                BTreeMap::from([decision("reject"), ("reason".to_owned(), reason.into())]),
+                by,
+            )
+            .await?;
             self.record(&tx, id, "reject", None, by).await?;
             finish(&tx, &pending, Outcome::Rejected { reason: reason.to_owned() }).await
         }
@@ -101,7 +109,13 @@ impl Review {
 
     /// Appends a decision that changed no row to the ledger, whose chain proves it then. An event that came of a decision names who
     /// took it.
-    async fn append(&self, tx: &Session<'_>, pending: &Pending, action: &str, by: &Actor) -> Result<()> {
+    async fn append(
+        &self,
+        tx: &Session<'_>,
+        pending: &Pending,
+        payload: BTreeMap<String, Value>,
+        by: &Actor,
+    ) -> Result<()> {
         let space = &self.0.space;
         let event = Event {
             seq: 0,
@@ -117,7 +131,7 @@ impl Review {
             target_id: format!("{FORGOTTEN}{}", pending.id),
             operation: Operation::Review,
             expected_rev: None,
-            payload: BTreeMap::from([("decision".to_owned(), action.into())]),
+            payload,
             source_ref: SourceRef { reviewed_by: Some(by.clone()), ..SourceRef::default() },
             raw_digest: String::new(),
             target_digest: String::new(),
@@ -153,6 +167,10 @@ impl Review {
         .await
         .map(drop)
     }
+}
+
+fn decision(action: &str) -> (String, Value) {
+    ("decision".to_owned(), action.into())
 }
 
 fn authorised(by: &Actor) -> Result<()> {

@@ -130,6 +130,10 @@ on_both_stores! {
         assert!(is_committed(&world.review.bind(&first, "disk_full", &person()).await.unwrap()));
         let again = world.review.bind(&first, "net_down", &person()).await.unwrap_err();
         assert_eq!((again.kind(), again.retry()), (ErrorKind::Conflict, Retry::Never));
+        for none in ["", "x".repeat(4_001).as_str()] {
+            let refused = world.review.reject(&second, none, &person()).await.unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
+        }
         world.review.reject(&second, "nothing was meant", &person()).await.unwrap();
         assert_eq!(world.queue.show(&second).await.unwrap().unwrap().status, PendingStatus::Rejected);
         assert_eq!(world.row(Bucket::Issues, "net_down").await.status, "open");
@@ -140,8 +144,11 @@ on_both_stores! {
         // What changed no row is an event of its own: four with the two issues and the end of one.
         let decided = format!("events_memory WHERE operation = 'review' AND trust = 'person' AND causation_pending_id = '{second}'");
         assert_eq!((world.count("events_memory").await, world.count(&decided).await), (4, 1));
+        let reasons = "events_memory WHERE payload_json LIKE '%nothing was meant%'";
+        assert_eq!(world.count(reasons).await, 1);
         let gone = world.eraser.note(&world.queue.show(&second).await.unwrap().unwrap().note.id, &person(), false).await.unwrap();
         assert!(gone.rows.is_empty(), "{gone:?}");
+        assert_eq!(world.count(reasons).await, 0);
         assert!(world.sql("DELETE FROM reviews").await.is_err());
         world.sound().await;
     }

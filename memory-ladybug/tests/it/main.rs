@@ -11,6 +11,8 @@
 
 mod conformance;
 mod files;
+#[cfg(unix)]
+mod full;
 #[path = "../../../memory-hierarchical/tests/it/graphs.rs"]
 mod graphs;
 mod kill;
