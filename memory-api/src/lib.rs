@@ -40,4 +40,4 @@ pub use rules::Rules;
 pub use served::Served;
 pub use token::{Token, hexadecimal};
 pub use tokens::{Known, Look, STANDS, TokenFile};
-pub use v1::{Tools, V1, unguarded};
+pub use v1::{OnState, Tools, V1, unguarded};

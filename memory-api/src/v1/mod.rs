@@ -18,4 +18,4 @@ mod document;
 
 pub use router::V1;
 pub use router::unguarded;
-pub use tools::Tools;
+pub use tools::{OnState, Tools};

@@ -56,7 +56,7 @@ impl Api {
             caller.may_as(op.like(), &agent.tenant, &agent.id)?;
             let tool = self.tools.of(&self.memory, caller, &agent.tenant, &agent.id)?;
             let begun = Instant::now();
-            let answer = tool.state(op, fields).await;
+            let answer = (self.tools.on_state)(&tool, op, fields).await;
             needed.into_iter().for_each(|needed| caller.took(needed, begun.elapsed()));
             answer
         };

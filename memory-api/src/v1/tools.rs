@@ -1,10 +1,12 @@
 //! Tools for shared state and graphs: one for each caller and agent, kept, since the first call of one opens the state.
 
 use std::collections::BTreeMap;
+use std::future::ready;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use memory::{Memory, MemoryTool};
-use memory_core::{ChatModel, Result, RunContext, ScopeId, TenantId};
+use memory::{Memory, MemoryTool, StateOp};
+use memory_core::{ChatModel, Error, Result, RunContext, ScopeId, TenantId};
 
 use crate::caller::Caller;
 use crate::rules::Rules;
@@ -14,20 +16,34 @@ const MOST: usize = 256;
 
 type Whose = (String, TenantId, ScopeId);
 
+/// [`MemoryTool::state`], given by the program around this crate: it is large, and compiled where it is awaited.
+pub type OnState =
+    for<'a> fn(&'a MemoryTool, StateOp, &'a str) -> Pin<Box<dyn Future<Output = Result<String>> + Send + 'a>>;
+
 /// The tools.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Tools {
+    pub(super) on_state: OnState,
     rules: Arc<Rules>,
     /// What reads notes; `None`: rules.
     interpreter: Option<Arc<dyn ChatModel>>,
     kept: Mutex<BTreeMap<Whose, Arc<MemoryTool>>>,
 }
 
+/// Those of a server without shared state and graphs.
+impl Default for Tools {
+    fn default() -> Self {
+        let on_state: OnState =
+            |_, op, _| Box::pin(ready(Err(Error::unsupported(op.as_str(), "this server"))));
+        Self::new(Arc::default(), None, on_state)
+    }
+}
+
 impl Tools {
     /// Tools within these rules; `interpreter` reads notes.
     #[must_use]
-    pub fn new(rules: Arc<Rules>, interpreter: Option<Arc<dyn ChatModel>>) -> Self {
-        Self { rules, interpreter, kept: Mutex::default() }
+    pub fn new(rules: Arc<Rules>, interpreter: Option<Arc<dyn ChatModel>>, on_state: OnState) -> Self {
+        Self { on_state, rules, interpreter, kept: Mutex::default() }
     }
 
     /// The tool of a caller that speaks for this agent, with the operator's policy for the agent within the caller's grant.

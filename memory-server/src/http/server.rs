@@ -2,12 +2,13 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use memory::config::HttpSection;
 use memory::system::SystemClock;
-use memory::{Access, Config, Memory};
+use memory::{Access, Config, Memory, MemoryTool, StateOp};
 use memory_api::{Around, Authority, Gate, Grant, Jwt, Metrics, Rules, Served, Token, TokenFile, Tools, V1};
 use memory_core::{Clock as _, Error, ErrorKind, Op, Result};
 use tempfile::TempDir;
@@ -77,7 +78,7 @@ pub(crate) async fn run(context: &Context, args: ServeArgs) -> Result<Exit, Fail
             );
         }
     }
-    let tools = Tools::new(rules, interpreter.clone());
+    let tools = Tools::new(rules, interpreter.clone(), on_state);
     let mut hub = Hub::new(memory.clone(), auditor.clone(), Arc::clone(&metrics));
     (hub.credentials, hub.interpreter) = (args.credentials.clone(), interpreter);
     let hub = Arc::new(hub);
@@ -125,6 +126,15 @@ pub(crate) async fn run(context: &Context, args: ServeArgs) -> Result<Exit, Fail
     };
     tokio::join!(swept, hub.end(over));
     Ok(Exit::Ok)
+}
+
+/// An operation on shared state or a graph.
+fn on_state<'a>(
+    tool: &'a MemoryTool,
+    op: StateOp,
+    fields: &'a str,
+) -> Pin<Box<dyn Future<Output = Result<String>> + Send + 'a>> {
+    Box::pin(tool.state(op, fields))
 }
 
 /// How the server is reached, for the gate.
@@ -201,7 +211,7 @@ pub fn guarded(memory: Memory) -> Result<(Served, String, TempDir)> {
     let limits = HttpSection::default();
     let mcp = Arc::new(Mcp::new(hub, Arc::clone(&authority), limits.max_connections));
     let gate = Arc::new(Gate::new(Arc::clone(&authority), metrics, limits, around(true, Some("http"))));
-    let api = V1::new(memory.clone(), None, Tools::new(rules, None));
+    let api = V1::new(memory.clone(), None, Tools::new(rules, None, on_state));
     let page = Page::new(memory.clone(), Beside::default(), authority, api.clone(), false);
     let beside = routes::beside(memory, page, mcp, Arc::clone(&gate));
     Ok((Served::new(gate, api, beside), text, folder))

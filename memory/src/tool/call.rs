@@ -1,7 +1,5 @@
 //! A call: parsed, recorded, dispatched and answered.
 
-use std::pin::Pin;
-
 use memory_core::{Error, Result};
 
 use super::answer;
@@ -9,9 +7,6 @@ use super::input::Call;
 use super::memory_tool::MemoryTool;
 use super::ops::ToolOp;
 use crate::audit::Facts;
-
-/// An answer on its way.
-pub(super) type Answering<'a> = Pin<Box<dyn Future<Output = Result<String>> + Send + 'a>>;
 
 impl MemoryTool {
     /// Answers one call. For any input the result is one JSON object: the operation's answer or `{"error": {"code",
@@ -104,26 +99,16 @@ impl MemoryTool {
             ToolOp::SqlBegin => self.sql_begin(call.read()?).await,
             ToolOp::SqlCommit => self.sql_commit(call.read()?).await,
             ToolOp::SqlRollback => self.sql_rollback(call.read()?).await,
+            ToolOp::Note => self.note(call.read()?).await,
+            ToolOp::Shared => self.shared(call.read()?).await,
+            ToolOp::Why => self.why(call.read()?).await,
+            ToolOp::Pending => self.pending(call.read()?).await,
+            ToolOp::ForgetShared => self.forget_shared(call.read()?).await,
+            ToolOp::Remember => self.remember(call.read()?).await,
+            ToolOp::Relate => self.relate(call.read()?).await,
+            ToolOp::RecallGraph => self.recall_graph(call.read()?).await,
             ToolOp::ListScopes => self.list_scopes(call.read()?).await,
             ToolOp::Describe => self.describe(call.read()?).await,
-            _ => self.answer_of_state(call).await,
         }
-    }
-
-    /// The operations on shared state and graphs. Boxed, so that they are compiled here and not in every crate that calls.
-    pub(super) fn answer_of_state<'a>(&'a self, call: Call<'a>) -> Answering<'a> {
-        Box::pin(async move {
-            match call.op {
-                ToolOp::Note => self.note(call.read()?).await,
-                ToolOp::Shared => self.shared(call.read()?).await,
-                ToolOp::Why => self.why(call.read()?).await,
-                ToolOp::Pending => self.pending(call.read()?).await,
-                ToolOp::ForgetShared => self.forget_shared(call.read()?).await,
-                ToolOp::Remember => self.remember(call.read()?).await,
-                ToolOp::Relate => self.relate(call.read()?).await,
-                ToolOp::RecallGraph => self.recall_graph(call.read()?).await,
-                other => Err(self.unsupported(other)),
-            }
-        })
     }
 }

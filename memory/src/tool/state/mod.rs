@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::answer::{Budget, text};
-use super::call::Answering;
 use super::input::Call;
 use super::input::fields::cut;
 use super::memory_tool::MemoryTool;
@@ -177,25 +176,29 @@ impl MemoryTool {
             return Err(Error::too_large("input", fields.len(), limit, "bytes"));
         }
         self.not_denied(op.like())?;
-        match op.of_tool() {
-            Some(of_tool) => self.answer_of_state(Call::of(of_tool, fields)?).await,
-            None => self.answer_beside_tool(op, fields).await,
+        if let Some(of_tool) = op.of_tool() {
+            let call = Call::of(of_tool, fields)?;
+            return match of_tool {
+                ToolOp::Note => self.note(call.read()?).await,
+                ToolOp::Shared => self.shared(call.read()?).await,
+                ToolOp::Why => self.why(call.read()?).await,
+                ToolOp::Pending => self.pending(call.read()?).await,
+                ToolOp::ForgetShared => self.forget_shared(call.read()?).await,
+                ToolOp::Remember => self.remember(call.read()?).await,
+                ToolOp::Relate => self.relate(call.read()?).await,
+                ToolOp::RecallGraph => self.recall_graph(call.read()?).await,
+                other => Err(self.unsupported(other)),
+            };
         }
-    }
-
-    /// The operations that the tool does not have. Boxed, so that they are compiled here and not in every crate that calls.
-    fn answer_beside_tool<'a>(&'a self, op: StateOp, fields: &'a str) -> Answering<'a> {
-        Box::pin(async move {
-            match op {
-                StateOp::Promote => self.promote(read(op, fields)?).await,
-                StateOp::Reject => self.reject(read(op, fields)?).await,
-                StateOp::Verify => self.verify(read(op, fields)?).await,
-                StateOp::Neighbours => self.neighbours(read(op, fields)?).await,
-                StateOp::GraphStats => self.graph_stats(read(op, fields)?).await,
-                StateOp::Sessions => self.sessions(read(op, fields)?).await,
-                other => Err(self.unsupported(other.like())),
-            }
-        })
+        match op {
+            StateOp::Promote => self.promote(read(op, fields)?).await,
+            StateOp::Reject => self.reject(read(op, fields)?).await,
+            StateOp::Verify => self.verify(read(op, fields)?).await,
+            StateOp::Neighbours => self.neighbours(read(op, fields)?).await,
+            StateOp::GraphStats => self.graph_stats(read(op, fields)?).await,
+            StateOp::Sessions => self.sessions(read(op, fields)?).await,
+            other => Err(self.unsupported(other.like())),
+        }
     }
 
     /// Refuses an agent that may not decide about what others wrote.
