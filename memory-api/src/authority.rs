@@ -7,6 +7,7 @@ use std::time::Duration;
 use memory_core::{Clock, Error, ErrorKind, Result, Retry};
 use tokio::time::Instant;
 
+use crate::boxed::Boxed;
 use crate::caller::Caller;
 use crate::jwt::{Jwt, is_jwt};
 use crate::metrics::Metrics;
@@ -125,10 +126,12 @@ impl Authority {
     }
 
     /// Gets what is needed to check this JWT; [`Authority::caller`] waits for nothing.
-    pub async fn prepare(&self, text: &str) {
-        if let Some(jwt) = &self.jwt {
-            jwt.prepare(text).await;
-        }
+    pub fn prepare<'a>(&'a self, text: &'a str) -> Boxed<'a, ()> {
+        Box::pin(async move {
+            if let Some(jwt) = &self.jwt {
+                jwt.prepare(text).await;
+            }
+        })
     }
 
     fn of_jwt(&self, jwt: &Jwt, text: &str) -> Result<(Arc<Caller>, Option<u32>)> {

@@ -20,6 +20,7 @@ use tracing::{Instrument as _, Span};
 
 use crate::authority::Authority;
 use crate::body::{bearer, guarded, is_sent_unasked, linger, only, token_of};
+use crate::boxed::Boxed;
 use crate::caller::{Caller, needs};
 use crate::jwt::is_jwt;
 use crate::metrics::{Metrics, Refused, Route};
@@ -126,12 +127,14 @@ impl Gate {
     }
 
     /// Resolves once no request is in flight.
-    pub async fn idle(&self) {
-        let all = u32::try_from(self.limits.max_in_flight).unwrap_or(u32::MAX);
-        let _ = self.in_flight.acquire_many(all).await;
-        for places in [&self.of_page, &self.of_login] {
-            let _ = places.acquire_many(u32::try_from(OF_PAGE).unwrap_or(u32::MAX)).await;
-        }
+    pub fn idle(&self) -> Boxed<'_, ()> {
+        Box::pin(async move {
+            let all = u32::try_from(self.limits.max_in_flight).unwrap_or(u32::MAX);
+            let _ = self.in_flight.acquire_many(all).await;
+            for places in [&self.of_page, &self.of_login] {
+                let _ = places.acquire_many(u32::try_from(OF_PAGE).unwrap_or(u32::MAX)).await;
+            }
+        })
     }
 
     /// Against DNS rebinding: a page of another site, whose name was made to mean this machine, sends its own name. And
@@ -261,7 +264,7 @@ impl Gate {
         if self.authority.takes_jwt()
             && let Some(jwt) = bearer(request.headers()).filter(|text| is_jwt(text)).map(str::to_owned)
         {
-            Box::pin(self.authority.prepare(&jwt)).await;
+            self.authority.prepare(&jwt).await;
             started = Instant::now();
         }
         let response = match self.admit(&request, peer) {

@@ -10,6 +10,7 @@
 
 mod authority;
 mod body;
+mod boxed;
 mod caller;
 mod connections;
 mod gate;
@@ -27,6 +28,7 @@ mod v1;
 
 pub use authority::Authority;
 pub use body::{bearer, cause, keeping, until};
+pub use boxed::Boxed;
 pub use caller::{Caller, Grant, needs};
 pub use connections::{fit, tls};
 pub use gate::{Around, Gate};

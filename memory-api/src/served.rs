@@ -21,7 +21,8 @@ use tower_http::compression::Compression;
 use tower_http::compression::predicate::{Predicate as _, SizeAbove};
 
 use crate::body::keeping;
-use crate::connections::{self, Answering, Limits, Service};
+use crate::boxed::Boxed;
+use crate::connections::{self, Limits, Service};
 use crate::gate::{Admitted, Gate};
 use crate::v1::V1;
 
@@ -45,30 +46,32 @@ impl Served {
     }
 
     /// Answers a request of which it is not known where it is from.
-    pub async fn answer(&self, request: Request) -> Response {
-        self.gate.pass(request, None, |request, admitted| self.route(request, admitted)).await
+    pub fn answer(&self, request: Request) -> Boxed<'_, Response> {
+        Box::pin(self.gate.pass(request, None, |request, admitted| self.route(request, admitted)))
     }
 
     /// Serves connections without TLS, as `memory serve --http` does, until the future is dropped.
-    pub async fn serve(self, listener: TcpListener) {
-        let (_never, stopping) = watch::channel(None);
-        self.listen(listener, None, stopping).await;
+    pub fn serve(self, listener: TcpListener) -> Boxed<'static, ()> {
+        Box::pin(async move {
+            let (_never, stopping) = watch::channel(None);
+            self.listen(listener, None, stopping).await;
+        })
     }
 
     /// Serves connections until `stopping` says when the last of them are closed.
-    pub async fn listen(
+    pub fn listen(
         self,
         listener: TcpListener,
         tls: Option<TlsAcceptor>,
         stopping: watch::Receiver<Option<Instant>>,
-    ) {
+    ) -> Boxed<'static, ()> {
         let limits = self.gate.limits();
         let limits = Limits {
             connections: limits.max_connections,
             head: limits.header_timeout(),
             pause: limits.request_timeout(),
         };
-        connections::serve(listener, tls, Arc::new(self), limits, stopping).await;
+        Box::pin(connections::serve(listener, tls, Arc::new(self), limits, stopping))
     }
 
     async fn route(&self, mut request: Request, admitted: Admitted) -> Response {
@@ -79,7 +82,7 @@ impl Served {
         }
         let response = match caller {
             Some(caller) if V1::owns(request.uri().path()) => {
-                self.api.answer(caller, &reads, request).await.map(|body| keeping(body, place))
+                self.api.respond(caller, &reads, request).await.map(|body| keeping(body, place))
             }
             caller => {
                 let extensions = request.extensions_mut();
@@ -96,7 +99,7 @@ impl Served {
 }
 
 impl Service for Served {
-    fn answer(&self, peer: SocketAddr, request: Request) -> Answering<'_> {
+    fn answer(&self, peer: SocketAddr, request: Request) -> Boxed<'_, Response> {
         Box::pin(self.gate.pass(request, Some(peer), |request, admitted| self.route(request, admitted)))
     }
 

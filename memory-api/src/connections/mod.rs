@@ -6,7 +6,7 @@ use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::time::Duration;
@@ -32,6 +32,8 @@ use tokio_rustls::rustls::{self, ServerConfig};
 
 use unread::Taken;
 
+use crate::boxed::Boxed;
+
 /// Bytes of a request's head.
 const MAX_HEAD_BYTES: usize = 32 << 10;
 /// Headers of a request.
@@ -42,13 +44,10 @@ const REST: Duration = Duration::from_millis(100);
 /// Files that are left for the store and for what the server asks elsewhere.
 const OTHER_FILES: u64 = 128;
 
-/// A response on its way.
-pub(crate) type Answering<'a> = Pin<Box<dyn Future<Output = Response> + Send + 'a>>;
-
 /// What connections are for.
 pub(crate) trait Service: Send + Sync + 'static {
     /// Answers a request from this address.
-    fn answer(&self, peer: SocketAddr, request: Request) -> Answering<'_>;
+    fn answer(&self, peer: SocketAddr, request: Request) -> Boxed<'_, Response>;
 
     /// Whether each connection ends after its next answer.
     fn is_draining(&self) -> bool;

@@ -20,7 +20,8 @@ use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
 use self::keys::{Keys, MAX_BYTES, Source};
-use super::caller::{Grant, SUBJECT};
+use crate::boxed::Boxed;
+use crate::caller::{Grant, SUBJECT};
 
 /// Longest text of one.
 const MAX_TEXT_BYTES: usize = 16 << 10;
@@ -52,26 +53,30 @@ impl Jwt {
     ///
     /// # Errors
     /// As [`Jwt::check`], except for an issuer that cannot be reached.
-    pub async fn open(config: &Config, note: fn(&str)) -> Result<Option<Self>> {
-        let Some(jwt) = Self::unread(config, note)? else { return Ok(None) };
-        match jwt.keys.read().await {
-            Err(error) if jwt.is_remote() => {
-                note(&format!("memory: the keys of [http.jwt] cannot be read: {error}"));
+    pub fn open(config: &Config, note: fn(&str)) -> Boxed<'_, Result<Option<Self>>> {
+        Box::pin(async move {
+            let Some(jwt) = Self::unread(config, note)? else { return Ok(None) };
+            match jwt.keys.read().await {
+                Err(error) if jwt.is_remote() => {
+                    note(&format!("memory: the keys of [http.jwt] cannot be read: {error}"));
+                }
+                read => read?,
             }
-            read => read?,
-        }
-        Ok(Some(jwt))
+            Ok(Some(jwt))
+        })
     }
 
     /// Whether the issuer's keys can be read now; `None`: no issuer is configured, or one `offline` that would have to be asked.
     ///
     /// # Errors
     /// `not_found`, `forbidden` or `invalid_argument` for a file of keys that cannot be used, or a malformed URL; `unavailable`.
-    pub async fn check(config: &Config, offline: bool) -> Result<Option<()>> {
-        match Self::unread(config, |_| ())? {
-            Some(jwt) if !(offline && jwt.is_remote()) => jwt.keys.read().await.map(Some),
-            _ => Ok(None),
-        }
+    pub fn check(config: &Config, offline: bool) -> Boxed<'_, Result<Option<()>>> {
+        Box::pin(async move {
+            match Self::unread(config, |_| ())? {
+                Some(jwt) if !(offline && jwt.is_remote()) => jwt.keys.read().await.map(Some),
+                _ => Ok(None),
+            }
+        })
     }
 
     /// Whether the keys come from a server.

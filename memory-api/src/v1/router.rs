@@ -16,6 +16,7 @@ use super::api::Api;
 use super::tools::Tools;
 use super::{batch, calls, entries, state};
 use crate::body::only;
+use crate::boxed::Boxed;
 use crate::caller::{Caller, Grant};
 use crate::metrics::Metrics;
 use crate::recording::Reads;
@@ -44,7 +45,17 @@ impl V1 {
 
     /// Answers a caller's request; `reads` is told whether it changes something, where its head does not say. What is not
     /// asked for most often is boxed, so that it takes no room in the others.
-    pub async fn answer(&self, caller: Arc<Caller>, reads: &Reads, request: Request) -> Response {
+    pub fn answer<'a>(
+        &'a self,
+        caller: Arc<Caller>,
+        reads: &'a Reads,
+        request: Request,
+    ) -> Boxed<'a, Response> {
+        Box::pin(self.respond(caller, reads, request))
+    }
+
+    /// The same, for those who have it in a future of their own.
+    pub(crate) async fn respond(&self, caller: Arc<Caller>, reads: &Reads, request: Request) -> Response {
         let api = &self.0;
         let (head, body) = request.into_parts();
         let headers = &head.headers;

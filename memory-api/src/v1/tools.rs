@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::future::ready;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use memory::{Memory, MemoryTool, StateOp};
 use memory_core::{ChatModel, Error, Result, RunContext, ScopeId, TenantId};
 
+use crate::boxed::Boxed;
 use crate::caller::Caller;
 use crate::rules::Rules;
 
@@ -17,8 +17,7 @@ const MOST: usize = 256;
 type Whose = (String, TenantId, ScopeId);
 
 /// [`MemoryTool::state`], given by the program around this crate: it is large, and compiled where it is awaited.
-pub type OnState =
-    for<'a> fn(&'a MemoryTool, StateOp, &'a str) -> Pin<Box<dyn Future<Output = Result<String>> + Send + 'a>>;
+pub type OnState = for<'a> fn(&'a MemoryTool, StateOp, &'a str) -> Boxed<'a, Result<String>>;
 
 /// The tools.
 #[derive(Debug)]

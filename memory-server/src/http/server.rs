@@ -2,14 +2,15 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use memory::config::HttpSection;
 use memory::system::SystemClock;
 use memory::{Access, Config, Memory, MemoryTool, StateOp};
-use memory_api::{Around, Authority, Gate, Grant, Jwt, Metrics, Rules, Served, Token, TokenFile, Tools, V1};
+use memory_api::{
+    Around, Authority, Boxed, Gate, Grant, Jwt, Metrics, Rules, Served, Token, TokenFile, Tools, V1,
+};
 use memory_core::{Clock as _, Error, ErrorKind, Op, Result};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
@@ -129,11 +130,7 @@ pub(crate) async fn run(context: &Context, args: ServeArgs) -> Result<Exit, Fail
 }
 
 /// An operation on shared state or a graph.
-fn on_state<'a>(
-    tool: &'a MemoryTool,
-    op: StateOp,
-    fields: &'a str,
-) -> Pin<Box<dyn Future<Output = Result<String>> + Send + 'a>> {
+fn on_state<'a>(tool: &'a MemoryTool, op: StateOp, fields: &'a str) -> Boxed<'a, Result<String>> {
     Box::pin(tool.state(op, fields))
 }
 
