@@ -9,11 +9,14 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::content::said;
+use super::content::{said, said_in_part};
 use super::elements::Unfolded;
 use super::item::{Item, json_complaint};
 use super::time;
 use super::turn::{Place, Turn, push_component};
+
+/// Types of what the program says in the user's name.
+const PROGRAM: [&str; 5] = ["user_message", "login", "heartbeat", "system_alert", "system_message"];
 
 #[derive(Deserialize)]
 struct File<'a> {
@@ -27,6 +30,8 @@ struct File<'a> {
 struct Agent<'a> {
     id: Option<String>,
     name: Option<String>,
+    #[serde(default)]
+    agent_type: Value,
     #[serde(alias = "memory_blocks", default, deserialize_with = "list")]
     core_memory: Vec<Block>,
     #[serde(default, deserialize_with = "list")]
@@ -145,11 +150,73 @@ impl<'a> Agent<'a> {
             let place = Place::Part(format!("{key}, block {id}"));
             items.push(Item::Broken(place, "no block of the file has this id".to_owned()));
         }
+        let mut times = BTreeMap::new();
         for (raw, number) in self.messages.iter().zip(1_u64..) {
             let place = Place::Part(format!("{key}, message {number}"));
-            let read = message(raw, key, self.name(), number, &place);
-            items.push(read.unwrap_or_else(|why| Item::Broken(place, why)));
+            let mut read =
+                self.message(raw, key, number, &place).unwrap_or_else(|why| Item::Broken(place, why));
+            // A file has the messages of the agent's context: in a later one the same have other numbers.
+            if let Item::Turn(turn) = &mut read
+                && let Some(time) = turn.time
+            {
+                let nth: &mut u64 = times.entry(time).or_default();
+                turn.position = vec![format!("{time}#{nth}")];
+                *nth += 1;
+            }
+            items.push(read);
         }
+    }
+
+    fn message(&self, raw: &RawValue, key: &str, number: u64, place: &Place) -> Result<Item, String> {
+        let message: Message<'_> = serde_json::from_str(raw.get()).map_err(|error| json_complaint(&error))?;
+        let content = message.content.or(message.text).map(parts).transpose();
+        let content = content.map_err(|error| json_complaint(&error))?.unwrap_or_default();
+        let mut words: Vec<String> =
+            match (message.role.as_str(), message.tool_calls.unwrap_or_default().as_slice()) {
+                ("user", _) => content.into_iter().map(unpacked).collect(),
+                ("assistant", []) => content,
+                // What an agent with tools says aloud is what it sends; the rest is its reasoning.
+                ("assistant" | "approval", calls) => {
+                    let aloud = if self.speaks_plainly() { content } else { Vec::new() };
+                    let sent = calls.iter().filter_map(sent);
+                    aloud.into_iter().map(Ok).chain(sent).collect::<Result<_, _>>()?
+                }
+                _ => Vec::new(),
+            };
+        words.retain(|text| !text.is_empty());
+        let text = words.join("\n");
+        if text.is_empty() {
+            return Ok(Item::PassedOver);
+        }
+        let time = match message.created_at {
+            Some(raw) => time::instant(raw).map_err(|error| error.message().to_owned())?,
+            None => None,
+        };
+        let role = if message.role == "user" { "user" } else { "assistant" };
+        let speaker = match (role, message.name.filter(|name| !name.is_empty())) {
+            ("assistant", _) => self.name().to_owned(),
+            (_, Some(name)) => name,
+            (role, None) => role.to_owned(),
+        };
+        Ok(Item::Turn(Box::new(Turn {
+            ended: None,
+            expires_at: None,
+            place: place.clone(),
+            conversation: key.to_owned(),
+            session: None,
+            position: vec![format!("{number:08}")],
+            speaker,
+            role: Some(role.to_owned()),
+            text,
+            time,
+            caption: None,
+            labels: Vec::new(),
+        })))
+    }
+
+    /// Whether it says what it writes beside its tool calls, as agents without `send_message` do.
+    fn speaks_plainly(&self) -> bool {
+        matches!(self.agent_type.as_str(), Some("letta_v1_agent" | "react_agent"))
     }
 }
 
@@ -169,63 +236,22 @@ fn entry(agent_key: &str, agent: &str, block: &Block) -> memory_core::Result<New
     Ok(entry)
 }
 
-fn message(raw: &RawValue, agent_key: &str, agent: &str, number: u64, place: &Place) -> Result<Item, String> {
-    let message: Message<'_> = serde_json::from_str(raw.get()).map_err(|error| json_complaint(&error))?;
-    let content = message.content.or(message.text);
-    let content = content.map(said).transpose().map_err(|error| json_complaint(&error))?.unwrap_or_default();
-    let text = match message.role.as_str() {
-        "user" => unpacked(content),
-        // What an agent with tools says aloud is what it sends; the rest is its reasoning.
-        "assistant" => match message.tool_calls.filter(|calls| !calls.is_empty()) {
-            Some(calls) => {
-                let mut sent = calls.iter().filter_map(sent).collect::<Result<Vec<_>, _>>()?;
-                sent.retain(|text| !text.is_empty());
-                sent.join("\n")
-            }
-            None => content,
-        },
-        _ => String::new(),
-    };
-    if text.is_empty() {
-        return Ok(Item::PassedOver);
+/// The texts of a message, each of a part of it: older servers put every part of a user's into an envelope.
+fn parts(content: &RawValue) -> serde_json::Result<Vec<String>> {
+    match serde_json::from_str::<Vec<&RawValue>>(content.get()) {
+        Ok(parts) => parts.into_iter().map(said_in_part).collect(),
+        Err(_) => Ok(vec![said(content)?]),
     }
-    let time = match message.created_at {
-        Some(raw) => time::instant(raw).map_err(|error| error.message().to_owned())?,
-        None => None,
-    };
-    let speaker = match (message.role.as_str(), message.name.filter(|name| !name.is_empty())) {
-        ("assistant", _) => agent.to_owned(),
-        (_, Some(name)) => name,
-        (role, None) => role.to_owned(),
-    };
-    Ok(Item::Turn(Box::new(Turn {
-        ended: None,
-        expires_at: None,
-        place: place.clone(),
-        conversation: agent_key.to_owned(),
-        session: None,
-        position: vec![format!("{number:08}")],
-        speaker,
-        role: Some(message.role),
-        text,
-        time,
-        caption: None,
-        labels: Vec::new(),
-    })))
 }
 
-/// What a user said, out of the envelope that older agents put around it; empty for what the program said.
+/// What a user said, out of the envelope that older servers put around it; empty for what the program said. Any other object is
+/// the user's own.
 fn unpacked(content: String) -> String {
-    match serde_json::from_str::<Value>(&content) {
-        Ok(Value::Object(envelope)) if envelope.get("type").is_some() => {
-            match (
-                envelope.get("type").and_then(Value::as_str),
-                envelope.get("message").and_then(Value::as_str),
-            ) {
-                (Some("user_message"), Some(message)) => message.trim().to_owned(),
-                _ => String::new(),
-            }
-        }
+    let Ok(Value::Object(envelope)) = serde_json::from_str::<Value>(&content) else { return content };
+    let member = |name| envelope.get(name).and_then(Value::as_str);
+    match (member("type"), member("message")) {
+        (Some("user_message"), Some(message)) => message.trim().to_owned(),
+        (Some(kind), _) if PROGRAM.contains(&kind) => String::new(),
         _ => content,
     }
 }
@@ -270,11 +296,67 @@ mod tests {
             {"role":"user","content":7,"created_at":"whenever"}]}"#;
         let found = found(text);
         assert_eq!((found.turns.len(), found.passed_over, found.entries.len()), (2, 4, 1));
-        assert_eq!(found.keys(Format::Letta), ["letta/Sam/00000002", "letta/Sam/00000005"]);
+        assert_eq!(found.keys(Format::Letta), ["letta/Sam/2025-04-02T10:00:01.000Z#0", "letta/Sam/00000005"]);
         assert_eq!((found.turns[0].speaker.as_str(), found.turns[0].text.as_str()), ("Sam", "Hello Ada"));
         assert_eq!(found.turns[1].text, "I live in Oslo");
         let block = &found.entries[0];
         assert_eq!((block.key.as_str(), block.value.as_str()), ("letta/Sam/blocks/human", "\"Name: Ada\""));
+    }
+
+    /// What an agent of the newer kind wrote before it called a tool was taken for reasoning.
+    #[test]
+    fn words_beside_tool_calls_are_said_by_agents_without_send_message() {
+        let texts = |kind: &str| {
+            let call = r#""tool_calls":[{"function":{"name":"search","arguments":"{}"}}]"#;
+            let found = found(&format!(
+                r#"{{"agents":[{{"name":"Sam","agent_type":{kind},"messages":[
+                {{"role":"assistant","content":[{{"type":"reasoning","reasoning":"hm"}},{{"type":"text","text":"I look it up"}}],{call}}},
+                {{"role":"approval","content":[{{"type":"text","text":"May I?"}}],{call}}},
+                {{"role":"approval","content":null,"approve":true,"tool_calls":null}}]}}],"blocks":[]}}"#
+            ));
+            assert!(
+                found.broken.is_empty() && found.turns.iter().all(|turn| turn.speaker == "Sam"),
+                "{kind}"
+            );
+            found.turns.into_iter().map(|turn| turn.text).collect::<Vec<_>>()
+        };
+        assert_eq!(texts(r#""letta_v1_agent""#), ["I look it up", "May I?"]);
+        assert!(texts(r#""memgpt_v2_agent""#).is_empty() && texts("null").is_empty());
+    }
+
+    /// The envelope of each part was kept as words, and a user's own JSON was taken for the program's.
+    #[test]
+    fn every_part_of_a_message_has_its_envelope_and_other_json_is_the_users() {
+        let user = |texts: &[&str]| {
+            let parts: Vec<_> =
+                texts.iter().map(|text| serde_json::json!({"type": "text", "text": text})).collect();
+            let file = serde_json::json!({"name": "Sam", "messages": [{"role": "user", "content": parts}]});
+            found(&file.to_string()).turns.pop().map(|turn| turn.text)
+        };
+        let packed = |kind: &str, text: &str| format!(r#"{{"type":"{kind}","message":"{text}","time":"x"}}"#);
+        assert_eq!(
+            user(&[&packed("user_message", "Look"), &packed("user_message", "here")]).as_deref(),
+            Some("Look\nhere")
+        );
+        assert_eq!(user(&[&packed("system_alert", "compacted")]), None);
+        assert_eq!(user(&[r#"{"type":"order","id":3}"#]).as_deref(), Some(r#"{"type":"order","id":3}"#));
+    }
+
+    /// Of a later file, with fewer of the first messages, all were taken for others with changed words, and left out.
+    #[test]
+    fn a_message_is_known_again_when_those_before_it_have_left_the_context() {
+        let message = |words: &str, second: u32| {
+            format!(
+                r#"{{"role":"user","content":"{words}","created_at":"2026-01-02T03:04:0{second}.123456+00:00"}}"#
+            )
+        };
+        let keys = |messages: &[String]| {
+            found(&format!(r#"{{"name":"Sam","messages":[{}]}}"#, messages.join(","))).keys(Format::Letta)
+        };
+        let (first, second, third) = (message("a", 1), message("b", 2), message("c", 2));
+        let all = keys(&[first, second.clone(), third.clone()]);
+        assert_eq!(all[1..], keys(&[second, third]));
+        assert_eq!(all[2], "letta/Sam/2026-01-02T03:04:02.123Z#1");
     }
 
     #[test]

@@ -5,16 +5,17 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::io::{self, BufRead, Read as _};
 
-use memory_core::limits::MAX_METADATA_STRING_BYTES;
+use memory_core::limits::MAX_METADATA_MEMBERS;
 use memory_core::{Json, Metadata, NewEntry, Result, SetOptions, Source};
 
+use super::front_matter::{self, Value};
 use super::item::{Item, Reader};
 use super::turn::Place;
 
 /// Largest file.
 const MAX_BYTES: u64 = 16 << 20;
-/// Members of the front matter that are kept.
-const KEPT: [&str; 4] = ["title", "type", "permalink", "tags"];
+/// What ends a line whose links are no typed relations.
+const LINKS_TO: &str = "#bm:links_to";
 
 /// Reads one file.
 pub(super) struct File<R> {
@@ -58,55 +59,41 @@ fn entry(path: &str, text: &str) -> Result<NewEntry> {
 
 /// What can be filtered by.
 fn labels(text: &str) -> Metadata {
-    let (front, body) = front_matter(text);
+    let (front, body) = front_matter::split(text);
     let mut metadata = Metadata::new();
     let mut tags = BTreeSet::new();
-    let mut list: Option<&str> = None;
-    for line in front.lines() {
-        if let Some(item) = line.trim_start().strip_prefix("- ").filter(|_| list == Some("tags")) {
-            tags.insert(unescaped(item).into_owned());
-            continue;
-        }
-        let Some((name, value)) = line.split_once(':') else { continue };
-        list = KEPT.into_iter().find(|kept| *kept == name.trim());
-        match (list, unescaped(value)) {
-            (Some("tags"), value) => {
-                let listed = value.trim_start_matches('[').trim_end_matches(']').split(',').map(unescaped);
-                tags.extend(listed.filter(|tag| !tag.is_empty()).map(Cow::into_owned));
-            }
-            // What a block scalar says stands in the lines below, which are not read.
-            (Some(name), value) if !value.is_empty() && !value.starts_with(['|', '>']) => {
-                insert(&mut metadata, name, &value);
-            }
-            _ => {}
+    for (name, value) in front_matter::members(front) {
+        match (name, value) {
+            ("tags", Value::Scalar(listed)) => tags.extend(listed_tags(&listed)),
+            ("tags", Value::List(items)) => tags.extend(items.iter().flat_map(|item| listed_tags(item))),
+            (name, Value::Scalar(value)) => insert(&mut metadata, name, &value),
+            (_, Value::List(_)) => {}
         }
     }
     let (mut categories, mut relations) = (BTreeSet::new(), Vec::new());
-    let mut is_code = false;
+    let mut code = Code::default();
     for line in body.lines() {
-        if line.trim_start().starts_with("```") || line.trim_start().starts_with("~~~") {
-            is_code = !is_code;
-        }
-        if is_code {
+        if code.takes(line) {
             continue;
         }
+        let line = without_code(line);
+        let (line, links_only) = match line.trim_end().strip_suffix(LINKS_TO) {
+            Some(said) if said.ends_with(char::is_whitespace) => (said, true),
+            _ => (&*line, false),
+        };
         let item = item_of_list(line);
         let observed = item.and_then(observation);
         if let Some((category, said)) = observed {
             categories.insert(category.to_owned());
-            tags.extend(
-                said.split_whitespace()
-                    .filter_map(|word| word.strip_prefix('#'))
-                    .filter(|tag| !tag.is_empty())
-                    .map(str::to_owned),
-            );
+            tags.extend(hashtags(said));
+        } else if !line.trim_start().starts_with('>') && !item.is_some_and(is_task) {
+            // Unlike `#12`, which may number anything.
+            tags.extend(hashtags(line).filter(|tag| tag.contains(char::is_alphabetic)));
         }
-        let links: Vec<&str> = targets(line).collect();
-        let typed = match (item, &*links) {
-            (Some(item), [_]) if observed.is_none() => type_of_relation(item),
-            _ => None,
-        };
-        relations.extend(links.into_iter().map(|target| format!("{} {target}", typed.unwrap_or("links_to"))));
+        match item.filter(|_| observed.is_none() && !links_only).and_then(relation) {
+            Some((kind, target)) => relations.push(format!("{kind} {target}")),
+            None => relations.extend(targets(line).map(|target| format!("links_to {target}"))),
+        }
     }
     insert(&mut metadata, "tags", &Vec::from_iter(tags).join(","));
     insert(&mut metadata, "categories", &Vec::from_iter(categories).join(","));
@@ -114,32 +101,120 @@ fn labels(text: &str) -> Metadata {
     metadata
 }
 
+/// Where a body is code: between fences, or indented outside of a list.
+#[derive(Default)]
+struct Code {
+    fence: Option<(char, usize)>,
+    is_list: bool,
+    /// An indented line here would be code.
+    may_begin: bool,
+}
+
+impl Code {
+    /// Whether a line is code, or a fence.
+    fn takes(&mut self, line: &str) -> bool {
+        let said = line.trim();
+        let mark = said.chars().next().filter(|first| matches!(first, '`' | '~'));
+        let run = |mark: char| said.chars().take_while(|c| *c == mark).count();
+        match (self.fence, mark) {
+            (Some((open, length)), mark) => {
+                let closes = mark == Some(open) && run(open) >= length && run(open) == said.len();
+                self.fence = self.fence.filter(|_| !closes);
+                return true;
+            }
+            (None, Some(mark))
+                if run(mark) >= 3 && !said.get(run(mark)..).is_some_and(|rest| rest.contains('`')) =>
+            {
+                self.fence = Some((mark, run(mark)));
+                return true;
+            }
+            _ => {}
+        }
+        if said.is_empty() {
+            self.may_begin = true;
+            return false;
+        }
+        if line.starts_with("    ") || line.starts_with('\t') {
+            return self.may_begin && !self.is_list;
+        }
+        (self.is_list, self.may_begin) =
+            (item_of_list(line).is_some() || self.is_list && line.starts_with(' '), false);
+        false
+    }
+}
+
+/// A line without what stands in it between backticks.
+fn without_code(line: &str) -> Cow<'_, str> {
+    let (mut said, mut rest) = (String::new(), line);
+    while let Some(at) = rest.find('`') {
+        let (before, code) = rest.split_at(at);
+        let mark: &str = code.get(..code.len() - code.trim_start_matches('`').len()).unwrap_or_default();
+        let inner = code.get(mark.len()..).unwrap_or_default();
+        // The end is as many backticks again, and no more.
+        let mut end = None;
+        let mut from = 0;
+        while let Some(found) = inner.get(from..).and_then(|rest| rest.find('`')).map(|found| found + from) {
+            let tail = inner.get(found..).unwrap_or_default();
+            let length = tail.len() - tail.trim_start_matches('`').len();
+            from = found + length;
+            if length == mark.len() {
+                end = Some(from);
+                break;
+            }
+        }
+        said.push_str(before);
+        rest = match end {
+            Some(end) => {
+                said.push(' ');
+                inner.get(end..).unwrap_or_default()
+            }
+            None => {
+                said.push_str(mark);
+                inner
+            }
+        };
+    }
+    if said.is_empty() { Cow::Borrowed(line) } else { Cow::Owned(said + rest) }
+}
+
+/// The tags of a text that lists them.
+fn listed_tags(text: &str) -> impl Iterator<Item = String> {
+    text.split(',').map(|tag| tag.trim().trim_start_matches('#').to_owned()).filter(|tag| !tag.is_empty())
+}
+
+/// `#one` and `#one#two`.
+fn hashtags(said: &str) -> impl Iterator<Item = String> {
+    let words = said.split_whitespace().filter_map(|word| word.strip_prefix('#'));
+    words.flat_map(|word| word.split('#')).flat_map(listed_tags)
+}
+
 /// A label that is empty, or too long to filter by, is left out; the text has it.
 fn insert(metadata: &mut Metadata, name: &str, value: &str) {
-    if !value.is_empty() && value.len() <= MAX_METADATA_STRING_BYTES {
+    let fits = Metadata::new().with(name, value).check().is_ok();
+    // Three more may follow.
+    if !value.is_empty() && fits && metadata.len() + 3 < MAX_METADATA_MEMBERS {
         metadata.insert(name, value);
     }
 }
 
-/// The front matter, if there is one, and the rest.
-fn front_matter(text: &str) -> (&str, &str) {
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let begun = text.strip_prefix("---\n").or_else(|| text.strip_prefix("---\r\n"));
-    let split = begun.and_then(|rest| {
-        let at = rest.find("\n---")?;
-        Some((rest.get(..at)?, rest.get(at + 4..)?))
-    });
-    split.unwrap_or(("", text))
+/// `[category] text #tag (context)`; a box of a task list and the time of a transcript are none.
+fn observation(item: &str) -> Option<(&str, &str)> {
+    let (category, said) = item.trim_start().strip_prefix('[')?.split_once(']')?;
+    let category = category.trim();
+    let mut letters = category.chars();
+    let is_box = match (letters.next(), letters.next()) {
+        (Some(only), None) => matches!(only, 'x' | 'X') || !only.is_alphanumeric(),
+        (first, _) => first.is_none(),
+    };
+    let is_time =
+        category.contains(':') && category.chars().all(|c| c.is_ascii_digit() || " :.,-".contains(c));
+    let is_said = said.starts_with(char::is_whitespace) && !said.trim().is_empty();
+    (is_said && !is_box && !is_time && !category.contains(['[', '(', ')'])).then_some((category, said))
 }
 
-/// `[category] text #tag (context)`; a box of a task list is none.
-fn observation(item: &str) -> Option<(&str, &str)> {
-    let (category, said) = item.strip_prefix('[')?.split_once(']')?;
-    let named = !category.trim().is_empty()
-        && category.chars().any(char::is_alphabetic)
-        && category != "x"
-        && category != "X";
-    (named && !category.starts_with('[') && !said.starts_with(['(', '['])).then_some((category.trim(), said))
+/// Whether an item begins with the box of a task.
+fn is_task(item: &str) -> bool {
+    ["[ ]", "[x]", "[-]"].into_iter().any(|begin| item.trim_start().starts_with(begin))
 }
 
 /// What follows a bullet or a number.
@@ -154,30 +229,37 @@ fn item_of_list(line: &str) -> Option<&str> {
 }
 
 /// The targets of `[[Target]]` and `[[Target|as shown]]`.
-fn targets(line: &str) -> impl Iterator<Item = &str> {
-    line.split("[[").skip(1).filter_map(|rest| {
-        let (inner, _) = rest.split_once("]]")?;
-        let target = inner.split_once('|').map_or(inner, |(target, _)| target).trim();
-        (!target.is_empty()).then_some(target)
-    })
+fn targets(line: &str) -> impl Iterator<Item = Cow<'_, str>> {
+    line.split("[[").skip(1).filter_map(|rest| target(rest.split_once("]]")?.0))
 }
 
-/// `type [[Target]]`. A type of several words is quoted; without quotes they are prose.
-fn type_of_relation(item: &str) -> Option<&str> {
-    let kind = item.split_once("[[")?.0.trim();
-    let named = unquoted(kind);
+/// The target of a link; `project::note` is the note's permalink `project/note`.
+fn target(link: &str) -> Option<Cow<'_, str>> {
+    let target = link.split_once('|').map_or(link, |(target, _)| target).trim();
+    let in_project =
+        target.split_once("::").map(|(project, note)| format!("{project}/{}", note.trim_start_matches('/')));
+    (!target.is_empty()).then(|| in_project.map_or(Cow::Borrowed(target), Cow::Owned))
+}
+
+/// `type [[Target]]` or `type [[Target]] (context)`. A type of several words is quoted; without quotes, and with more behind the
+/// link, they are prose.
+fn relation(item: &str) -> Option<(&str, Cow<'_, str>)> {
+    let (kind, rest) = item.split_once("[[")?;
+    let (link, behind) = rest.split_once("]]")?;
+    let (kind, named) = (kind.trim(), unquoted(kind).trim());
     let is_type = named != kind || !kind.contains(char::is_whitespace) && !kind.starts_with('[');
-    (is_type && !named.is_empty()).then_some(named)
+    (is_type && !named.is_empty() && is_context(behind.trim())).then_some(())?;
+    Some((named, target(link)?))
 }
 
-/// A scalar of YAML without its quotes, and with what is escaped in them.
-fn unescaped(text: &str) -> Cow<'_, str> {
-    let (text, inner) = (text.trim(), unquoted(text));
-    match text.as_bytes().first() {
-        Some(b'"') if inner != text => Cow::Owned(inner.replace("\\\"", "\"").replace("\\\\", "\\")),
-        Some(b'\'') if inner != text => Cow::Owned(inner.replace("''", "'")),
-        _ => Cow::Borrowed(inner),
-    }
+/// Whether a text is nothing, or in one pair of parentheses.
+fn is_context(text: &str) -> bool {
+    let mut depth = 0_i32;
+    let closed = text.char_indices().find(|(_, c)| {
+        depth += i32::from(*c == '(') - i32::from(*c == ')');
+        depth <= 0
+    });
+    text.is_empty() || closed.is_some_and(|(at, c)| c == ')' && at + 1 == text.len())
 }
 
 fn unquoted(text: &str) -> &str {
@@ -234,15 +316,47 @@ mod tests {
         );
     }
 
+    fn labels_of(note: &str) -> String {
+        serde_json::to_string(&labels(note)).unwrap()
+    }
+
     /// Notes of basic-memory whose titles have both quotes kept those of YAML, and a title below its name was `>`.
     #[test]
     fn front_matter_is_unescaped_and_block_scalars_are_left_to_the_text() {
         let note = "---\ntitle: 'It''s \"tea\"'\ntype: \"a \\\"b\\\"\"\npermalink: >\n  folded\ntags: ['it''s']\n---\n";
-        let Item::Entry(_, entry) = read("a.md", note.as_bytes()) else { panic!("an entry") };
+        assert_eq!(labels_of(note), r#"{"tags":"it's","title":"It's \"tea\"","type":"a \"b\""}"#);
+    }
+
+    /// By `status` and the like, by which basic-memory searches, nothing was found.
+    #[test]
+    fn every_scalar_of_the_front_matter_is_a_label() {
+        let note =
+            "---\nstatus: draft\ndate: 2026-01-02\naliases: [a]\nof:\n  title: x\ntags: '#one, two'\n---\n";
+        assert_eq!(labels_of(note), r#"{"date":"2026-01-02","status":"draft","tags":"one,two"}"#);
+    }
+
+    /// What basic-memory 0.24 keeps of such lines: links and items in code were taken for those of the note.
+    #[test]
+    fn nothing_is_read_in_code() {
+        let note = "`[[A]]` and ``[[B]] ` #b`` but [[C]], not `[[D]]\n````\n```\n- [no] #n\n```\n````\n- [after] it\n\n    - [nested] in a list\n\nText\n\n    - [no] #n\n";
+        assert_eq!(labels_of(note), r#"{"categories":"after,nested","relations":"links_to C; links_to D"}"#);
+    }
+
+    /// A sentence with one link was a relation of the type before it; with a context that links, too, none was.
+    #[test]
+    fn a_relation_ends_with_its_target_or_a_context() {
+        let note = "- knows [[A]] and a tail\n- knows [[B]] (since (long) [[C]])\n- uses [[D]] #bm:links_to\n- says [[E]] (a) (b)\n- in [[other::note]]\n";
         assert_eq!(
-            serde_json::to_string(&entry.options.metadata).unwrap(),
-            r#"{"tags":"it's","title":"It's \"tea\"","type":"a \"b\""}"#
+            labels_of(note),
+            r#"{"relations":"links_to A; knows B; links_to D; links_to E; in other/note"}"#
         );
+    }
+
+    /// `[a]b` and times of a transcript were categories, `[1]` none; tags without a category were lost.
+    #[test]
+    fn observations_are_those_of_basic_memory() {
+        let note = "- [a]: b\n- [00:01] c\n- [1] d #x#y, #12\n- [?] e\n- [--] f\n- [g]\n- text #z (h)\n## Title #t\n> quote #no\n- [ ] #no\nissue #7\n";
+        assert_eq!(labels_of(note), r#"{"categories":"--,1","tags":"12,t,x,y,z"}"#);
     }
 
     /// As basic-memory 0.24 reads them.

@@ -33,12 +33,18 @@ struct Fact<'a> {
     #[serde(borrow)]
     created_at: Option<&'a RawValue>,
     #[serde(borrow)]
+    updated_at: Option<&'a RawValue>,
+    #[serde(borrow)]
     at: Option<&'a RawValue>,
     #[serde(default, deserialize_with = "text_or_number")]
     user_id: Option<String>,
     #[serde(default, deserialize_with = "text_or_number")]
     agent_id: Option<String>,
+    #[serde(default, deserialize_with = "text_or_number")]
+    run_id: Option<String>,
     speaker: Option<String>,
+    /// The name of the message that was stored as it is.
+    actor_id: Option<String>,
     role: Option<String>,
     /// Whose words it is made of; in a listing of all users `metadata` has it, in `memory facts` `provenance`.
     attributed_to: Option<String>,
@@ -160,6 +166,10 @@ fn turn(text: &str, conversation: &str, place: Place) -> Result<Item, String> {
         Some(date) => expiry(&date).map_err(|error| error.message().to_owned())?,
         None => None,
     };
+    // Every fact has one; it says something where it is another.
+    let updated_at =
+        fact.updated_at.filter(|at| fact.created_at.is_some_and(|first| first.get() != at.get()));
+    let updated_at = updated_at.and_then(|raw| time::instant(raw).ok()?).map(|at| at.to_string());
     let is_ended = valid_to.is_some() || fact.superseded_by.is_some();
     let role = fact.role.or(fact.attributed_to);
     let role = role.or_else(|| attributed_to(fact.metadata?));
@@ -167,11 +177,18 @@ fn turn(text: &str, conversation: &str, place: Place) -> Result<Item, String> {
     let is_assistants = || fact.provenance.is_some_and(|raw| raw.get() == r#""assistant""#);
     let role = role.unwrap_or_else(|| if is_assistants() { "assistant" } else { "user" }.to_owned());
     // The words of others than the user are not those of whom they are about.
-    let speaker = fact.speaker.or_else(|| match role.as_str() {
+    let named = fact.speaker.or(fact.actor_id).filter(|name| !name.is_empty());
+    let speaker = named.or_else(|| match role.as_str() {
         "user" => fact.user_id.clone().or(fact.agent_id.clone()),
         _ => fact.agent_id.clone(),
     });
-    let whose = fact.user_id.or(fact.agent_id);
+    let (agent, run) = (fact.agent_id, fact.run_id);
+    let labels = [("agent_id", agent.clone()), ("run_id", run.clone()), ("updated_at", updated_at)]
+        .into_iter()
+        .filter_map(|(name, value)| Some((Cow::from(name), Scalar::Text(value?))))
+        .chain(labels(fact.metadata, fact.categories))
+        .collect();
+    let whose = fact.user_id.or(agent).or(run);
     Ok(Item::Turn(Box::new(Turn {
         place,
         conversation: whose.unwrap_or_else(|| conversation.to_owned()),
@@ -182,7 +199,7 @@ fn turn(text: &str, conversation: &str, place: Place) -> Result<Item, String> {
         text: fact.memory,
         time,
         caption: None,
-        labels: labels(fact.metadata, fact.categories),
+        labels,
         ended: is_ended.then_some(Ended { valid_to, by: fact.superseded_by }),
         expires_at,
     })))
@@ -257,12 +274,31 @@ mod tests {
             (r#""role":"user","attributed_to":"assistant","user_id":"ada""#, "ada"),
             (r#""attributed_to":null,"provenance":"m-1","user_id":"ada""#, "ada"),
             (r#""agent_id":"planner""#, "planner"),
+            (r#""role":"user","user_id":"ada","actor_id":"Bo""#, "Bo"),
             (r#""user_id":null"#, "user"),
             (r#""user_id":17"#, "17"),
         ] {
             let found = read(&format!(r#"{{"id":"1","memory":"a",{whose}}}"#));
             assert_eq!(found.turns[0].speaker, speaker, "{whose}");
         }
+    }
+
+    /// The run, the agent beside the user and when a fact was changed were lost, and a run's facts went to the file's name.
+    #[test]
+    fn a_fact_keeps_its_agent_its_run_and_when_it_was_changed() {
+        let at = r#""created_at":"2026-01-02T03:04:05+00:00","updated_at":"2026-01-03T03:04:05+00:00""#;
+        let labels = |whose: &str| {
+            let found = read(&format!(r#"[{{"id":"1","memory":"a",{whose}}}]"#));
+            serde_json::to_string(&found.turns[0].metadata()).unwrap()
+        };
+        assert_eq!(
+            labels(&format!(r#""user_id":"ada","agent_id":"planner","run_id":7,{at}"#)),
+            r#"{"agent_id":"planner","conversation":"ada","role":"user","run_id":"7","speaker":"ada","time":"2026-01-02T03:04:05.000Z","updated_at":"2026-01-03T03:04:05.000Z"}"#
+        );
+        assert_eq!(
+            labels(r#""run_id":"r-1","created_at":"2026-01-02","updated_at":"2026-01-02""#),
+            r#"{"conversation":"r-1","role":"user","run_id":"r-1","speaker":"user","time":"2026-01-02T00:00:00.000Z"}"#
+        );
     }
 
     #[test]

@@ -5,6 +5,7 @@ mod claude;
 mod claude_code;
 mod content;
 mod elements;
+mod front_matter;
 mod item;
 mod letta;
 pub(super) mod lines;
