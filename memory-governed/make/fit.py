@@ -275,6 +275,10 @@ def left_command(arguments):
         line(f"wrong <= {limit:.2%}", left.at(left.threshold(limit)))
         line("  threshold of the others", left.held_out(limit))
     threshold = left.threshold(WRONG)
+    deferred = np.array(ranks)[left.present < threshold]
+    shares = "; ".join(f"{k}: {np.mean(deferred <= k):.4f} [{low:.3f}-{high:.3f}]" for k in (3, 30)
+                       for low, high in [interval(int((deferred <= k).sum()), len(deferred))])
+    print(f"{len(deferred)} deferred; right among the first {shares}")
     for repo in sorted({case["repo"] for case in data.cases}):
         chosen = np.array([case["repo"] == repo for case in data.cases])
         line("  " + repo, left.at(threshold, chosen))
