@@ -384,8 +384,7 @@ pub(crate) fn states_no_end<'a>(
     if has_verb_of_ending(&named) { states_an_end(&named) } else { Some(mood) }
 }
 
-/// The text with a row's id in place of its title, quoted or not. `None` if the title appears there with other
-/// punctuation.
+/// The text with a row's id in place of its title, quoted or not; `None` if the title does not appear literally.
 fn with_id(text: &str, id: &str, title: &str) -> Option<String> {
     let text = text.replace(&format!("\"{title}\""), title);
     let title = title.to_ascii_lowercase();
